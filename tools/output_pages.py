@@ -37,7 +37,7 @@ SAME_S: Final = 16.0
 """Three looks of the detectors, after which a finding has come or gone."""
 
 UNJUDGED: Final = "no detector has reported yet"
-UNREADY: Final = ("aiting for the first", "going to ", "filling in the past")
+UNREADY: Final = ("aiting for the first", "going to ", "living through")
 CLEAN: Final = ("<esc>", "<esc>")
 """Out of any prompt and filter."""
 
@@ -129,11 +129,11 @@ def further_ways(names: Names) -> Ways:
     made |= {f"columns-{name}": (*plain[name], "c")
              for name in (*ROOTS[1:8], "reservations", "job", "findings")}  # fmt: skip
     # The map keeps its field and grouping, so each press leads on from the one before.
-    made |= {f"fleet-field-{n}": (*fleet, "v") for n in range(1, FIELDS)}
-    made |= {f"fleet-by-{n}": (*fleet, "o") for n in range(1, 6)}
+    made |= {f"fleet-field-{n}": (*fleet, "c") for n in range(1, FIELDS)}
+    made |= {f"fleet-by-{n}": (*fleet, "b") for n in range(1, 6)}
     made |= {"fleet-large": (*fleet, "z", "z"), "fleet-small": (*fleet, *"ZZZ"),
-             "fleet-mean": (*fleet, "m")}  # fmt: skip
-    made |= {f"ranks-map-{n}": (*plain["ranks-map"], *"v" * n) for n in range(1, 5)}
+             "fleet-mean": (*fleet, "M")}  # fmt: skip
+    made |= {f"ranks-map-{n}": (*plain["ranks-map"], *"c" * n) for n in range(1, 5)}
     made |= {"ranks-sorted": (*ranked, "s"), "ranks-lines": (*ranked, "z"),
              "ranks-long": (*ranked, "w"), "curves-rank": (*ranked, "i"),
              "curves-long": (*plain["curves-job"], "w"),
@@ -286,8 +286,8 @@ def _sleeps(pid: int) -> bool:
 
 PROMPTS: Final = 4
 """Lines at the bottom among which a prompt is."""
-FOOTPRINT: Final = re.compile(r" [·.] gpumon <?\d+ % CPU \d+ MiB")
-"""What gpumon itself takes, at the end of the status line."""
+FOOTPRINT: Final = re.compile(r"(?: [·.] ! )?gpumon itself takes <?\d+ % of a core, \d+ MiB")
+"""What gpumon itself takes, at the end of the status line and of the page of errors."""
 
 
 def drawn(rows: Sequence[Sequence[Cell]]) -> str:

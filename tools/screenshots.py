@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
-DEMO: Final = "gpumon demo?seed=1"
+DEMO: Final = "gpumon demo?seed=1 --past 0"
 PAST_DEMO: Final = "gpumon demo?seed=1 --past 2h"
 """With findings that were observed for long, and curves."""
 LARGE_DEMO: Final = "gpumon demo:64x8?seed=1"
 """Begins with the map of the fleet, as every large cluster does."""
+UNREADY: Final = ("Waiting for", "living through")
+
 SETTLE_S: Final = 1.0
 """Wait after each key: the picture changes at once, a closer look one period later."""
 
@@ -66,7 +68,7 @@ class Shot(NamedTuple):
 VIEWS: Final = (
     ("gpu", ("Enter", "Enter")),
     ("gpu-links", ("Enter", "Enter", "5")),
-    ("node", ("Tab", "N")),
+    ("node", ("Tab", "o")),
     ("gpus", ("Tab",)),
     ("pending", ("4",)),
     ("waiting-job", ("4", "j", "Enter")),
@@ -91,7 +93,7 @@ PAST_VIEWS: Final = (
 )
 """What a past shows: the second job has a slow rank, the fourth leaves GPUs unused."""
 
-LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("v",)))
+LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("c",)))
 """The same of a larger cluster."""
 
 SHOTS: Final = tuple(
@@ -132,7 +134,9 @@ class Pane:
         ends_at = time.monotonic() + READY_S
         while time.monotonic() < ends_at:
             text = self.picture()
-            if text.strip() and not any(words in text for words in ("Waiting for", "filling in")):
+            if text.strip() and not any(
+                words in text for words in ("Waiting for", "living through")
+            ):
                 return
             time.sleep(0.5)
 

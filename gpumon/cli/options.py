@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from gpumon import __version__
 from gpumon.cli import output
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
-from gpumon.cli.request import Request, wanted_of
+from gpumon.cli.request import Request, is_demo, wanted_of
 from gpumon.cli.since import DAY_S, Since, since
 from gpumon.model.text import plain
 from gpumon.sources.address import TIERS
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from gpumon.model.settings import Settings
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.sources.address import Target
+
+PAST_S: Final = 7200.0
+"""A demo begins with so much of a past unless told: the slowest of its stories takes two hours."""
+
+PAST_GPUS: Final = 128
+"""Demos up to so many GPUs do: the two hours of a hundred take some seconds."""
 
 DEFAULT_LOOK_S: Final = 1.0
 """A single look lasts about a second: enough for rates and for GPM's two samples."""
@@ -85,6 +92,11 @@ def duration(text: str) -> float:
     from gpumon.cli import quantities
 
     return quantities.duration(text)
+
+
+def past(text: str) -> float:
+    """Seconds of a past; 0 is none."""
+    return 0.0 if text == "0" else duration(text)
 
 
 def tiers(text: str) -> tuple[str, ...]:
@@ -203,9 +215,10 @@ def _add_past(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--past",
         dest="past_s",
-        type=duration,
+        type=past,
         metavar="TIME",
-        help="of a demo: begin with so much of a past, for example 2h",
+        help="of a demo: begin with so much of a past, 0 with none (default: 2h of up to "
+        f"{PAST_GPUS} GPUs, none for --json, --watch and --for)",
     )
 
 
@@ -229,6 +242,15 @@ def _add_accounting(made: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also what the running steps of the job of --job have used so far (sstat)",
     )
+
+
+def _past_of(options: argparse.Namespace, targets: Sequence[Target]) -> float | None:
+    """How much of a past is invented: as was asked, else enough for each story of a demo."""
+    if options.past_s is not None:
+        return options.past_s or None
+    is_shown = not (options.json or options.watch_s is not None or options.look_s is not None)
+    gpus = sum(math.prod(target.demo_size) for target in targets if target.demo_size)
+    return PAST_S if is_shown and is_demo(targets) and gpus <= PAST_GPUS else None
 
 
 def request_of(
@@ -257,7 +279,7 @@ def request_of(
         since=options.since,
         steps_of=options.job if options.steps else None,
         period_s=settings.number("period_s"),
-        past_s=options.past_s,
+        past_s=_past_of(options, targets),
         is_ascii=options.ascii or output.is_ascii_only(),
         allows_actions=options.allow_actions,
         has_gpm=not options.no_gpm,

@@ -32,7 +32,14 @@ def show(
     shelf = NotesFile(own_notes().with_name(FILE_NAME))
     habits = begun_with(habits_of(shelf.read()), settings, is_ascii=is_ascii)
     return run_terminal(
-        feed, title, passes, shelf, habits, allows_actions=allows_actions, discovery=discovery
+        feed,
+        title,
+        passes,
+        shelf,
+        habits,
+        allows_actions=allows_actions,
+        rings_bell=settings.flag("terminal.bell"),
+        discovery=discovery,
     )
 
 

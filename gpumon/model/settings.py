@@ -165,6 +165,13 @@ SETTINGS: Final = (
         "Draw ASCII only, until it is chosen otherwise in the terminal (`:ascii`).",
     ),
     Setting(
+        "terminal.bell",
+        Form.FLAG,
+        False,
+        "Ring the terminal's bell when a warning or worse comes that is new since somebody looked, "
+        "that is since the last key before a minute without any.",
+    ),
+    Setting(
         "detectors.disabled",
         Form.TEXTS,
         (),

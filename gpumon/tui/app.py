@@ -7,6 +7,8 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from functools import cached_property
+from math import inf
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
@@ -14,23 +16,26 @@ from textual.events import Event, Key, Paste
 from textual.message import Message
 
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
-from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.attention import Attention
 from gpumon.tui.look.saved_choices import NO_HABITS
+from gpumon.tui.screens.base.take_along import SAID_S
 from gpumon.tui.screens.base.view import View
-from gpumon.tui.screens.open import AllViews
+from gpumon.tui.screens.open import AllViews, first_view
 from gpumon.tui.status import Mood
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.time_travel import Player, travel_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from rich.console import RenderableType
     from textual.screen import Screen
 
+    from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.fault import SourceError
     from gpumon.model.records.tick import Tick
     from gpumon.report.lists.filter_tables import RowFilter
@@ -48,17 +53,15 @@ SILENT_GRACE_S: Final = 2.0
 """Seconds on top, so that one slow sweep is no alarm."""
 
 FILLING_S: Final = 0.5
-"""While a feed still fills in its past, pictures are drawn this far apart, seconds."""
+"""While a feed still lives through its past, it is told this often how far it is, seconds."""
 
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
 
-MANY_NODES: Final = 33
-"""Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
-no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
+PASTED: Final = "pasted text does nothing here: / and : open a line that takes it"
 
-NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet")
-"""Views that show something where none of the targets is a queue."""
+LITTLE_S: Final = 3600.0
+"""What was watched for so long may be lost without a question."""
 
 
 class Feed(Protocol):
@@ -125,6 +128,7 @@ class GpumonApp(DressedApp):
         habits: Habits = NO_HABITS,
         *,
         allows_actions: bool = False,
+        rings_bell: bool = False,
         discovery: Discovering | None = None,
     ) -> None:
         """Make it ready to run.
@@ -137,6 +141,7 @@ class GpumonApp(DressedApp):
             shelf: Where to keep what the user chooses; None: it is forgotten at the end.
             habits: What was chosen before.
             allows_actions: Whether commands that change something may be run when asked for.
+            rings_bell: Whether the terminal's bell is rung for what is new and grave.
             discovery: Finds patterns in what nobody explains; None: nobody looks for them.
         """
         super().__init__(shelf, habits)
@@ -155,16 +160,26 @@ class GpumonApp(DressedApp):
         self.views = AllViews()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
+        self._rings_bell = rings_bell
+        self._attention = Attention()
         self.travel = travel_of(feed)
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
+        self.is_mine = False
+        """Whether only one's own jobs are wanted, in every view of jobs."""
+        self.met: set[tuple[str, str, str]] = set()
+        """Identities of findings that were gone to from row to row."""
         self._changes: Changes | None = None
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
+        self._lasting: dict[Hashable, object] = {}
+        """What pictures remember together."""
         self._drawn_at = -FILLING_S
-        self._heard_at = monotonic()
+        self._heard_at = self._began_at = monotonic()
+        self._warned_at = -inf
+        """When it was said last what quitting would lose."""
         self._period_s = 1.0
 
     def get_default_screen(self) -> Screen[None]:
@@ -218,6 +233,8 @@ class GpumonApp(DressedApp):
             prompt = self.screen.prompt if isinstance(self.screen, View) else None
             if prompt is None:
                 is_done = await self._act_first(event)
+                if isinstance(event, Paste) and isinstance(self.screen, View):
+                    self.screen.say(PASTED)
             else:
                 is_done = self.focused is prompt and await self._type(prompt, event)
             if is_done:
@@ -242,6 +259,16 @@ class GpumonApp(DressedApp):
             await prompt.on_event(event)
         return note is not None
 
+    def note_key(self) -> None:
+        """A key has come: somebody looks."""
+        super().note_key()
+        self._attention.note_key(self.monotonic())
+
+    @property
+    def news(self) -> frozenset[tuple[str, str, str]]:
+        """Identities of the findings in the picture that are new since somebody looked."""
+        return frozenset() if self.digest is None else self.digest.news
+
     def on_key(self, event: Key) -> None:
         """A key that nothing was done for: the view says where it does something."""
         if isinstance(self.screen, View):
@@ -260,6 +287,9 @@ class GpumonApp(DressedApp):
 
     def on_tick_ready(self, message: TickReady) -> None:
         """Keep the tick, and show it unless the picture is frozen."""
+        if (progress := getattr(self._feed, "progress", None)) is not None:
+            self._tell_progress(progress)
+            return
         is_first = self._newest is None
         self._newest = message.tick
         if self._changes is not None:
@@ -268,19 +298,26 @@ class GpumonApp(DressedApp):
             self.discovery.take(message.tick)
         self._heard_at = self.monotonic()
         self._period_s = message.tick.period_s
-        progress = getattr(self._feed, "progress", None)
-        self.mood = self.mood._replace(silent_s=None, progress_ratio=progress)
+        self.mood = self.mood._replace(silent_s=None, progress=None)
+        if self._attention.take(message.tick, self._heard_at) and self._rings_bell:
+            self.bell()
         if is_first:
             self._choose_first_view(message.tick)
         is_held = self.travel.shown(message.tick) is not message.tick
-        if is_held:
+        if is_held and not is_first:
             self.mood = self.mood._replace(place=self.travel.place())
             if isinstance(self.screen, View):
                 self.screen.draw_frame()
             return
-        if progress is not None and self._heard_at - self._drawn_at < FILLING_S:
-            return
         self.show_newest()
+
+    def _tell_progress(self, progress: Progress) -> None:
+        """Say how far the past is instead of showing it: rows that jump tell nobody anything."""
+        now = self.monotonic()
+        if now - self._drawn_at >= FILLING_S:
+            self._drawn_at = now
+            self.mood = self.mood._replace(progress=progress)
+            self.show_again()
 
     def _choose_first_view(self, tick: Tick) -> None:
         """Show what is looked at first, unless somebody has gone elsewhere already."""
@@ -298,8 +335,7 @@ class GpumonApp(DressedApp):
         if self._newest is not None:
             shown = self.travel.shown(self._newest)
             if self.digest is None or self.digest.tick is not shown:
-                self.digest = Digest(shown)
-            self._drawn_at = self._heard_at
+                self.digest = Digest(shown, self._lasting, self._attention.since)
         self.show_again()
 
     def show_again(self) -> None:
@@ -330,6 +366,22 @@ class GpumonApp(DressedApp):
             self.mood = mood
             if isinstance(self.screen, View):
                 self.screen.draw_frame()
+
+    async def action_quit(self) -> None:
+        """Quit at once, as textual's own key for it does in every prompt."""
+        self.exit(0)
+
+    def unkept_words(self) -> str:
+        """What quitting would lose; empty: little, or it is being asked for the second time.
+
+        A recording can be played again. Of what is watched live the past is in memory only.
+        """
+        now = self.monotonic()
+        watched_s = now - self._began_at
+        is_again, self._warned_at = now - self._warned_at < SAID_S, now
+        if is_again or watched_s <= LITTLE_S or isinstance(self._feed, Player):
+            return ""
+        return f"{units.short_duration(watched_s)} were watched and nothing records them"
 
     def measure_footprint(self) -> None:
         """Learn what gpumon itself costs; the status line shows it with the next tick."""
@@ -368,9 +420,23 @@ class GpumonApp(DressedApp):
     @property
     def is_real(self) -> bool:
         """Whether what is shown is there: neither simulated nor recorded."""
+        return not (self._is_demo or isinstance(self._feed, Player))
+
+    @property
+    def _is_demo(self) -> bool:
         targets = self._newest.targets if self._newest is not None else ()
-        is_demo = any(target.url.startswith("demo") for target in targets)
-        return not (is_demo or isinstance(self._feed, Player))
+        return any(target.url.startswith("demo") for target in targets)
+
+    @cached_property
+    def own_user(self) -> str:
+        """Who looks, as the queue in view calls its users; the demo's are invented."""
+        if self._is_demo:
+            from gpumon.simulate.cluster.people import YOU
+
+            return YOU
+        from gpumon.sources.own_login import own_login
+
+        return own_login()
 
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
         """Note that somebody knows of a finding; False: it does not stand."""
@@ -426,28 +492,6 @@ class GpumonApp(DressedApp):
     def panic(self, *_renderables: RenderableType) -> None:
         """Leave as after a hang-up: the terminal cannot be read any more."""
         self.leave(128 + signal.SIGHUP)
-
-
-def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewName:
-    """The view that a filter is about, else the one of last time, else what suits the fleet.
-
-    Args:
-        tick: The first picture.
-        last: What was chosen last; a view that would be empty here, or is none, does not count.
-        passes: The filter of the command line.
-    """
-    has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
-    has_jobs = has_queue or bool(tick.jobs)
-    if passes is not None:
-        is_of_gpus = passes.jobs is None
-        return "gpus" if is_of_gpus or (tick.gpus and not has_jobs) else "jobs"
-    for root in ROOTS:
-        if root == last and (has_jobs or root in NEED_NO_QUEUE):
-            return root
-    users = {view.job.user for view in tick.jobs}
-    if len(tick.nodes) >= MANY_NODES and len(users) > 1:
-        return "fleet"
-    return "jobs" if has_jobs or not (tick.gpus or tick.targets) else "gpus"
 
 
 if TYPE_CHECKING:

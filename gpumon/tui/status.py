@@ -11,12 +11,22 @@ from gpumon.report.wording.empty_states import silent_s
 from gpumon.report.wording.paragraphs import TARGET_OLD_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.records.tick import Tick
     from gpumon.tui.time_travel import Place
 
 QUEUE_OLD_S: Final = 90.0
 """Queue data older than this is called old: three times the period of the job listing."""
 
+
+LATE_S: Final = 0.5
+"""Seconds, or half a period where that is more, after which a picture is called late."""
+
+DEAR_CORES: Final = 1.0
+DEAR_BYTES: Final = 2 * 2**30
+"""What gpumon itself may take of the machine on which it runs without a word."""
 
 POSITION_WIDTH: Final = 12
 """Cells in which the place between the oldest and the newest picture is marked."""
@@ -37,8 +47,8 @@ class Mood(NamedTuple):
 
     place: Place | None = None
     """Where in time the picture stands; None: it is live."""
-    progress_ratio: float | None = None
-    """How much of the past the feed has filled in; None: all of it."""
+    progress: Progress | None = None
+    """How far the feed has lived through its past; None: it has."""
     silent_s: float | None = None
     """Seconds without a new tick, once that is longer than it should be."""
     own_cpu_ratio: float | None = None
@@ -67,39 +77,53 @@ def join_fitting(parts: list[Cell], width: int, gap: str = " · ") -> Line:
     return (Cell(" "), *line)
 
 
+def progress_words(progress: Progress) -> str:
+    """How far a past has been lived through."""
+    lived = units.short_duration(progress.past_s)
+    return f"living through the last {lived}: {progress.ratio * 100:.0f} %"
+
+
 def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
-    """Targets, lateness, period, age of the queue; what is wrong comes first."""
+    """The instant and the period; before them what is wrong, and nothing else while all is well."""
     if tick is None:
+        if mood.progress is not None:
+            return (Cell(fit(f" {progress_words(mood.progress)}", width), Tone.INFO),)
         return (Cell(" waiting for the first sample", Tone.DIM),)
     parts: list[Cell] = []
     if mood.place is not None:
         if mood.place.trouble:
             parts.append(Cell(f"✗ cannot go there: {mood.place.trouble}", Tone.BAD))
         parts += _place_parts(tick, mood.place)
-    if mood.progress_ratio is not None:
-        parts.append(Cell(f"filling in the past: {mood.progress_ratio * 100:.0f} %", Tone.INFO))
     if mood.silent_s is not None:
         parts.append(Cell(f"no new sample for {units.short_duration(mood.silent_s)}", Tone.BAD))
     is_failing = any(not target.is_ok for target in tick.targets)
-    queue = _queue_parts(tick)
     # A long message of a target that fails would cut away how old the jobs on screen are.
-    parts += queue + _target_parts(tick) if is_failing else _target_parts(tick)
+    queue = _queue_parts(tick, is_failing=is_failing)
+    wrong = queue + _target_parts(tick) if is_failing else _target_parts(tick)
     if (age_s := silent_s(tick)) is not None:
-        parts.append(Cell(f"! nodes stale {units.short_duration(age_s)}", Tone.WARN))
+        wrong.append(Cell(f"! nodes stale {units.short_duration(age_s)}", Tone.WARN))
     if not is_failing:
-        parts += queue
-    late = Cell(f"late {tick.lateness_s:.1f}s", Tone.DIM)
-    if tick.lateness_s > max(0.5, tick.period_s / 2):
-        late = late._replace(tone=Tone.WARN)
-    since = Cell(f"since {units.clock_time(tick.observed_since)}", Tone.DIM)
-    parts.append(Cell(f"every {tick.period_s:g}s", Tone.DIM))
+        wrong += queue
+    if tick.lateness_s > max(LATE_S, tick.period_s / 2):
+        wrong.append(Cell(f"! {tick.lateness_s:.1f}s late", Tone.WARN))
+    parts += wrong
+    if mood.place is None:
+        parts.append(_live_part(tick, mood, is_well=not wrong))
+    period = Cell(f"every {tick.period_s:g}s", Tone.DIM)
     if tick.zoom_period_s is not None and mood.place is None:
-        parts.append(Cell(f"zoom {tick.zoom_period_s:g}s", Tone.INFO))
-    parts += [late, since, Cell(units.clock_time(tick.at, with_seconds=True), Tone.DIM)]
-    cost = _cost_parts(mood)
-    parts += cost
-    spare = [*cost, *([late] if late.tone is Tone.DIM else []), since]
-    return join_fitting(without_spare(parts, spare, width), width)
+        period = Cell(f"this job every {tick.zoom_period_s:g}s", Tone.INFO)
+    parts.append(period)
+    if _is_dear(mood):
+        parts.append(Cell(f"! {_cost_words(mood)}", Tone.WARN))
+    return join_fitting(without_spare(parts, [period], width), width)
+
+
+def _live_part(tick: Tick, mood: Mood, *, is_well: bool) -> Cell:
+    """The time of the newest picture."""
+    at = units.clock_time(tick.at, with_seconds=True)
+    if not is_well or mood.silent_s is not None or not tick.targets:
+        return Cell(f"live {at}", Tone.DIM)
+    return Cell(f"✓ live {at}", Tone.GOOD)
 
 
 def without_spare(parts: list[Cell], spare: list[Cell], width: int, gap: str = " · ") -> list[Cell]:
@@ -112,22 +136,58 @@ def without_spare(parts: list[Cell], spare: list[Cell], width: int, gap: str = "
     return kept
 
 
-def _cost_parts(mood: Mood) -> list[Cell]:
-    """What gpumon itself takes, once that was measured."""
-    if mood.own_cpu_ratio is None or mood.own_rss_bytes is None:
-        return []
-    cost = f"gpumon {units.percent(mood.own_cpu_ratio)} % CPU"
-    return [Cell(f"{cost} {mood.own_rss_bytes / 2**20:.0f} MiB", Tone.DIM)]
+def own_lines(tick: Tick, mood: Mood) -> list[Line]:
+    """How gpumon itself fares, for the page of errors."""
+    late = f"the newest came {tick.lateness_s:.1f} s after its time"
+    words = [f"a picture every {tick.period_s:g} s, {late}"]
+    if tick.queue_at is not None:
+        words.append(f"the queue answered {units.short_duration(tick.at - tick.queue_at)} ago")
+    words.append(f"watching since {units.clock_time(tick.observed_since)}")
+    if mood.own_cpu_ratio is not None and mood.own_rss_bytes is not None:
+        words.append(_cost_words(mood))
+    return [(Cell(text, Tone.PLAIN),) for text in words]
 
 
-def _queue_parts(tick: Tick) -> list[Cell]:
-    """How old the newest answer of the queue is; nothing without a queue."""
+def _is_dear(mood: Mood) -> bool:
+    return (mood.own_cpu_ratio or 0.0) >= DEAR_CORES or (mood.own_rss_bytes or 0.0) >= DEAR_BYTES
+
+
+def _cost_words(mood: Mood) -> str:
+    """What gpumon itself takes of this machine."""
+    cpu, rss_bytes = units.percent(mood.own_cpu_ratio), mood.own_rss_bytes or 0.0
+    return f"gpumon itself takes {cpu} % of a core, {rss_bytes / 2**20:.0f} MiB"
+
+
+def _queue_parts(tick: Tick, *, is_failing: bool) -> list[Cell]:
+    """That the newest answer of the queue is old; how old it is also where a target fails."""
     if tick.queue_at is None:
         return []
     age_s = tick.at - tick.queue_at
     if age_s > QUEUE_OLD_S:
         return [Cell(f"! queue stale {units.short_duration(age_s)}", Tone.WARN)]
-    return [Cell(f"queue {units.short_duration(age_s)} old", Tone.DIM)]
+    return [Cell(f"queue {units.short_duration(age_s)} old", Tone.DIM)] if is_failing else []
+
+
+def beside_the_instant(
+    said: Callable[[int], Line], tick: Tick | None, mood: Mood, width: int
+) -> Line:
+    """What is said in place of the status; of a past instant also which it is, at the right end.
+
+    Args:
+        said: Makes the line for so many cells.
+        tick: The picture on screen.
+        mood: Where in time it stands.
+        width: Cells of the whole line.
+    """
+    if tick is None or mood.place is None:
+        return said(width)
+    instant = _place_parts(tick, mood.place)[0]
+    room = width - text_width(instant.text) - 2
+    if room < LEAST_CUT:
+        return (Cell(" "), instant)
+    line = said(room)
+    blanks = room - sum(text_width(cell.text) for cell in line)
+    return (*line, Cell(" " * (max(0, blanks) + 1)), instant)
 
 
 def _place_parts(tick: Tick, place: Place) -> list[Cell]:
@@ -160,7 +220,7 @@ def position_bar(place: Place, width: int = POSITION_WIDTH) -> str:
 
 
 def _target_parts(tick: Tick) -> list[Cell]:
-    """How many targets answer; of those that do not, the first with its reason."""
+    """The targets that do not answer, the first with its reason, and how many errors there are."""
     failing = [target for target in tick.targets if not target.is_ok and target.error]
     awaited = [target for target in tick.targets if not target.is_ok and not target.error]
     parts: list[Cell] = []
@@ -176,11 +236,6 @@ def _target_parts(tick: Tick) -> list[Cell]:
         # The ages of nodes and queue stand beside it.
         what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets stale"
         parts.append(Cell(f"! {what}", Tone.WARN))
-    elif tick.targets:
-        count = len(tick.targets)
-        what = tick.targets[0].url if count == 1 else f"{count} targets"
-        # Whoever answers with errors is not well: the sign stays for answers without any.
-        parts.append(Cell(what, Tone.DIM) if tick.errors else Cell(f"✓ {what}", Tone.GOOD))
     if not failing and tick.errors:
         count = len(tick.errors)
         parts.append(Cell(f"! {count} error{'s' if count > 1 else ''} (e)", Tone.WARN))

@@ -62,6 +62,7 @@ def run_terminal(
     habits: Habits = NO_HABITS,
     *,
     allows_actions: bool = False,
+    rings_bell: bool = False,
     discovery: Discovering | None = None,
 ) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
@@ -73,6 +74,7 @@ def run_terminal(
         shelf: Where to keep what the user chooses; None: it is forgotten at the end.
         habits: What was chosen before.
         allows_actions: Whether commands that change something may be run when asked for.
+        rings_bell: Whether the terminal's bell is rung for what is new and grave.
         discovery: Finds patterns in what nobody explains; None: nobody looks for them.
     """
     if not sys.stdin.isatty():
@@ -92,6 +94,7 @@ def run_terminal(
         shelf=shelf,
         habits=habits,
         allows_actions=allows_actions,
+        rings_bell=rings_bell,
         discovery=discovery,
     )
     app.collector = QuietCollector(app.set_timer)

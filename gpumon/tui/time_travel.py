@@ -111,6 +111,10 @@ class Travel(Protocol):
         """Where in time; None: live, which needs no words."""
         ...
 
+    def span(self) -> tuple[float, float] | None:
+        """Unix times between which there are pictures; None: there is none."""
+        ...
+
     def toggle_pause(self) -> None:
         """Stand, or go on."""
         ...
@@ -170,6 +174,10 @@ class LiveTravel:
         if held is None or span is None:
             return None
         return Place(held.at, min(held.at, span[0]), max(held.at, span[1]))
+
+    def span(self) -> tuple[float, float] | None:
+        """Of the pictures that are kept."""
+        return self.tape.span
 
     def toggle_pause(self) -> None:
         """Hold what is shown, or let go of it."""
@@ -282,6 +290,10 @@ class ReplayTravel:
         is_paused = self._player.is_paused
         trouble = "" if is_seeking else self._errands.trouble
         return Place(at, span.start, span.end, is_paused, self._player.times, is_seeking, trouble)
+
+    def span(self) -> tuple[float, float] | None:
+        """Of the recording."""
+        return (self._player.span.start, self._player.span.end)
 
     def toggle_pause(self) -> None:
         """Stand, or go on."""

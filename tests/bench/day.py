@@ -51,9 +51,9 @@ MOST_BEHIND: Final = 10
 
 TOUR: Final = (
     *("1", "j", "j", "enter", "j", "s", "v", "w", "escape", "x", "j", "escape"),
-    *("tab", "z", "s", "w", "v", "i", "escape", "tab", "v", "right", "tab", "escape"),
-    *("2", "S", "pagedown", "enter", "G", "v", "escape", "N", "right_square_bracket"),
-    *("escape", "escape", "9", "v", "o", "z", "right", "down", "enter", "escape", "0", "Z"),
+    *("tab", "z", "s", "w", "c", "i", "escape", "tab", "c", "right", "tab", "escape"),
+    *("2", "S", "pagedown", "enter", "G", "v", "escape", "o", "right_square_bracket"),
+    *("escape", "escape", "9", "c", "b", "z", "right", "down", "enter", "escape", "0", "Z"),
     *("3", "4", "5", "enter", "escape", "6", "7", "8", "slash", "a", "escape", "1"),
     *("f", "enter", "a", "f", "escape", "escape", "e", "G", "escape", "question_mark", "escape"),
     *("comma", "comma", "left_curly_bracket", "L", "t", "p", "enter", "p", "escape", "S", "0"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.report.headline.lines import TALL, headline
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.saved_choices import NO_HABITS
 from tests.tui.keyboard import press, resize, settle
@@ -89,6 +90,15 @@ class Stage:
     @property
     def lines(self) -> list[str]:
         return self.text.split("\n")
+
+    @property
+    def below(self) -> list[str]:
+        """The lines without the headline, however many it has here."""
+        digest, size = self.app.digest, self.app.size
+        is_tall = size.height >= TALL
+        told = headline(digest, size.width - 2, is_tall=is_tall) if digest else []
+        texts = {" " + "".join(cell.text for cell in line).rstrip() for line in told}
+        return [line for line in self.lines if line not in texts]
 
     def line_with(self, text: str) -> str:
         """The first line that contains this text."""

@@ -21,7 +21,7 @@ EACH = 5
 """An hour's memory is the most of a look every so many pictures."""
 
 ROUND = (
-    *("1", "enter", "v", "escape", "escape", "2", "enter", "escape", "N", "escape"),
+    *("1", "enter", "v", "escape", "escape", "2", "enter", "escape", "o", "escape"),
     *("3", "4", "5", "6", "7", "8", "9", "enter", "escape", "0", "Z", "f", "enter", "escape"),
     *("escape", "e", "escape", "question_mark", "escape", "x"),
 )

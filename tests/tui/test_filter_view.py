@@ -76,7 +76,7 @@ async def test_columns_are_switched_and_stay(stage):
     async with stage(fleet(), size=(160, 30)) as s:
         assert "UTIL%" in s.line_with("JOBID")
         await s.press("c")
-        assert "Enter switches a column" in s.text
+        assert "Enter or Space switches a column" in s.text
         await s.press("slash", *"name==util", "enter", "enter")
         assert "[ ]" in s.line_with("UTIL%")
         await s.press("escape", "escape")

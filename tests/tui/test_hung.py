@@ -32,7 +32,7 @@ BEHIND = {
 }
 
 VIEWS = (
-    (b"N", b"does not list it"),
+    (b"o", b"does not list it"),
     (b"\x1b", b"PWR W/cap"),
     (b":nodes\r", b"HELD"),
     (b":gpus\r", b"PWR W/cap"),

@@ -28,9 +28,9 @@ async def test_the_node_of_the_cursor_opens_and_closes(stage, view):
 
 async def test_a_gpu_and_its_node_do_not_pile_up(stage):
     async with stage(machine()) as s:
-        await s.press("tab", "N", "1", "enter")
+        await s.press("tab", "o", "1", "enter")
         assert isinstance(s.app.screen, GpuScreen)
-        await s.press("N")
+        await s.press("o")
         assert isinstance(s.app.screen, NodeScreen)
         assert len(s.app.screen_stack) == 3
 
@@ -85,7 +85,7 @@ async def test_a_process_opens_its_job(stage):
 
 async def test_a_click_moves_the_cursor_and_a_second_opens(stage):
     async with stage(machine()) as s:
-        await s.press("tab", "N", "1")
+        await s.press("tab", "o", "1")
         y = next(i for i, line in enumerate(s.lines) if line.startswith("    1  "))
         await s.pilot.click(offset=(5, y))
         await s.pilot.pause()

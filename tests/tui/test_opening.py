@@ -74,6 +74,6 @@ async def test_the_first_command_is_spelled_out_as_soon_as_the_list_opens(monkey
         monkeypatch.setattr("gpumon.tui.widgets.text.time_slices.SLICE_S", -1.0)
     async with board("x") as b:
         opened = b.look()
-        assert any(line.strip().startswith("→ scontrol") for line in opened.lines)
+        assert any(line.strip().startswith("→ sbatch --gpus=5") for line in opened.lines)
         await b.press("ctrl+l")
         assert b.look().lines == opened.lines

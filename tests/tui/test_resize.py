@@ -15,7 +15,7 @@ VIEWS = {
     **{str(number): (str(number),) for number in range(1, 10)},
     "job": ("enter",),
     "gpu": ("enter", "enter"),
-    "node": ("2", "N"),
+    "node": ("2", "o"),
     "curves": ("enter", "v"),
     "roofline": ("enter", "v", "tab"),
     "help": ("question_mark",),

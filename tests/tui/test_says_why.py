@@ -15,10 +15,10 @@ MAP = "the map shows this instant"
     [
         (("4", "enter"), "enter", NO_GPU),
         (("4", "enter"), "i", NO_GPU),
-        (("4", "enter"), "N", NO_GPU),
+        (("4", "enter"), "o", NO_GPU),
         (("4", "enter", "tab"), "enter", "no rank here"),
         (("4", "enter", "tab"), "i", "no rank here"),
-        (("4", "enter", "tab"), "N", "no rank here"),
+        (("4", "enter", "tab"), "o", "no rank here"),
         (("enter", "tab"), "z", "every rank has a line of its own already"),
         (("enter", "tab", "tab"), "s", MAP),
         (("enter", "tab", "tab"), "z", MAP),
@@ -42,7 +42,7 @@ async def test_a_key_without_anything_to_do_says_why(way, key, words):
     ("way", "key", "words"),
     [
         ((), "w", "w does nothing here, but in: curves, ranks"),
-        ((), "o", "o does nothing here, but in: fleet"),
+        ((), "b", "b does nothing here, but in: fleet"),
         (("9",), "i", "i does nothing here, but in: one job, one GPU, ranks"),
         ((), "X", "X does nothing: ? lists the keys"),
     ],
@@ -67,13 +67,13 @@ async def test_a_key_that_does_something_needs_no_words(way, key):
 
 
 async def test_the_footer_of_a_map_of_ranks_names_only_what_a_map_has():
-    async with board("enter", "tab", size=(120, 40)) as b:
+    async with board("enter", "tab", size=(200, 40)) as b:
         keys = b.look().lines[-1]
         assert " s sort " in keys
         assert " z zoom " in keys
         await b.press("tab")
         keys = b.look().lines[-1]
-        assert " v field " in keys
+        assert " c field " in keys
         assert not any(words in keys for words in (" s sort ", " z zoom ", " w wider "))
 
 

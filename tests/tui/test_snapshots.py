@@ -32,7 +32,7 @@ _FINETUNE, _PRETRAIN = _command(f"job {FINETUNE}"), _command(f"job {PRETRAIN}")
 
 WAYS: dict[str, tuple[str, ...]] = {
     **{view: _command(view) for view in ROOTS},
-    "fleet-values": (*_command("fleet"), "v"),
+    "fleet-values": (*_command("fleet"), "c"),
     "job": _FINETUNE,
     "job-waiting": _command("job 4730"),
     "job-unseen": _command("job 4720_3"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from gpumon.model.fault import SourceError
@@ -42,9 +44,9 @@ def test_a_target_that_has_not_answered_yet_does_not_fail():
     awaited = TargetState("local", False, None, None)
     broken = TargetState("ssh://n1", False, SourceError("n1", "no route"), None)
     for targets, words in (
-        ((awaited,), " … local: no answer yet · every "),
-        ((awaited, awaited), " … 2 targets: no answer yet · every "),
-        ((awaited, broken), " ✗ ssh://n1: no route · 1 of 2 targets fail (e) · every "),
+        ((awaited,), " … local: no answer yet · live "),
+        ((awaited, awaited), " … 2 targets: no answer yet · live "),
+        ((awaited, broken), " ✗ ssh://n1: no route · 1 of 2 targets fail (e) · live "),
     ):
         line = status_line(tick()._replace(targets=targets, queue_at=None), Mood(), 120)
         assert "".join(cell.text for cell in line).startswith(words)
@@ -61,30 +63,44 @@ def line_of(width, picture, mood=None):
     return text
 
 
-def test_what_tells_least_is_left_out_first():
-    picture = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0)
-    mood = Mood(own_cpu_ratio=0.03, own_rss_bytes=120 * 2**20)
-    whole = line_of(200, picture, mood)
-    clock = whole.split(" · ")[-2]
-    gone = []
-    for width in range(len(whole), 40, -1):
-        text = line_of(width, picture, mood)
-        gone += [w for w in ("gpumon ", "late ", "since ", clock) if w not in text + "".join(gone)]
-    assert gone[:4] == ["gpumon ", "late ", "since ", clock]
+def test_while_all_is_well_the_line_says_the_time_and_the_period_only():
+    picture = tick()._replace(queue_at=AT - 12.0, lateness_s=0.3)
+    mood = Mood(own_cpu_ratio=0.31, own_rss_bytes=700 * 2**20)
+    clock = time.strftime("%H:%M:%S", time.localtime(AT))
+    assert line_of(200, picture, mood) == f" ✓ live {clock} · every 1s"
+    assert line_of(22, picture, mood) == f" ✓ live {clock}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "mood", "words"),
+    [
+        ({"queue_at": AT - 400.0}, Mood(), "! queue stale 6m · live "),
+        ({"lateness_s": 9.0}, Mood(), "! 9.0s late · live "),
+        ({"errors": (SourceError("n7", "timed out"),)}, Mood(), "! 1 error (e) · live "),
+        ({}, Mood(silent_s=41.0), "no new sample for 41s · live "),
+        ({}, Mood(own_cpu_ratio=2.6), " · every 1s · ! gpumon itself takes 260 % of a core"),
+        ({}, Mood(own_rss_bytes=5 * 2**30), " · ! gpumon itself takes – % of a core, 5120 MiB"),
+        ({}, Mood(progress_ratio=0.42, own_cpu_ratio=3.0), "filling in the past: 42 % · at "),
+    ],
+)
+def test_what_is_amiss_is_said_before_the_time(changes, mood, words):
+    line = line_of(200, tick()._replace(**changes), mood)
+    assert words in line
+    assert ("✓" in line) == words.startswith(" ·")
 
 
 def test_a_late_picture_stays_said(said):
     picture = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0, lateness_s=9.0)
     whole = line_of(200, picture)
     text = line_of(len(whole) - 3, picture)
-    assert "late 9.0s" in text
+    assert "! 9.0s late" in text
     said(text)
-    assert "since " not in text
+    assert "this job every" not in text
 
 
 def test_a_target_that_answers_with_errors_has_no_sign_of_health():
     well = TargetState("local", True, None, 0.0)
     picture = tick()._replace(targets=(well,), queue_at=None)
-    assert line_of(120, picture).startswith(" ✓ local · every ")
+    assert line_of(120, picture).startswith(" ✓ live ")
     picture = picture._replace(errors=(SourceError("local", "GPU 0 hangs"),))
-    assert line_of(120, picture).startswith(" local · ! 1 error (e) · every ")
+    assert line_of(120, picture).startswith(" ! 1 error (e) · live ")

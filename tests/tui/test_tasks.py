@@ -12,7 +12,7 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.fleet.history.history import History
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay import replay
-from gpumon.fleet.replay.catch_up import stride_s
+from gpumon.fleet.replay.catch_up import strides_of
 from gpumon.fleet.replay.kept_ticks import Tape
 from gpumon.fleet.replay.replay import ReplayFeed
 from gpumon.fleet.sampler.sampler import Sampler
@@ -65,8 +65,14 @@ ANSWERS = {
     (LAB, "nvlink"): Answer(("pretrain-7b", "NVLink used, 66 GB/s each way, 15 % of 450 GB/s")),
     (DEMO, "past"): Answer(("fleet", "80 GPUs", "PAUSED ", "(−10m)")),
     (LAB, "past"): Answer(("fleet", "24 GPUs · ", "58 %", "PAUSED "), ("14 (58 %) allocated",)),
-    (DEMO, "profile"): Answer(("ssh gpu006 nsys profile",), cursor="ssh gpu006 py-spy dump --pid "),
-    (LAB, "profile"): Answer(("ssh gpu02 nsys profile",), cursor="ssh gpu02 py-spy dump --pid 141"),
+    (DEMO, "profile"): Answer(
+        ("ssh gpu006 py-spy dump --pid ", "ssh gpu006 nsys profile"),
+        cursor="owner sbatch --exclude=gpu006",
+    ),
+    (LAB, "profile"): Answer(
+        ("ssh gpu02 py-spy dump --pid 141", "ssh gpu02 nsys profile"),
+        cursor="owner srun --jobid=4 --overlap -w gpu02 top",
+    ),
 }
 
 
@@ -122,7 +128,7 @@ class Lived(NamedTuple):
 def demo() -> Lived:
     """Two hours, as `gpumon demo --past 2h` lives through them."""
     clock = Hasty(START)
-    look = Look(stride_s(PAST_S, 1.0), False, lambda _: True, everyone=True, past_s=PAST_S)
+    look = Look(strides_of(1.0).at(PAST_S), False, lambda _: True, everyone=True, past_s=PAST_S)
     sources = [open_source(parse(DEMO.split()[1]), look, clock)]
     tape, newest = Tape(), []
     is_over = threading.Event()

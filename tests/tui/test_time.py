@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import pytest
 
+from gpumon.fleet.replay.catch_up import Progress
 from gpumon.sources.source import Wish
-from gpumon.tui.app import GpumonApp
+from gpumon.tui.app import FILLING_S, GpumonApp
 from gpumon.tui.screens.pages.gpu import GpuScreen
 from tests.tui.conftest import HandFeed, Stage
 from tests.tui.keyboard import settle
@@ -256,3 +258,64 @@ async def test_a_place_that_cannot_be_read_is_told_and_the_next_one_is_shown(rep
     s.app.check_silence()
     assert "at-60" in s.text
     assert "cannot go there" not in s.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_a_past_is_told_of_and_shown_at_once_when_it_is_over(stage, size):
+    async with stage(size=size) as s:
+        s.feed.progress = Progress(0.37, 5400.0)
+        await given(s, 0)
+        assert s.text.count("living through the last 90m: 37 %") == 2
+        assert "at-0" not in s.text
+        await s.press("p")
+        s.now[0] += FILLING_S
+        s.feed.progress = Progress(0.81, 5400.0)
+        await given(s, 1)
+        assert "81 %" in s.text
+        assert "at-1" not in s.text
+        await s.press("L")
+        s.feed.progress = None
+        await given(s, 2)
+        assert "at-2" in s.text
+        assert "living" not in s.text
+        await s.press("comma")
+        assert "at-1" in s.text
+
+
+async def test_whoever_stood_still_while_a_past_was_lived_through_sees_where(stage):
+    async with stage(size=(120, 24)) as s:
+        s.feed.progress = Progress(0.6, 600.0)
+        await given(s, 0, 1)
+        await s.press("p")
+        s.feed.progress = None
+        await given(s, 2)
+        assert "PAUSED" in s.lines[-2]
+        assert "at-1" in s.text
+
+
+async def test_what_is_said_leaves_the_paused_instant_in_sight(stage):
+    async with stage(fleet(), size=(80, 24)) as s:
+        await s.press("p")
+        paused = next(part for part in s.lines[-2].split(" · ") if "PAUSED" in part).strip()
+        for keys in (("J",), ("colon", *"pend"), ("escape", "slash", *"nowhere==3")):
+            await s.press(*keys)
+            assert paused in s.lines[-2], keys
+            assert len(s.lines[-2]) <= 80
+        await s.press("escape", "y")
+        assert "copied" in s.lines[-2]
+        assert paused in s.lines[-2]
+
+
+async def test_a_time_before_the_past_says_so_and_shows_where_it_begins(stage):
+    async with stage(fleet(), size=(120, 24)) as s:
+        for number in range(1, 6):
+            await s.give(fleet()._replace(at=AT + 7.0 * number, number=number))
+        await s.press("T", *"25", "enter")
+        begins = time.strftime("%H:%M:%S", time.localtime(AT))
+        assert f"nothing before {begins} is kept" in s.lines[-2]
+        assert f"PAUSED {begins}" in s.lines[-2]
+        s.now[0] += 60.0
+        await s.press("L", "T", *"-14s", "enter")
+        assert "nothing before" not in s.lines[-2]
+        await s.press("T", *"+90m", "enter")
+        assert "still to come" in s.lines[-2]

@@ -13,7 +13,6 @@ from gpumon.report.fleet_map.lines import glyphs
 from gpumon.report.fleet_map.map import Heat, units
 from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.report.fleet_map.roster import roster_of
-from gpumon.report.fleet_map.totals import heat_totals
 from tests.worlds.steps import outcome
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
     from gpumon.report.fleet_map.lines import Glyph
     from gpumon.report.fleet_map.marks import HeatField
-    from gpumon.report.fleet_map.totals import HeatTotals
 
 FIELD = {field.key: field for field in FIELDS}
 
@@ -35,10 +33,6 @@ def columns_of(digest: Digest, before: FleetColumns | None = None) -> FleetColum
 def fleet_heat(digest: Digest, field: HeatField, before: FleetHeat | None = None) -> FleetHeat:
     columns = columns_of(digest, before.columns if before else None)
     return outcome(FleetHeat(columns, field).complete())
-
-
-def totals_of(digest: Digest) -> HeatTotals:
-    return heat_totals(digest, columns_of(digest))
 
 
 def text(row: Sequence[Glyph]) -> str:

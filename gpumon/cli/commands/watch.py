@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,8 +28,11 @@ from gpumon.sources.probes import early
 from gpumon.sources.source import SystemClock, Wish, steady_s
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpumon.base.footprint import Footprint
     from gpumon.cli.request import Request
+    from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed
     from gpumon.fleet.sampler.sampler import Sampler
     from gpumon.model.records.tick import Tick
     from gpumon.sources.source import Clock
@@ -65,8 +69,11 @@ def watch(words: list[str]) -> int:
         narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo")
         return NOTHING_READ
     request = request_of(options, settings, targets, is_to_tty=is_tty())
-    if request.past_s is not None and not (request.is_terminal and is_demo(targets)):
-        narrate("--past invents a past for the demo's terminal; elsewhere it is what was recorded")
+    if options.past_s and not is_demo(targets):
+        narrate("--past invents a past for a demo; elsewhere it is what was recorded")
+        return USAGE
+    if options.past_s and options.watch_s is not None:
+        narrate("--past is for the terminal and for one look; what --watch writes begins now")
         return USAGE
     if any(target.scheme == "recording" for target in targets):
         return _replay(request, is_once=options.once)
@@ -118,9 +125,13 @@ def _has_driver() -> bool:
 
 
 def _sampler(
-    request: Request, period_s: float, *, is_single: bool = False, clock: Clock | None = None
+    request: Request,
+    period_s: float,
+    *,
+    is_single: bool = False,
+    catch_up: CatchUpClock | None = None,
 ) -> Sampler:
-    clock = clock or SystemClock()
+    clock: Clock = SystemClock() if catch_up is None else catch_up
     targets, wanted = request.targets, request.wanted
     look = Look(
         period_s,
@@ -130,16 +141,15 @@ def _sampler(
         request.tiers,
         user=wanted.user or "",
         everyone=wanted.is_everyone,
-        past_s=request.past_s or 0.0,
+        past_s=0.0 if catch_up is None else catch_up.behind_s,
     )
     sources = open_sources(targets, look, clock)
     arrived = threading.Event()
     for source in sources:
         source.start(arrived.set)
-        if request.since is not None:
-            source.wish(Wish(ended_since=request.since.seen_from(clock.now())))
-        if request.steps_of is not None:
-            source.wish(Wish(use_of=request.steps_of))
+        if catch_up is None:
+            for wish in _wishes(request, clock.now()):
+                source.wish(wish)
     if all(target.scheme != "local" for target in targets):
         # Where one is, its thread may still be on its way to the child.
         early.end()
@@ -159,8 +169,33 @@ def _sampler(
     if keeps and not is_invented:
         past = recorded(past, [target.url for target in targets])
     judge = judge_of(request.settings, is_noted=request.is_terminal and not is_invented)
-    steady = steady_s if isinstance(clock, SystemClock) else None
+    steady = steady_s if catch_up is None else None
+    if catch_up is not None:
+        from gpumon.fleet.replay.catch_up import lagging
+
+        judge = lagging(judge, catch_up)
     return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady)
+
+
+def _wishes(request: Request, now: float) -> Iterator[Wish]:
+    """What is asked of the accounting, by a time."""
+    if request.since is not None:
+        yield Wish(ended_since=request.since.seen_from(now))
+    if request.steps_of is not None:
+        yield Wish(use_of=request.steps_of)
+
+
+def _feed_with_past(request: Request, past_s: float) -> tuple[CatchUpFeed, Sampler]:
+    """A feed that lives through so much before it is live, and its sampler."""
+    from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed, strides_of
+
+    clock = CatchUpClock(past_s)
+    stride_s = strides_of(request.period_s).at(clock.behind_s)
+    sampler = _sampler(request, stride_s, catch_up=clock)
+    feed = CatchUpFeed(sampler, clock, request.period_s)
+    for wish in _wishes(request, SystemClock().now()):
+        feed.wish(wish)
+    return feed, sampler
 
 
 def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> dict[str, Any]:
@@ -171,8 +206,8 @@ def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> di
     return document(tick, passes, cost, passing_gpus(request.passes), request.wanted.user)
 
 
-def _look(request: Request) -> int:
-    """One answer: JSON or a table."""
+def _seen(request: Request) -> Tick:
+    """The picture that a short look ends with."""
     # Half of a short look is its beat, so that a rate has the two samples it needs.
     period_s = min(1.0, max(0.25, request.look_s / 2))
     sampler = _sampler(request, period_s, is_single=request.look_s == 0)
@@ -180,9 +215,32 @@ def _look(request: Request) -> int:
         if request.is_json:
             # While the probes come up there is time to import what writes their answer.
             import gpumon.report.document.document  # noqa: F401
-        tick = sampler.look(request.look_s)
+        return sampler.look(request.look_s)
     finally:
         sampler.close()
+
+
+def _lived(request: Request, past_s: float) -> Tick | None:
+    """The picture that a past ends with; None: there is none, and it was said why."""
+    from gpumon.report.text.units import short_duration
+
+    if sys.stderr.isatty():
+        narrate(f"living through the demo's last {short_duration(past_s)} …")
+    feed, _ = _feed_with_past(request, past_s)
+    try:
+        tick = feed.lived_through()
+    finally:
+        feed.close()
+    if tick is None and feed.failure is not None:
+        narrate_error(feed.failure)
+    return tick
+
+
+def _look(request: Request) -> int:
+    """One answer: JSON or a table."""
+    tick = _seen(request) if request.past_s is None else _lived(request, request.past_s)
+    if tick is None:
+        return UNKNOWN_STATUS if request.is_check else NOTHING_READ
     if not is_anything_read(tick):
         for error in tick.errors:
             narrate_error(error)
@@ -285,15 +343,11 @@ def _terminal(request: Request) -> int:
     from gpumon.detect.learning.discovery import Discovery
 
     title = " ".join(target.url for target in request.targets)
+    feed: Feed
     if request.past_s is None:
-        feed: Feed = (sampler := _sampler(request, request.period_s))
+        feed = sampler = _sampler(request, request.period_s)
     else:
-        from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed, stride_s
-
-        clock = CatchUpClock(request.past_s)
-        stride = stride_s(request.past_s, request.period_s)
-        sampler = _sampler(request, stride, clock=clock)
-        feed = CatchUpFeed(sampler, clock, request.period_s)
+        feed, sampler = _feed_with_past(request, request.past_s)
     user, passes = request.wanted.user, request.passes
     if user is not None and all(target.scheme in WITHOUT_QUEUE for target in request.targets):
         # Where a queue is asked, only that user's jobs are.

@@ -116,7 +116,7 @@ class Claims:
         if len(self._last) == len(told) and all(map(is_, self._last, told)):
             return
         self._last = told
-        holders = _Holders(tick)
+        holders = Holders(tick)
         named: set[Identity] = set()
         for finding in chain.from_iterable(told):
             if finding.identity not in named:
@@ -145,7 +145,7 @@ class Claims:
         """What each finding that is told was charged."""
         return {identity: sums.of(told.number) for identity, told in self._told.items()}
 
-    def _of(self, finding: Finding, holders: _Holders) -> Iterator[Claim]:
+    def _of(self, finding: Finding, holders: Holders) -> Iterator[Claim]:
         told = self._told.get(finding.identity)
         end = min(finding.window.end, holders.at)
         if told is not None and told.finding is finding and told.until >= end:
@@ -277,7 +277,7 @@ def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:
     return Charge(number, known.key, rank, share, is_suspected(finding), is_hardware)
 
 
-class _Holders:
+class Holders:
     """Finds the GPUs that a finding speaks of in a tick."""
 
     def __init__(self, tick: Tick) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gpumon.fleet.ledger.claims import Claim, Claims
+from gpumon.fleet.ledger.losing import LosingBook
 from gpumon.fleet.ledger.runs import CORRECTED_S, Runs
 from gpumon.fleet.ledger.sight import Sight
 from gpumon.model.records.ledger import NO_PRICES, UNOBSERVED, LedgerTotals
@@ -111,6 +112,7 @@ class Ledger:
         self._journal = journal
         self._claims = Claims(self._held_by)
         self._sight = Sight()
+        self._losing = LosingBook()
         self._runs: Runs | None = None
         self._since = self._at = self._written_at = self._beat_at = 0.0
         self._steady_s: float | None = None
@@ -141,6 +143,7 @@ class Ledger:
                     claim.apply(holding.timeline)
         for number in self._claims.over():
             runs.sums.claims.forget(number)
+        self._losing.take(tick, runs.on_gpu)
         self._at, self._steady_s = tick.at, tick.steady_s
         self._gpus = tick.gpus
         self._at_times(runs, tick.at)
@@ -172,6 +175,8 @@ class Ledger:
             self._journal.kept_in if self._journal else None,
             self._journal.note if self._journal else "",
             self._claims.charged(runs.sums.claims) if runs else {},
+            self._losing.now,
+            runs.closed if runs else (),
         )
 
     def close(self) -> None:

@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.ledger.accounts import OpenAccount
     from gpumon.model.records.cluster import Gpu, JobView
+    from gpumon.model.records.ledger import Account
     from gpumon.model.records.tick import Tick
 
 CORRECTED_S: Final = 3600.0
 """An ended job's books stay open for corrections that long: findings are cleared by then."""
+
+
+MOST_CLOSED: Final = 2_000
+"""Accounts of runs that are no longer corrected, of which each is still told by itself: about
+a megabyte, and what a busy cluster ends in some hours."""
 
 
 class Booked(Protocol):
@@ -61,6 +67,8 @@ class Runs:
         self._taken: list[Holding] = []
         self.open: dict[str, Run] = {}
         self.ended: list[Run] = []
+        self.closed: tuple[Account, ...] = ()
+        """Of runs that were forgotten, those that ended last."""
         self._ended_at: dict[str, float] = {}
         self.on_gpu: dict[str, list[Holding]] = {}
         """Who holds or held a GPU, the newest last."""
@@ -120,6 +128,8 @@ class Runs:
         over = [run for run in self.ended if (run.ended_at or 0.0) < before]
         if over:
             self.ended = [run for run in self.ended if (run.ended_at or 0.0) >= before]
+            closed = [account.snapshot() for run in over for account in run.accounts.values()]
+            self.closed = (*self.closed, *closed)[-MOST_CLOSED:]
             for run in over:
                 self._forget(run.past)
                 self._ended_at.pop(run.job.job_id, None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.records.ledger import STATES, SUSPICION, UNOBSERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gpumon.fleet.ledger.accounts import OpenAccount
 
@@ -102,22 +102,12 @@ class _Stretch:
     def parts(self) -> Iterator[_Part]:
         """How its GPU-seconds are divided.
 
-        Each claim takes its share of what graver ones left, then what is suspected likewise. Of
-        claims of one class only the largest counts: they tell of the same loss. Where one of a
-        class is claimed and more of it suspected, only the difference is. What is left is what it
-        was seen to be.
+        What no claim takes is what it was seen to be.
         """
         unobserved_s = self.seconds * self.shares[STATES.index(UNOBSERVED)]
         observed_s = self.seconds - unobserved_s
         left_s, unseen_s = observed_s, unobserved_s
-        before = ""
-        claimed: dict[str, float] = {}
-        for charge in self.charges:
-            if charge.key == before:
-                continue
-            before = charge.key
-            share = _beyond(charge.share, claimed.get(charge.finding_class, 0.0))
-            claimed[charge.finding_class] = charge.share
+        for charge, share in taken_in_turn(self.charges):
             taken_s = left_s * share
             left_s -= taken_s
             if charge.takes_unobserved:
@@ -129,6 +119,27 @@ class _Stretch:
                 yield _Part(state, unseen_s, None)
             elif observed_s > 0:
                 yield _Part(state, left_s * share * self.seconds / observed_s, None)
+
+
+def taken_in_turn(charges: Iterable[Charge]) -> Iterator[tuple[Charge, float]]:
+    """Each charge with its part of what those before it left, 0 to 1.
+
+    Each claim takes its share of what graver ones left, then what is suspected likewise. Of claims
+    of one class only the largest counts: they tell of the same loss. Where one of a class is
+    claimed and more of it suspected, only the difference is.
+
+    Args:
+        charges: By precedence, as `Charge.order` puts them.
+    """
+    before = ""
+    claimed: dict[str, float] = {}
+    for charge in charges:
+        if charge.key == before:
+            continue
+        before = charge.key
+        share = _beyond(charge.share, claimed.get(charge.finding_class, 0.0))
+        claimed[charge.finding_class] = charge.share
+        yield charge, share
 
 
 def _beyond(share: float, claimed: float) -> float:

@@ -109,6 +109,40 @@ class Charged(NamedTuple):
     """GPU-seconds that are suspected of it."""
 
 
+class Losing(NamedTuple):
+    """How many GPUs' time is being lost: GPU-hours an hour."""
+
+    wasted_gpus: float = 0.0
+    suspected_gpus: float = 0.0
+
+    def plus(self, other: Losing) -> Losing:
+        """Both together."""
+        return Losing(
+            self.wasted_gpus + other.wasted_gpus, self.suspected_gpus + other.suspected_gpus
+        )
+
+
+NOT_LOSING: Final = Losing()
+
+
+class LosingNow(NamedTuple):
+    """What is lost while things go on as they are, divided as the books divide what was lost."""
+
+    by_finding: Mapping[tuple[str, str, str], Losing]
+    """By the identity of a finding that stands."""
+    by_job: Mapping[str, Losing]
+
+    def total(self) -> Losing:
+        """The whole fleet."""
+        return Losing(
+            sum(one.wasted_gpus for one in self.by_job.values()),
+            sum(one.suspected_gpus for one in self.by_job.values()),
+        )
+
+
+NOTHING_LOSING: Final = LosingNow(MappingProxyType({}), MappingProxyType({}))
+
+
 class Total(NamedTuple):
     """One line of the books: five shares that sum to the allocation."""
 
@@ -184,6 +218,10 @@ class _Booked(NamedTuple):
     """Why they are not written though that was asked for."""
     charged: Mapping[tuple[str, str, str], Charged] = MappingProxyType({})
     """What each finding that stands or was cleared lately was charged, by its identity."""
+    losing: LosingNow = NOTHING_LOSING
+    """What is being lost at this instant."""
+    closed: tuple[Account, ...] = ()
+    """Of jobs that ended too long ago to be corrected, those that ended last."""
 
 
 class LedgerTotals(_Booked):
@@ -197,6 +235,25 @@ class LedgerTotals(_Booked):
         """One job, with all its runs; None: it is not, or no longer, booked by itself."""
         mine = self._by_job.get(job_id)
         return self._sum(mine) if mine else None
+
+    def run(self, job_id: str, start_at: float | None, end_at: float | None) -> Total | None:
+        """One run of a job that may have ended a while ago; None: it is not booked by itself.
+
+        Args:
+            job_id: The job.
+            start_at: Unix time at which the run began; None: every run counts.
+            end_at: Unix time at which it ended; None: not told.
+        """
+        mine = [
+            account
+            for account in (*self._by_job.get(job_id, ()), *self._closed_by_job.get(job_id, ()))
+            if start_at is None or start_at - 1.0 <= account.began_at <= (end_at or self.at)
+        ]
+        return self._sum(mine) if mine else None
+
+    @cached_property
+    def _closed_by_job(self) -> dict[str, list[Account]]:
+        return _jobs_of(self.closed)
 
     @cached_property
     def lost_by_job(self) -> dict[str, Charged]:
@@ -237,10 +294,7 @@ class LedgerTotals(_Booked):
 
     @cached_property
     def _by_job(self) -> dict[str, list[Account]]:
-        found: dict[str, list[Account]] = {}
-        for account in self.accounts:
-            found.setdefault(account.job_id, []).append(account)
-        return found
+        return _jobs_of(self.accounts)
 
     def _sum(self, accounts: Iterable[Account]) -> Total:
         offset_s = self.at - self.since
@@ -258,6 +312,13 @@ class LedgerTotals(_Booked):
 
 
 _UNCHARGED: Final = Charged()
+
+
+def _jobs_of(accounts: Iterable[Account]) -> dict[str, list[Account]]:
+    found: dict[str, list[Account]] = {}
+    for account in accounts:
+        found.setdefault(account.job_id, []).append(account)
+    return found
 
 
 def in_order(totals: Mapping[str, Total]) -> dict[str, Total]:

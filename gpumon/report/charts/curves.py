@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import ceil, isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.catalogue.field import Kind
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 SPANS_S: Final = (300.0, 900.0, 3600.0, 7200.0, 21600.0, 86400.0)
 """Stretches of time that can be chosen, seconds."""
+
+STEPS: Final = 120
+"""Of a stretch, by which its curves move on: about the cells of a wide screen. What moves on with
+every picture is drawn anew with every picture, the whole screen of it."""
 
 MAX_GPUS: Final = 256
 """GPUs of a job whose curves are put together; of a larger job every n-th."""
@@ -88,6 +92,13 @@ def span_of(digest: Digest) -> float:
     return next((span for span in SPANS_S if span >= observed_s), SPANS_S[-1])
 
 
+def edges_of(at: float, span_s: float) -> tuple[float, float]:
+    """Unix times of both edges of a chart of so much time that holds an instant."""
+    step_s = span_s / STEPS
+    end = ceil(at / step_s) * step_s
+    return end - span_s, end
+
+
 def gpu_panels(digest: Digest, gpu: Gpu, span_s: float) -> list[Panel]:
     """SM activity or duty cycle, memory, power, PCIe and NVLink of one GPU."""
     return [entity_panel(digest, gpu, gpu.uuid, plan, span_s) for plan in _GPU_PLANS]
@@ -107,6 +118,12 @@ def job_panels(digest: Digest, view: JobView, span_s: float) -> list[Panel]:
     if not gpus:
         return []
     return [_job_panel(digest, view, gpus[0], plan, span_s) for plan in _GPU_PLANS]
+
+
+def job_activity(digest: Digest, view: JobView, span_s: float) -> Panel | None:
+    """What its GPUs did for so long, their mean; None: no telemetry names one."""
+    gpus = digest.gpus(view)
+    return _job_panel(digest, view, gpus[0], _USE, span_s) if gpus else None
 
 
 def field_chart(
@@ -162,9 +179,11 @@ def entity_panel(
     digest: Digest, entity: Readable, name: str, plan: Plan, span_s: float, block: str = "gpu"
 ) -> Panel:
     """A chart of the fields of a GPU, or of an entity of another block by its name in history."""
-    stretch = (digest.tick.at - span_s, digest.tick.at)
+    edges = edges_of(digest.tick.at, span_s)
+    # No further than the picture: of one of the past, more is known by now.
+    known = (edges[0], digest.tick.at)
     return drawn_panel(
-        entity, plan, stretch, lambda key: _read(digest, name, key, stretch, block, Tone.INFO)
+        entity, plan, edges, lambda key: _read(digest, name, key, known, block, Tone.INFO)
     )
 
 
@@ -188,7 +207,8 @@ def drawn_panel(
 
 def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: float) -> Panel:
     at = digest.tick.at
-    stretch = (at - span_s, at)
+    edges = edges_of(at, span_s)
+    stretch = (edges[0], at)
     keys = plan.keys
     series = _job_series(digest, view, [key for key, _ in keys], stretch)
     if plan.instead and not is_known(series[0]):
@@ -199,7 +219,7 @@ def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: 
         value = digest.mean(view, key)
         text = "–" if value is None else field_text(CATALOGUE[key], value)
         title += [Cell(f"{label} ", one.tone), Cell(f"{text}  ")]
-    return Panel(tuple(title), _scaled(one_gpu, plan, keys[0][0], stretch, tuple(series)))
+    return Panel(tuple(title), _scaled(one_gpu, plan, keys[0][0], edges, tuple(series)))
 
 
 def _scaled(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from gpumon.fleet.join.ranks import place
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.report.charts.chart_records import Series
-from gpumon.report.charts.curves import Panel, Plan, drawn_panel
+from gpumon.report.charts.curves import Panel, Plan, drawn_panel, edges_of
 from gpumon.report.facts.rows import BlockRow, block_rows
 
 if TYPE_CHECKING:
@@ -70,14 +70,15 @@ def process_panels(
     node = digest.tick.nodes.get(gpu.node)
     if node is None or not processes:
         return []
-    stretch = (digest.tick.at - span_s, digest.tick.at)
+    edges = edges_of(digest.tick.at, span_s)
+    known = (edges[0], digest.tick.at)
     together = _Together(gpu, _rows(node, gpu, processes))
     return [
         drawn_panel(
             together,
             plan,
-            stretch,
-            lambda key: _summed(digest, node, gpu, processes, key, stretch),
+            edges,
+            lambda key: _summed(digest, node, gpu, processes, key, known),
         )
         for plan in _plans(_title(processes))
     ]

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Cell
@@ -57,6 +57,28 @@ class Sorting(NamedTuple):
 def usual(columns: Sequence[Column[Row]]) -> list[Column[Row]]:
     """The columns that are drawn where nobody has chosen others."""
     return [column for column in columns if not column.is_hidden]
+
+
+def chosen_of(columns: Sequence[Column[Row]], keys: Collection[str] | None) -> list[Column[Row]]:
+    """The columns with these keys; those shown at first where it is None, or no key is known."""
+    return [c for c in columns if keys is not None and c.key in keys] or usual(columns)
+
+
+def shown_first(keys: Sequence[str], columns: Sequence[Column[Row]]) -> tuple[Column[Row], ...]:
+    """The columns that a table shows at first, in this order, and the others, hidden.
+
+    Those stand before the last one, which is mostly a sentence that takes what room is left.
+    """
+    by_key = {column.key: column for column in columns}
+    hidden = [
+        c if c.is_hidden else c._replace(is_hidden=True, doc=f"{c.doc[:-1]}; {_CHOSEN}")
+        for c in columns
+        if c.key not in keys
+    ]
+    return (*(by_key[key] for key in keys[:-1]), *hidden, by_key[keys[-1]])
+
+
+_CHOSEN: Final = "shown where chosen with c."
 
 
 def arranged(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.block import MISSING_INTEGER
 from gpumon.report.facts.array_tasks import asked_gpus, task_count
+from gpumon.report.facts.losses import NO_STAKE
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.facts.reservations import reservation_rows
 from gpumon.report.facts.slurm_nodes import job_partitions, partition_nodes, partitions, rooms
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.model.records.ledger import Total
     from gpumon.model.records.queue import Partition
+    from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.tick_index import Digest
 
 _STEP: Final = 250
@@ -34,7 +36,7 @@ class GroupSum:
 
     __slots__ = (
         "activities", "findings", "gpus_pending", "gpus_running", "jobs_pending", "jobs_running",
-        "oldest_submit_at",
+        "oldest_submit_at", "stake",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -45,6 +47,7 @@ class GroupSum:
         self.gpus_pending = 0
         """As far as Slurm says."""
         self.findings = 0
+        self.stake = NO_STAKE
         self.oldest_submit_at: float | None = None
         """When the oldest job that waits was submitted; None: none waits, or not known."""
         self.activities: dict[str, float] = {}
@@ -59,6 +62,7 @@ class GroupSum:
             self.jobs_running += 1
             self.gpus_running += len(view.gpu_uuids) if job.gpu_count is None else job.gpu_count
             self._add_activities(digest, view.gpu_uuids)
+            self.stake = self.stake.plus(digest.stake(view))
         elif job.state == "PENDING":
             self.jobs_pending += task_count(job)
             self.gpus_pending += asked_gpus(job) or 0
@@ -117,6 +121,8 @@ class Group(NamedTuple):
     booked: Total | None
     """What the books say of its GPU time; None: nobody keeps them, or it is in none."""
     findings: int
+    stake: Stake
+    """What is lost with its jobs now, and by the books since these were opened."""
     oldest_wait_s: float | None
     """How long its oldest waiting job waits; None: none waits, or not known."""
 
@@ -186,6 +192,10 @@ def _groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
 
 def _group(at: float, kind: GroupKind, name: str, found: GroupSum, booked: Total | None) -> Group:
     known, since = found.activities.values(), found.oldest_submit_at
+    stake = found.stake
+    if booked is not None:
+        # Also what jobs lost that have ended.
+        stake = stake._replace(lost_s=booked.waste_s + booked.suspicion_s)
     low = sum(1 for value in known if value < LOW_RATIO)
     return Group(
         kind,
@@ -199,6 +209,7 @@ def _group(at: float, kind: GroupKind, name: str, found: GroupSum, booked: Total
         activity_ratio=sum(known) / len(known) if known else None,
         booked=booked,
         findings=found.findings,
+        stake=stake,
         oldest_wait_s=None if since is None else at - since,
     )
 

@@ -1,14 +1,17 @@
-"""What a finding costs: the books' figure since its onset, the same in every view of one tick."""
+"""What a finding costs since its onset and costs now, by the books: the same in every view."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.ledger.charging import is_suspected
+from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import Loss, class_of
-from gpumon.model.records.ledger import Charged
+from gpumon.model.records.ledger import NOT_LOSING, Charged, Losing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumon.model.finding import Finding
     from gpumon.model.records.tick import Tick
 
@@ -36,6 +39,113 @@ def loss_of(tick: Tick, finding: Finding) -> Charged | None:
 def loss_s(tick: Tick, finding: Finding) -> float:
     """Wasted and suspected GPU-seconds together, to put findings in order by; 0: none known."""
     return sum(loss_of(tick, finding) or ())
+
+
+WEIGHTS: Final = {
+    Confidence.HYPOTHESIS: 0.4,
+    Confidence.SUPPORTED: 0.8,
+    Confidence.ESTABLISHED: 1.0,
+}
+"""How much a loss counts by how sure it is, when what to look at first is put in order: of two
+guesses at one size about one is right (our choice)."""
+
+
+def losing_of(tick: Tick, finding: Finding) -> Losing | None:
+    """How many GPUs' time a finding loses now, as the books divide it; None: none is known.
+
+    Where nobody keeps books, or no queue lists the node of its GPU, the mean of its window.
+    """
+    if tick.ledger is not None and not _is_without_queue(tick, finding):
+        return tick.ledger.losing.by_finding.get(finding.identity)
+    window_s = finding.window.end - finding.window.start
+    stands = finding.is_open and finding.unknown_since is None
+    if class_of(finding).loss is Loss.NONE or not finding.gpu_seconds or not stands:
+        return None
+    gpus = finding.gpu_seconds / window_s if window_s > 0 else 0.0
+    return Losing(0.0, gpus) if is_suspected(finding) else Losing(gpus)
+
+
+def urgency(tick: Tick, finding: Finding) -> float:
+    """GPU-hours that a finding loses an hour now, weighed by how sure it is."""
+    losing = losing_of(tick, finding)
+    return 0.0 if losing is None else sum(losing) * WEIGHTS[finding.confidence]
+
+
+class Stake(NamedTuple):
+    """What all that is found about something costs, now and so far.
+
+    The one order in which everything is listed: by `key`, the largest on top.
+    """
+
+    urgency: float = 0.0
+    """GPU-hours lost an hour now, each finding's weighed by how sure it is."""
+    losing: Losing = NOT_LOSING
+    """The same unweighed."""
+    lost_s: float = 0.0
+    """GPU-seconds wasted and suspected since the onsets."""
+    severity_rank: int = -1
+    """Of the gravest finding; -1: there is none."""
+    confidence_rank: int = -1
+    """Of the gravest findings the surest."""
+
+    @property
+    def key(self) -> tuple[float, ...]:
+        """Grows with what is to be looked at first.
+
+        Rates are judged anew every few seconds: what differs by less than a tenth of a GPU stays
+        in one order, by what was lost so far.
+        """
+        return (round(self.urgency, 1), self.lost_s, self.severity_rank, self.confidence_rank)
+
+    @property
+    def first(self) -> tuple[float, ...]:
+        """Sorts the largest key first."""
+        return tuple(-part for part in self.key)
+
+    def plus(self, other: Stake) -> Stake:
+        """Both together; the graver one tells how grave."""
+        gravest = max(self[3:], other[3:])
+        return Stake(
+            self.urgency + other.urgency,
+            self.losing.plus(other.losing),
+            self.lost_s + other.lost_s,
+            *gravest,
+        )
+
+    def part(self, share: float) -> Stake:
+        """What one of several has of it."""
+        return self._replace(
+            urgency=self.urgency * share,
+            losing=Losing(*(gpus * share for gpus in self.losing)),
+            lost_s=self.lost_s * share,
+        )
+
+
+NO_STAKE: Final = Stake()
+
+
+def stake_of(tick: Tick, finding: Finding) -> Stake:
+    """What a finding costs."""
+    return Stake(
+        urgency(tick, finding),
+        losing_of(tick, finding) or NOT_LOSING,
+        loss_s(tick, finding),
+        finding.severity.rank,
+        finding.confidence.rank,
+    )
+
+
+def muted_stake(tick: Tick, finding: Finding) -> Stake:
+    """What a finding costs that nobody wants to be told: sums hold it, nothing is raised by it."""
+    return Stake(0.0, losing_of(tick, finding) or NOT_LOSING, loss_s(tick, finding))
+
+
+def stake_together(stakes: Iterable[Stake]) -> Stake:
+    """All of them."""
+    whole = NO_STAKE
+    for stake in stakes:
+        whole = whole.plus(stake)
+    return whole
 
 
 def _is_without_queue(tick: Tick, finding: Finding) -> bool:

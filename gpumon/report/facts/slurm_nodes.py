@@ -27,6 +27,9 @@ OUT_FLAGS: Final = frozenset(
 )  # fmt: skip
 """Node states and flags of sinfo(1) under which a node starts no job."""
 
+AWAY_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "powered_down"})
+"""Those under which a node is away, and not only closed to new jobs."""
+
 
 class Room(NamedTuple):
     """What one node has for jobs."""
@@ -89,8 +92,17 @@ class Room(NamedTuple):
 @lru_cache(256)
 def is_open(state: str) -> bool:
     """Whether a node in this state takes jobs: nothing in it says that it is out of service."""
-    words = state.lower().rstrip("*~#!%$@^-").split("+")
-    return not OUT_FLAGS.intersection(words)
+    return OUT_FLAGS.isdisjoint(state_words(state))
+
+
+def is_away(state: str) -> bool:
+    """Whether a node in this state is away: down, or it does not answer Slurm."""
+    return state.endswith("*") or not AWAY_FLAGS.isdisjoint(state_words(state))
+
+
+def state_words(state: str) -> list[str]:
+    """A node's state and its flags, without the signs that sinfo puts behind them."""
+    return state.lower().rstrip("*~#!%$@^-").split("+")
 
 
 def rooms(digest: Digest) -> Mapping[str, Room]:

@@ -9,19 +9,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.block import MISSING_INTEGER
+from gpumon.model.records.ledger import NOT_LOSING
+from gpumon.report.facts.losses import NO_STAKE, muted_stake, stake_of, stake_together
 from gpumon.report.facts.rows import link_states, rows_by_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Hashable, Iterator
 
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.records.cluster import Gpu, JobView, Node, Process, Rank
     from gpumon.model.records.tick import Tick
+    from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.rows import BlockRow
 
 
 T = TypeVar("T")
 
+
+MOST_LASTING: Final = 4_096
+"""Things remembered over several pictures: some screens full of rows. Then all are made anew."""
 
 _STEP: Final = 250
 """Nodes whose GPUs are put into rows in one step."""
@@ -58,8 +64,22 @@ class GpuRow(NamedTuple):
 class Digest:
     """Look-ups over one tick. It lives as long as its tick is on screen."""
 
-    def __init__(self, tick: Tick) -> None:
+    def __init__(
+        self,
+        tick: Tick,
+        lasting: dict[Hashable, object] | None = None,
+        news_since: float | None = None,
+    ) -> None:
+        """Nothing is looked up yet.
+
+        Args:
+            tick: The picture.
+            lasting: What `lasting` remembers, shared with the pictures before and after.
+            news_since: Unix time after which what is found counts as new; None: nothing does.
+        """
         self.tick = tick
+        self.news_since = news_since
+        self._lasting = {} if lasting is None else lasting
         self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
         self._rows_by_node: list[list[GpuRow]] = []
@@ -142,9 +162,19 @@ class Digest:
         return _gravest_first([f for f in self.tick.findings if f.subject in subjects])
 
     @cached_property
+    def news(self) -> frozenset[tuple[str, str, str]]:
+        """Identities of the findings that are new since somebody looked."""
+        return frozenset(finding.identity for finding in new_findings(self.tick, self.news_since))
+
+    @cached_property
     def all_findings(self) -> tuple[Finding, ...]:
         """Every finding, the gravest and surest first."""
         return _gravest_first(list(self.tick.findings))
+
+    def by_loss(self, findings: Collection[Finding]) -> tuple[Finding, ...]:
+        """What loses most on top, as every list has it."""
+        stakes = {finding.identity: stake_of(self.tick, finding) for finding in findings}
+        return tuple(sorted(findings, key=lambda f: (*stakes[f.identity].first, *f.identity)))
 
     def verdict(self, view: JobView) -> Finding | None:
         """The finding of a job that accounts for the others, None where there is none."""
@@ -159,10 +189,89 @@ class Digest:
         """What a job's row tells: its verdict, else the gravest finding about one of its nodes."""
         return self.verdict(view) or next(iter(self.findings_of_nodes(view)), None)
 
-    def explained(self, view: JobView) -> int:
-        """How many findings of a job and its nodes there are beside the one that its row tells."""
-        own = len(self.findings_by_job.get(view.job.job_id, ()))
-        return max(0, own + len(self.findings_of_nodes(view)) - 1)
+    def stake(self, view: JobView) -> Stake:
+        """What is lost with a job, by the books where they are kept."""
+        found = self.findings_by_job.get(view.job.job_id, ())
+        stake = stake_together(stake_of(self.tick, finding) for finding in found)
+        books = self.tick.ledger
+        if books is None:
+            return stake
+        return stake._replace(
+            losing=books.losing.by_job.get(view.job.job_id, NOT_LOSING),
+            lost_s=sum(books.lost_by_job.get(view.job.job_id, ())),
+        )
+
+    def told(self, stake: Stake) -> Stake | None:
+        """A stake; None: nothing is found because nobody could look."""
+        has_any = stake.severity_rank >= 0 or any(stake.losing)
+        return stake if has_any or not self.is_blind else None
+
+    @cached_property
+    def stakes(self) -> dict[str, Stake]:
+        """What is lost with each GPU, by UUID; GPUs about which nothing is found are absent.
+
+        A finding about a GPU counts there as a whole, also where others wait for it; any other in
+        equal parts at the GPUs that it is about. So any sum of GPUs adds up to the fleet's.
+        """
+        found: dict[str, Stake] = {}
+        told = chain(
+            ((finding, stake_of(self.tick, finding)) for finding in self.tick.findings),
+            (
+                (finding, muted_stake(self.tick, finding))
+                for finding in self.tick.muted
+                if finding.is_open
+            ),
+        )
+        for finding, stake in told:
+            uuids = self._charged_gpus(finding)
+            for uuid in uuids:
+                part = stake.part(1 / len(uuids))
+                found[uuid] = found.get(uuid, NO_STAKE).plus(part)
+        return found
+
+    @cached_property
+    def stakes_by_node(self) -> dict[str, Stake]:
+        """The same by name of the node; those where nothing is found of a GPU are absent."""
+        found: dict[str, Stake] = {}
+        for uuid, stake in self.stakes.items():
+            gpu = self.tick.gpus.get(uuid)
+            if gpu is not None:
+                found[gpu.node] = found.get(gpu.node, NO_STAKE).plus(stake)
+        return found
+
+    @cached_property
+    def leading(self) -> dict[str, Finding]:
+        """Of each GPU the finding that loses most of its time, by UUID."""
+        found: dict[str, Finding] = {}
+        for finding in reversed(self.by_loss(self.tick.findings)):
+            found.update(dict.fromkeys(self._charged_gpus(finding), finding))
+        return found
+
+    def _charged_gpus(self, finding: Finding) -> tuple[str, ...]:
+        """The GPU that it is about, else those whose time it claims, else all of its subject."""
+        claimed = () if finding.subject.startswith("gpu:") else finding.gpus
+        return claimed or self.gpus_of_subject(finding.subject)
+
+    @cached_property
+    def _jobs_by_id(self) -> dict[str, JobView]:
+        return {view.job.job_id: view for view in self.tick.jobs}
+
+    def gpus_of_subject(self, subject: str) -> tuple[str, ...]:
+        """UUIDs of a finding's subject: a job's, a rank's, a node's, or the GPU itself."""
+        kind, _, name = subject.partition(":")
+        if kind == "gpu":
+            return (name,)
+        if kind == "node":
+            node = self.tick.nodes.get(name)
+            return node.gpu_uuids if node else ()
+        job_id, _, rank = name.partition("/rank:")
+        # Not `tick.job`, which goes through all jobs: of ten thousand, one in twenty has a finding.
+        view = self._jobs_by_id.get(job_id)
+        if view is None:
+            return ()
+        if not rank:
+            return view.gpu_uuids
+        return tuple(chain(*(r.gpu_uuids for r in view.ranks if str(r.rank) == rank)))
 
     def row_finding(self, row: RankRow) -> Finding | None:
         """The gravest finding about one rank of a job, or about its GPU.
@@ -222,6 +331,14 @@ class Digest:
         if what not in self._remembered:
             self._remembered[what] = make()
         return cast("T", self._remembered[what])
+
+    def lasting(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What was made once for several pictures, under a name that holds all it depends on."""
+        if what not in self._lasting:
+            if len(self._lasting) >= MOST_LASTING:
+                self._lasting.clear()
+            self._lasting[what] = make()
+        return cast("T", self._lasting[what])
 
     def entities(self, gpu: Gpu, name: str) -> tuple[BlockRow, ...]:
         """A GPU's links, MIG instances or events: the rows of a block of its node that are its."""
@@ -342,6 +459,14 @@ class Digest:
                 rows = [GpuRow(node, gpu) for gpu in gpus if gpu is not None]
                 made.append(rows or [GpuRow(node, None)])
             yield
+
+
+def new_findings(tick: Tick, since: float | None) -> tuple[Finding, ...]:
+    """The findings first seen after a Unix time that nobody has acknowledged; None: none is new."""
+    if since is None:
+        return ()
+    found = [one for one in tick.findings if one.first_seen > since and not one.is_acknowledged]
+    return _gravest_first(found)
 
 
 def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:

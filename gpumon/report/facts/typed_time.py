@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -39,6 +40,32 @@ def instant_of(text: str, shown: float, newest: float) -> float:
     except (ValueError, OverflowError, OSError):
         message = f"“{text}” is no time; write {EXAMPLES}"
         raise ValueError(message) from None
+
+
+def outside_words(at: float, start: float, end: float) -> str:
+    """That no picture is of a time, and which one is shown in its place; empty: there is one.
+
+    Args:
+        at: Unix time that was asked for.
+        start: Unix time of the oldest picture.
+        end: Unix time of the newest.
+    """
+    # What was typed may have whole seconds only.
+    if at < start - 1.0:
+        return f"nothing before {_moment(start, end)} is kept"
+    if at > end + 1.0:
+        return f"{_moment(at, end)} is still to come"
+    return ""
+
+
+def _moment(at: float, now: float) -> str:
+    """A time of day; of another day with its date."""
+    try:
+        moment = time.localtime(at)
+    except (ValueError, OverflowError, OSError):
+        return "that"
+    is_today = moment[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", moment)
 
 
 def _latest(hour: int, minute: int, second: int, newest: float) -> float:

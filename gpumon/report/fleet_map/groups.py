@@ -43,12 +43,15 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 def clusters(digest: Digest, units: tuple[Unit, ...], grouping: str) -> tuple[Cluster, ...]:
-    """The nodes by group, both in the order of their names; those of no group come last."""
+    """The nodes by group, those in the order of their names; groups as `grouped` orders them."""
     return grouped(digest, sorted(units, key=lambda unit: natural(unit.name)), grouping)
 
 
 def grouped(digest: Digest, units: Iterable[Unit], grouping: str) -> tuple[Cluster, ...]:
-    """The same of nodes that are in the order of their names already."""
+    """The same of nodes that are in the order of their names already.
+
+    The group that loses most comes first, as in every list, then by name; those of no group last.
+    """
     found: dict[str, list[Unit]] = {}
     of = _OF_SLURM.get(grouping)
     if of is None:
@@ -60,8 +63,18 @@ def grouped(digest: Digest, units: Iterable[Unit], grouping: str) -> tuple[Clust
         for unit in units:
             name = told.get(unit.name) or f"{_NONE}{grouping}"
             found.setdefault(name, []).append(unit)
-    names = sorted(found, key=lambda name: (name.startswith(_NONE), natural(name)))
+    lost = {name: urgency_of(digest, found[name]) for name in found}
+    names = sorted(found, key=lambda name: (name.startswith(_NONE), -lost[name], natural(name)))
     return tuple(Cluster(name, tuple(found[name])) for name in names)
+
+
+def urgency_of(digest: Digest, units: Iterable[Unit]) -> float:
+    """GPU-hours that nodes lose an hour, weighed by how sure that is, to a whole GPU.
+
+    On a map whatever moves is looked for anew: groups change places for nothing less.
+    """
+    known = digest.stakes_by_node
+    return float(round(sum(known[one.name].urgency for one in units if one.name in known)))
 
 
 def following(digest: Digest, units: Iterable[Unit], grouping: str) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.report.facts.losses import stake_together
 from gpumon.report.fleet_map.density import short_name
 from gpumon.report.fleet_map.map import activities, shares
 from gpumon.report.fleet_map.marks import FREE, WORKING, Ink, Mark
 from gpumon.report.text import units as words
 from gpumon.report.text.cells import fit
+from gpumon.report.wording.loss_words import LEAST_GPUS, rate_cell
 
 if TYPE_CHECKING:
+    from gpumon.report.facts.tick_index import Digest
     from gpumon.report.fleet_map.density import Block, MapLine
     from gpumon.report.fleet_map.layout import HeatLayout
     from gpumon.report.fleet_map.map import Heat, Unit
@@ -39,7 +42,7 @@ def glyphs(
     if line.is_gap:
         return tuple(row)
     if not line.blocks:
-        text = heading(line, layout.width - 2)
+        text = heading(heat.digest, line, layout.width - 2)
         _write(row, 1, text, Ink.DIM)
         _write(row, 1, text.partition(" · ")[0], Ink.STRONG)
         return tuple(row)
@@ -80,12 +83,17 @@ def redraw_node(
     return range(block.x, min(len(row), block.x + 1))
 
 
-def heading(line: MapLine, width: int) -> str:
-    """The name of a group and how large it is."""
+def heading(digest: Digest, line: MapLine, width: int) -> str:
+    """The name of a group, how large it is, and what it loses."""
     nodes = len(line.cluster.units)
     gpus = sum(unit.size for unit in line.cluster.units)
     plural = "" if nodes == 1 else "s"
-    return fit(f"{line.cluster.name} · {nodes:,} node{plural} · {words.gpus(gpus)}", width).rstrip()
+    text = f"{line.cluster.name} · {nodes:,} node{plural} · {words.gpus(gpus)}"
+    known = digest.stakes_by_node
+    stake = stake_together(known[u.name] for u in line.cluster.units if u.name in known)
+    if max(stake.losing) >= LEAST_GPUS:
+        text += f" · lost/h {rate_cell(stake.losing).text}"
+    return fit(text, width).rstrip()
 
 
 def _write(row: list[Glyph], x: int, text: str, ink: Ink, ground: Ink | None = None) -> None:

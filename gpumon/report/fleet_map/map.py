@@ -11,7 +11,7 @@ from gpumon.model.finding import Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import MISSING_INTEGER
 from gpumon.report.facts.reference_values import LOW_RATIO
-from gpumon.report.facts.slurm_nodes import has_unseen_holders, is_open, used_gpus
+from gpumon.report.facts.slurm_nodes import has_unseen_holders, is_away, is_open, used_gpus
 from gpumon.report.fleet_map import marks
 from gpumon.report.fleet_map.marks import OWNERS, Mark
 
@@ -31,9 +31,6 @@ FINDING_MARKS: Final = {
 
 OWNER_RANK: Final = 5
 """Rank of the mark of any owner: above free GPUs, below all that is no owner."""
-
-_DEAD_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "powered_down"})
-"""States of sinfo(1) under which a node is away, and not only closed to new jobs."""
 
 
 def column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]:
@@ -104,28 +101,9 @@ def gravest_by_gpu(digest: Digest) -> dict[str, Finding]:
 def _gravest(digest: Digest) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
     for finding in digest.all_findings:
-        for uuid in finding.gpus or _gpus_of(digest, finding.subject):
+        for uuid in finding.gpus or digest.gpus_of_subject(finding.subject):
             found.setdefault(uuid, finding)
     return found
-
-
-def _gpus_of(digest: Digest, subject: str) -> tuple[str, ...]:
-    """The GPUs of a subject: a job's, a rank's, a node's, or the GPU itself."""
-    kind, _, name = subject.partition(":")
-    if kind == "gpu":
-        return (name,)
-    if kind == "node":
-        node = digest.tick.nodes.get(name)
-        return node.gpu_uuids if node else ()
-    job_id, _, rank = name.partition("/rank:")
-    # Not `tick.job`, which goes through all jobs: of ten thousand, one in twenty has a finding.
-    jobs = digest.remembered(("jobs", "by id"), lambda: {v.job.job_id: v for v in digest.tick.jobs})
-    view = jobs.get(job_id)
-    if view is None:
-        return ()
-    if not rank:
-        return view.gpu_uuids
-    return tuple(chain(*(r.gpu_uuids for r in view.ranks if str(r.rank) == rank)))
 
 
 def owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
@@ -273,6 +251,4 @@ def closed_mark(state: str | None) -> Mark | None:
     """Down or drained as the queue says; None where the node takes jobs or no queue lists it."""
     if state is None or is_open(state):
         return None
-    words = state.lower().rstrip("*~#!%$@^-").split("+")
-    is_away = state.endswith("*") or not _DEAD_FLAGS.isdisjoint(words)
-    return marks.DOWN if is_away else marks.DRAINED
+    return marks.DOWN if is_away(state) else marks.DRAINED

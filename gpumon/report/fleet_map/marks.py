@@ -60,7 +60,7 @@ IDLE: Final = Mark("□", Ink.WARN, 40, "held, hardly used")
 DRAINED: Final = Mark("d", Ink.DIM, 30, "node drained")
 MISSING: Final = Mark("·", Ink.DIM, 25, "not known")
 INFO: Final = Mark("i", Ink.INFO, 20, "notice")
-WORKING: Final = Mark("█", Ink.HEAT_0, 10, "working", is_filled=True)
+WORKING: Final = Mark("█", Ink.HEAT_0, 10, "used, 10+ %", is_filled=True)
 OTHERS: Final = Mark("?", Ink.DIM, 0, "another's or free")
 FREE: Final = Mark("-", Ink.DIM, 0, "free")
 
@@ -113,7 +113,7 @@ def _marks(field: HeatField) -> tuple[Mark, ...]:
 
 
 FIELDS: Final = (
-    HeatField("verdict", "verdict", doc="The gravest finding, else whether the GPU works."),
+    HeatField("verdict", "verdict", doc="The gravest finding, else whether the GPU is used."),
     HeatField(
         "sm",
         "SM active",

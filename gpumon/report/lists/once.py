@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.report.facts.columns import GAP, arranged, place, usual
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.headline.lines import headline
 from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
@@ -36,7 +37,9 @@ def table(
     wanted: Callable[[Job], bool] | None = None,
     user: str | None = None,
 ) -> str:
-    """Jobs, or GPUs where there are no jobs, then findings and errors; ends in a line break.
+    """The headline, jobs, or GPUs where there are none, findings and errors; ends in a line break.
+
+    Findings stand in the order of every list: what loses most comes first.
 
     Args:
         tick: What to report.
@@ -48,13 +51,15 @@ def table(
             everybody's.
     """
     digest = Digest(tick)
-    lines, findings = _jobs_or_gpus(digest, width, passes, wanted, user)
+    told, findings = _jobs_or_gpus(digest, width, passes, wanted, user)
+    lines = plain_lines(headline(digest, width, is_tall=True))
+    lines += ["", *told] if lines else told
     if tick.ended is not None:
         lines += ["", ended_title(tick.ended)]
         ended = [one for one in tick.ended.jobs if wanted is None or wanted(one.job)]
         if ended:
             lines += table_lines(digest, ENDED_COLUMNS, ended, width)
-    for finding in findings:
+    for finding in digest.by_loss(findings):
         lines += ["", safe(finding.subject)]
         lines += plain_lines(finding_lines(tick, finding, width))
     errors = all_errors(tick)
@@ -72,7 +77,7 @@ def _jobs_or_gpus(
     user: str | None,
 ) -> tuple[list[str], tuple[Finding, ...]]:
     """The table itself, and the findings about what it shows."""
-    tick, findings = digest.tick, digest.all_findings
+    tick, findings = digest.tick, digest.tick.findings
     keeps_gpu = None if passes is None else passes.gpus
     if tick.jobs and (passes is None or passes.jobs is not None):
         jobs = arranged(tick.jobs, lambda view: default_order(digest, view))

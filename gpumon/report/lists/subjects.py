@@ -74,6 +74,22 @@ def _of_rank(digest: Digest, row: RankRow) -> Subject:
     return _within(row.job.job, found)
 
 
+def findings_about(digest: Digest, subject: Subject) -> list[Finding]:
+    """What is found about a subject: about its GPU first, then its job, then its node."""
+    found: list[Finding] = []
+    if subject.uuid is not None:
+        found += digest.findings_by_gpu.get(subject.uuid, ())
+        found += digest.findings_naming_gpu(subject.uuid)
+    if subject.job is not None:
+        view = digest.tick.job(subject.job.number)
+        own = digest.findings_by_job.get(subject.job.number, ())
+        verdict = digest.verdict(view) if view is not None else None
+        found += [verdict, *own] if verdict is not None else own
+    if subject.node is not None:
+        found += digest.findings_of_node(subject.node)
+    return list({finding.identity: finding for finding in reversed(found)}.values())[::-1]
+
+
 def of_scope(digest: Digest, scope: str) -> Subject | None:
     """What `job:ID`, `job:ID/rank:N`, `gpu:UUID` or `node:NAME` names."""
     kind, _, name = scope.partition(":")

@@ -76,7 +76,7 @@ class Command(NamedTuple):
 
     words: tuple[str, ...]
     about: str
-    """job, rank, GPU, node or what holds jobs."""
+    """job, rank, GPU, node or what holds jobs; of what a finding advises, who may run it."""
     doc: str
     change: Change | None = None
     """What it changes in the world; None: nothing."""
@@ -116,20 +116,20 @@ def commands_for(
         words = on_node.typed("nvidia-smi", "-q", "-i", uuid)
         found.append(Command(words, "GPU", "All that the driver says."))
     if job is not None:
-        found += _there(ways, _of_job(job, node))
+        found += slurm_commands(ways, _of_job(job, node))
     if on_node is not None:
         found += _of_node(on_node)
     if node is not None and job is not None:
         shown = ("scontrol", "show", "node", node)
-        found += _there(ways, [Command(shown, "node", "What Slurm knows of it.")])
+        found += slurm_commands(ways, [Command(shown, "node", "What Slurm knows of it.")])
     if group is not None:
-        found += _there(ways, _of_group(*group))
+        found += slurm_commands(ways, _of_group(*group))
     if job is not None and with_changes and not why_unchanged(subject):
-        found += _there(ways, _changes(job, state))
+        found += slurm_commands(ways, _changes(job, state))
     return tuple(found)
 
 
-def _there(ways: Ways, commands: list[Command]) -> list[Command]:
+def slurm_commands(ways: Ways, commands: list[Command]) -> list[Command]:
     """Commands of Slurm's as they are typed here, about the cluster in view."""
     if not ways.cluster:
         return [command._replace(road=ways.slurm) for command in commands]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from gpumon.report.tables.ended import exit_text
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph, some_names
+from gpumon.report.wording.ended import booked_run, ended_verdict
+from gpumon.report.wording.ledger_words import books_lines
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.verdict_words import state_cell
 
@@ -63,7 +65,10 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
         width,
     )
     head: Line = (Cell(job.name or job.label, Tone.STRONG),)
-    entries: list[list[Line]] = [[head, *known, ()], [(Cell("Use", Tone.STRONG),), *used, ()]]
+    entries: list[list[Line]] = [[head, *known, ()]]
+    if digest is not None:
+        entries.append([*_became(digest, ended, width), ()])
+    entries.append([(Cell("Use", Tone.STRONG),), *used, ()])
     if ended.gpu_util_ratio is None:
         text = "GPU use is not known: this cluster's accounting does not gather it"
         entries.append([*paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  "), ()])
@@ -75,6 +80,16 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
         entries.append([(Cell("Steps", Tone.STRONG),)])
         entries += [_step(step, width) for step in ended.steps]
     return entries
+
+
+def _became(digest: Digest, ended: EndedJob, width: int) -> list[Line]:
+    """The verdict, then the shares of its GPU time by the books."""
+    title = (Cell("What became of its GPU time", Tone.STRONG),)
+    shares = books_lines(digest, booked_run(digest.tick, ended), width)
+    if not shares and ended.gpu_util_ratio is None and ended.job.gpu_count != 0:
+        text = "not watched: gpumon kept no books while it ran, or no longer has them"
+        return [title, *paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  ")]
+    return [title, (ended_verdict(digest.tick, ended),), *shares]
 
 
 def _step(step: StepUsage, width: int) -> list[Line]:

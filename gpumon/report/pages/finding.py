@@ -14,8 +14,8 @@ from gpumon.report.tables.finding import state_words, subject_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
 from gpumon.report.wording.loss_words import loss_words
-from gpumon.report.wording.paragraphs import FOR_MACHINE, facts
-from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
+from gpumon.report.wording.paragraphs import facts
+from gpumon.report.wording.verdict_words import FOR_MACHINE, SEVERITY_SIGNS, SEVERITY_TONES
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding

@@ -27,7 +27,7 @@ from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.verdict_words import left_since, reading_words, stale_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from gpumon.model.missing import Reason
     from gpumon.model.records.cluster import Gpu
@@ -38,8 +38,17 @@ _POWER: Final = "Power and clocks"
 _FIELDS: Final = {field.key: field for field in GPU_FIELDS}
 
 
-def gpu_sections(digest: Digest, gpu: Gpu, width: int) -> list[Section]:
-    """Every section of a GPU, those without any value in one line with the reason."""
+def gpu_sections(
+    digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | None = None
+) -> list[Section]:
+    """Every section of a GPU, those without any value in one line with the reason.
+
+    Args:
+        digest: The picture.
+        gpu: The GPU.
+        width: Cells of a line.
+        chosen: Keys of the columns of its processes; None: those shown at first.
+    """
     sheet = sheet_of(gpu)
     notes = {"Use": "" if gpu.is_stale else sheet_words(gpu, sheet)}
     made = {
@@ -52,7 +61,7 @@ def gpu_sections(digest: Digest, gpu: Gpu, width: int) -> list[Section]:
     return [
         *(made[title] for title in ("Use", "Memory", _POWER, "PCIe", "NVLink")),
         _slices(digest, gpu, width),
-        _processes(digest, gpu, width),
+        _processes(digest, gpu, width, chosen),
         made["Health"],
         _with_labels(gpu, _fields(digest, gpu, "Other", _named(rest), width), width),
     ]
@@ -171,7 +180,7 @@ def _slices(digest: Digest, gpu: Gpu, width: int) -> Section:
     return Section(title, (), (), "off" if not mode else "on, no instance made")
 
 
-def _processes(digest: Digest, gpu: Gpu, width: int) -> Section:
+def _processes(digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | None) -> Section:
     rows = process_rows(digest, gpu)
     if not rows:
         if gpu.is_stale and left_since(digest, gpu) is None:
@@ -186,6 +195,7 @@ def _processes(digest: Digest, gpu: Gpu, width: int) -> Section:
         width,
         lambda r: str(r.process.pid),
         lambda r: f"job:{r.process.job_id}" if r.process.job_id else "",
+        chosen=chosen,
     )
 
 

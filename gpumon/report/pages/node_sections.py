@@ -9,7 +9,7 @@ from gpumon.report.facts.rows import awaited_call, block_rows, host_row
 from gpumon.report.facts.slurm_nodes import reason_lines, slurm_facts
 from gpumon.report.facts.topology import rate_words, topology_columns
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, field_table, field_text
-from gpumon.report.tables.gpu import FLEET_COLUMNS
+from gpumon.report.tables.gpu import NODE_GPU_COLUMNS
 from gpumon.report.tables.host import (
     FILESYSTEM_COLUMNS,
     HOST,
@@ -36,7 +36,7 @@ from gpumon.report.wording.paragraphs import error_lines, facts, silence_lines
 from gpumon.report.wording.verdict_words import left_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from gpumon.model.records.cluster import Node
     from gpumon.report.facts.columns import Column
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 _FIELDS: Final = {field.key: field for field in NODE_FIELDS}
-
-NODE_GPU_COLUMNS: Final = tuple(c for c in FLEET_COLUMNS if c.key != "node")
-"""The fleet's columns without the name of the node, which stands above."""
 
 _HOST_COLUMNS: Final = tuple(c for c in FIELD_COLUMNS if c.key != "past")
 """History holds nothing of a node itself."""
@@ -112,11 +109,20 @@ def _load(host: BlockRow) -> list[tuple[str, str]]:
     ]
 
 
-def node_sections(digest: Digest, node: Node, width: int) -> list[Section]:
-    """Every section of a node; a block that the node does not send is one line."""
+def node_sections(
+    digest: Digest, node: Node, width: int, chosen: Collection[str] | None = None
+) -> list[Section]:
+    """Every section of a node; a block that the node does not send is one line.
+
+    Args:
+        digest: The picture.
+        node: The node.
+        width: Cells of a line.
+        chosen: Keys of the columns of its GPUs; None: those shown at first.
+    """
     rest = {k: k for k in _FIELDS if k not in HOST and k not in HOST_BESIDE}
     sections = [
-        _gpus(digest, node, width),
+        _gpus(digest, node, width, chosen),
         _host(digest, node, HOST, "Host", width),
         *_topology(digest, node, width),
         _block(digest, node, "nic", "Network ports", PORT_COLUMNS, width),
@@ -161,7 +167,7 @@ def _silent_section(title: str, node: Node) -> Section:
     return Section(title, (), (), f"the node {words}", Tone.WARN)
 
 
-def _gpus(digest: Digest, node: Node, width: int) -> Section:
+def _gpus(digest: Digest, node: Node, width: int, chosen: Collection[str] | None) -> Section:
     rows = [row for row in digest.gpu_rows if row.node.name == node.name and row.gpu is not None]
     if not rows:
         awaited = awaited_call(node)
@@ -176,6 +182,7 @@ def _gpus(digest: Digest, node: Node, width: int) -> Section:
         width,
         lambda row: row.key,
         lambda row: f"gpu:{row.gpu.uuid}" if row.gpu else "",
+        chosen=chosen,
     )
 
 

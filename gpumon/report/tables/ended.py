@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.wording.ended import booked_run, ended_verdict
+from gpumon.report.wording.loss_words import loss_cell, loss_key, total_loss
 from gpumon.report.wording.verdict_words import state_cell
 
 if TYPE_CHECKING:
@@ -28,10 +30,12 @@ def ended_order(_digest: Digest, ended: EndedJob) -> SortKey:
     return (-(ended.job.end_at or 0.0), ended.run_key)
 
 
-def ended_search_text(ended: EndedJob) -> str:
+def ended_search_text(digest: Digest, ended: EndedJob) -> str:
     """What the row filter looks through, lower case."""
-    job = ended.job
-    words = (job.label, job.name, job.user, job.account, job.partition, job.state, *job.nodes)
+    job, verdict = ended.job, ended_verdict(digest.tick, ended).text
+    words = (
+        job.label, job.name, job.user, job.account, job.partition, job.state, *job.nodes, verdict,
+    )  # fmt: skip
     return "\n".join(words).lower()
 
 
@@ -99,7 +103,7 @@ def _elapsed(_digest: Digest, ended: EndedJob) -> Cell:
     return NO_VALUE if found is None else Cell(units.slurm_duration(found))
 
 
-ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
+_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
     Column(
         "job_id",
         "JOBID",
@@ -207,6 +211,33 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "GPU-s",
     ),
     Column(
+        "wasted_gpu_s",
+        "LOST",
+        7,
+        "right",
+        1,
+        lambda d, e: loss_cell(total_loss(booked_run(d.tick, e))),
+        lambda d, e: loss_key(total_loss(booked_run(d.tick, e))),
+        "GPU-hours that the books have as wasted; after ~ what is suspected; – where nobody saw "
+        "the job.",
+        0,
+        True,
+        "GPU-s",
+    ),
+    Column(
+        "verdict",
+        "VERDICT",
+        24,
+        "left",
+        0,
+        lambda d, e: ended_verdict(d.tick, e),
+        lambda d, e: (ended_verdict(d.tick, e).text,),
+        "The cause that lost most, with its GPU-hours and its share of what was observed, or how "
+        "much was useful, by the books; of a job that gpumon did not watch what the accounting "
+        "gathered.",
+        48,
+    ),
+    Column(
         "gpu_util_ratio",
         "UTIL%",
         5,
@@ -279,4 +310,8 @@ ENDED_COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         "The job's name.",
         60,
     ),
+)
+
+ENDED_COLUMNS: Final = shown_first(
+    ("job_id", "user", "state", "ended", "gpu_hours", "wasted_gpu_s", "verdict", "name"), _COLUMNS
 )

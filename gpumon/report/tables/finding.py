@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import class_of
-from gpumon.report.facts.columns import Column, SortKey
-from gpumon.report.facts.losses import loss_of, loss_s
+from gpumon.report.facts.columns import Column, SortKey, shown_first
+from gpumon.report.facts.losses import Stake, loss_of, stake_of
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
-from gpumon.report.wording.loss_words import loss_key, loss_words
-from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
+from gpumon.report.wording.loss_words import LOSING, losing_column, loss_cell, loss_key
+from gpumon.report.wording.verdict_words import SEVERITY_TONES, finding_cell
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
@@ -25,12 +25,10 @@ def finding_key(finding: Finding) -> str:
 
 
 def finding_order(digest: Digest, finding: Finding) -> SortKey:
-    """What stands before what is known or out of sight, before what is cleared; then by gravity."""
+    """What stands before what is known or out of sight, before what is cleared; then by loss."""
     return (
         _STATE_ORDER[state_of(finding)],
-        -finding.severity.rank,
-        -finding.confidence.rank,
-        -loss_s(digest.tick, finding),
+        *stake_of(digest.tick, finding).first,
         *finding.identity,
     )
 
@@ -97,6 +95,10 @@ def _tone(finding: Finding, tone: Tone = Tone.PLAIN) -> Tone:
     return tone if state_of(finding) in ("open", "unknown") else Tone.DIM
 
 
+def _dimmed(finding: Finding, cell: Cell) -> Cell:
+    return cell._replace(tone=_tone(finding, cell.tone))
+
+
 def _state(digest: Digest, finding: Finding) -> Cell:
     tone = Tone.WARN if state_of(finding) == "unknown" else Tone.PLAIN
     return Cell(state_words(digest, finding), _tone(finding, tone))
@@ -137,29 +139,41 @@ def _job(digest: Digest, finding: Finding) -> Cell:
     return Cell(view.job.label, _tone(finding)) if view else NO_VALUE
 
 
-FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
+def _stake(digest: Digest, finding: Finding) -> Stake | None:
+    """What it costs; None while its subject is out of sight."""
+    return None if state_of(finding) == "unknown" else stake_of(digest.tick, finding)
+
+
+_SHOWN: Final = (
+    "class", "subject", LOSING, "gpu_seconds", "since", "confidence", "state", "summary",
+)  # fmt: skip
+
+_COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column(
         "severity",
-        "",
-        1,
+        "SEVERITY",
+        8,
         "left",
-        0,
-        lambda _d, f: Cell(SEVERITY_SIGNS[f.severity], _tone(f, SEVERITY_TONES[f.severity])),
-        None,
-        "Severity: i info, ! warning, ‼ critical.",
+        5,
+        lambda _d, f: Cell(f.severity.value, _tone(f, SEVERITY_TONES[f.severity])),
+        lambda _d, f: (float(f.severity.rank),),
+        "How much it matters if it is right.",
+        is_descending=True,
         value=lambda _d, f: f.severity.value,
     ),
     Column(
         "class",
         "FINDING",
-        18,
+        20,
         "left",
         0,
-        lambda _d, f: Cell(class_of(f).title, _tone(f, SEVERITY_TONES[f.severity])),
+        lambda _d, f: finding_cell(f)._replace(tone=_tone(f, SEVERITY_TONES[f.severity])),
         lambda _d, f: (class_of(f).title,),
-        "What is claimed; Enter says what it means.",
-        26,
+        "Severity (i info, ! warning, ‼ critical) and what is claimed; a trailing ? is a "
+        "hypothesis. Enter says what it means.",
+        24,
     ),
+    losing_column(_stake, " to it"),
     Column(
         "subject",
         "SUBJECT",
@@ -169,7 +183,7 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
         lambda d, f: Cell(subject_words(d, f), _tone(f, Tone.STRONG)),
         lambda d, f: (subject_words(d, f),),
         "The job, rank, GPU or node that it is about.",
-        24,
+        16,
     ),
     Column(
         "user",
@@ -222,7 +236,7 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
         "CONF",
         11,
         "left",
-        2,
+        4,
         lambda _d, f: Cell(f.confidence.value, _tone(f)),
         lambda _d, f: (float(f.confidence.rank),),
         "How sure it is: hypothesis, supported, established.",
@@ -232,16 +246,14 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column(
         "gpu_seconds",
         "LOST",
-        11,
+        7,
         "right",
         2,
-        lambda d, f: (
-            Cell(words, _tone(f)) if (words := loss_words(loss_of(d.tick, f))) else NO_VALUE
-        ),
+        lambda d, f: _dimmed(f, loss_cell(loss_of(d.tick, f))),
         lambda d, f: loss_key(loss_of(d.tick, f)),
-        "GPU time lost since its onset, as the books have it; after ~ what is suspected.",
+        "GPU-hours lost since its onset, as the books have it; after ~ what is suspected.",
         is_descending=True,
-        unit="s",
+        unit="GPU-s",
     ),
     Column(
         "category",
@@ -257,13 +269,13 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
     Column(
         "state",
         "STATE",
-        14,
+        9,
         "left",
-        1,
+        3,
         _state,
         lambda d, f: (_STATE_ORDER[state_of(f)], state_words(d, f)),
         "open, unknown since its subject is out of sight, acknowledged by somebody, or cleared.",
-        24,
+        14,
         value=lambda _d, f: state_of(f),
     ),
     Column(
@@ -271,10 +283,12 @@ FINDING_COLUMNS: Final[tuple[Column[Finding], ...]] = (
         "SAYS",
         20,
         "left",
-        6,
+        1,
         lambda _d, f: Cell(f.summary, _tone(f)),
         None,
         "The claim in one sentence.",
         140,
     ),
 )
+
+FINDING_COLUMNS: Final = shown_first(_SHOWN, _COLUMNS)

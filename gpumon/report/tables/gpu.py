@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.columns import Column, SortKey, shown_first
+from gpumon.report.facts.losses import NO_STAKE
 from gpumon.report.facts.rows import awaited_call
 from gpumon.report.tables.place import place_columns
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
@@ -18,9 +19,11 @@ from gpumon.report.wording.gpu_cells import (
     unused_words,
 )
 from gpumon.report.wording.health import health_cell, health_order, own_error, troubles
-from gpumon.report.wording.verdict_words import finding_cell, old_gpu_cell
+from gpumon.report.wording.loss_words import LOSING, losing_column
+from gpumon.report.wording.verdict_words import borne_cell, finding_cell, old_gpu_cell
 
 if TYPE_CHECKING:
+    from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.tick_index import Digest, GpuRow, RankRow
 
 
@@ -59,7 +62,23 @@ def _index(row: RankRow | GpuRow) -> float:
     return inf if index is None else float(index)
 
 
-def rank_order(_digest: Digest, row: RankRow) -> SortKey:
+def _stake(digest: Digest, uuid: str | None) -> Stake | None:
+    """What is lost with a GPU; None where nothing is found because nobody could look."""
+    return digest.told(digest.stakes.get(uuid, NO_STAKE)) if uuid else None
+
+
+def _first(digest: Digest, uuid: str | None) -> SortKey:
+    return digest.stakes.get(uuid or "", NO_STAKE).first
+
+
+def rank_order(digest: Digest, row: RankRow) -> SortKey:
+    """What loses most on top, of alike ones who is named as the cause; then by number."""
+    finding = digest.row_finding(row)
+    gravity = -1.0 if finding is None else float(finding.severity.rank)
+    return (*_first(digest, row.uuid), -gravity, *_rank_number(digest, row))
+
+
+def _rank_number(_digest: Digest, row: RankRow) -> SortKey:
     """Ranks by world and number, then what has no rank, by node and GPU."""
     rank = row.rank
     number = inf if rank is None or rank.rank is None else float(rank.rank)
@@ -105,7 +124,7 @@ def _program(row: RankRow) -> Cell:
     return Cell(row.rank.program) if row.rank.program else NO_VALUE
 
 
-RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
+_RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
     Column(
         "rank",
         "RANK",
@@ -113,7 +132,7 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         "right",
         0,
         lambda _d, r: _number(r.rank.rank if r.rank else None),
-        rank_order,
+        _rank_number,
         "Global rank within its world.",
         6,
         unit="",
@@ -200,11 +219,30 @@ RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         "why the clock is held down, why its rank number is unknown.",
         60,
     ),
+    losing_column(lambda d, r: _stake(d, r.uuid), " with its GPU: its part of what the job loses"),
     *place_columns(row_node),
 )
 
+RANK_COLUMNS: Final = shown_first(
+    (
+        "rank", "node", "gpu", LOSING, "sm_active_ratio", "tensor_active_ratio", "mem_used_bytes",
+        "why",
+    ),
+    _RANK_COLUMNS,
+)  # fmt: skip
 
-def fleet_order(_digest: Digest, row: GpuRow) -> SortKey:
+
+def fleet_order(digest: Digest, row: GpuRow) -> SortKey:
+    """What loses most on top, then by node and NVML index."""
+    return (*_first(digest, row.gpu.uuid if row.gpu else None), *_place(digest, row))
+
+
+def fleet_basis(digest: Digest) -> object:
+    """What that order rests on beside the GPUs; what was lost so far grows with every picture."""
+    return {uuid: (*stake.key[:1], *stake.key[2:]) for uuid, stake in digest.stakes.items()}
+
+
+def _place(_digest: Digest, row: GpuRow) -> SortKey:
     """By node and NVML index."""
     return (row.node.name, _index(row), row.key)
 
@@ -228,6 +266,9 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
     error = own_error(row.node, row.gpu)
     if error is not None:
         return Cell(f"? {error.message}", Tone.WARN)
+    leading = digest.leading.get(row.gpu.uuid)
+    if leading is not None:
+        return borne_cell(leading, leading.subject.partition(":")[0])
     return throttle_cell(row.gpu) or EMPTY_CELL
 
 
@@ -289,7 +330,7 @@ def _processes(row: GpuRow) -> Cell:
     return Cell(f"{name} +{more}" if more else name)
 
 
-FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
+_FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
     Column(
         "node",
         "NODE",
@@ -297,7 +338,7 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         "left",
         0,
         lambda _d, r: Cell(r.node.name),
-        fleet_order,
+        _place,
         "Node name.",
         20,
     ),
@@ -395,5 +436,20 @@ FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         "reason.",
         60,
     ),
+    losing_column(
+        lambda d, r: _stake(d, r.gpu.uuid if r.gpu else None),
+        " to it, or its part of what its job loses",
+    ),
     *place_columns(gpu_node),
 )
+
+FLEET_COLUMNS: Final = shown_first(
+    ("node", "gpu", LOSING, "job", "user", "sm_active_ratio", "mem_used_bytes", "why"),
+    _FLEET_COLUMNS,
+)
+
+NODE_GPU_COLUMNS: Final = shown_first(
+    ("gpu", LOSING, "job", "sm_active_ratio", "mem_used_bytes", "power_w", "temp_c", "why"),
+    [column for column in _FLEET_COLUMNS if column.key != "node"],
+)
+"""Of a node's GPUs, which need no name of a node."""

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.facts.slurm_nodes import partition_nodes
 from gpumon.report.tables.place import types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
-from gpumon.report.wording.loss_words import hours_cell, loss_cell, loss_key, total_loss
+from gpumon.report.wording.loss_words import (
+    LOSING,
+    hours_cell,
+    losing_column,
+    loss_cell,
+    loss_key,
+    total_loss,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +27,9 @@ if TYPE_CHECKING:
 
 
 def group_order(_digest: Digest, group: Group) -> SortKey:
-    """What wasted most on top, then what holds most, then what asks for most."""
-    wasted_s, suspected_s = total_loss(group.booked) or (0.0, 0.0)
+    """What loses most on top, then what holds most, then what asks for most."""
     return (
-        -wasted_s,
-        -suspected_s,
+        *group.stake.first,
         -float(group.gpus_running),
         -float(group.gpus_pending),
         group.name,
@@ -143,14 +148,15 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             0, True, "GPU-s",
         ),
         Column(
-            "wasted_gpu_s", "WASTE", 7, "right", 0,
+            "wasted_gpu_s", "LOST", 7, "right", 0,
             lambda _d, r: loss_cell(total_loss(pick(r).booked)),
             lambda _d, r: loss_key(total_loss(pick(r).booked)),
-            "Of these, GPU-hours that supported findings claim; after ~ what is suspected.",
+            "GPU-hours that supported findings claim since the books were opened, also of jobs "
+            "that have ended; after ~ what is suspected.",
             0, True, "GPU-s",
         ),
         Column(
-            "wasted_ratio", "WASTE%", 6, "right", 1,
+            "wasted_ratio", "LOST%", 5, "right", 1,
             lambda _d, r: _sized(_wasted_ratio(pick(r)), units.percent),
             lambda _d, r: _key(_wasted_ratio(pick(r))),
             "The wasted part of the GPU-hours that were observed.", 0, True, "ratio",
@@ -165,8 +171,8 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             "wasted_cost", "COST", 9, "right", 3,
             lambda _d, r: _sized(_wasted_cost(pick(r)), "{:,.2f}".format),
             lambda _d, r: _key(_wasted_cost(pick(r))),
-            "Price of the wasted GPU-hours, in the currency of the configuration's prices; shown "
-            "where chosen with c.", 0, True, "", is_hidden=True,
+            "Price of the wasted GPU-hours, in the currency of the configuration's prices.",
+            0, True, "",
         ),
     )  # fmt: skip
 
@@ -197,6 +203,7 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             "Mean SM activity of its GPUs; where one has no such counter, its duty cycle.",
             unit="ratio",
         ),
+        losing_column(lambda d, r: d.told(pick(r).stake), " by its jobs"),
         *_booked_columns(pick),
         Column(
             "findings", "FINDINGS", 8, "right", 4,
@@ -221,7 +228,11 @@ def _group_columns(key: str, title: str, doc: str) -> tuple[Column[Group], ...]:
         lambda _d, group: Cell(group.name or "–", Tone.STRONG if group.name else Tone.DIM),
         lambda _d, group: (group.name,), doc, 24,
     )  # fmt: skip
-    return (name, *_use_columns(lambda group: group))
+    shown = (
+        key, "gpus_running", LOSING, "wasted_gpu_s", "wasted_ratio", "activity_ratio",
+        "jobs_running", "jobs_pending",
+    )  # fmt: skip
+    return shown_first(shown, (name, *_use_columns(lambda group: group)))
 
 
 USER_COLUMNS: Final = _group_columns("user", "USER", "Owner of the jobs.")
@@ -251,7 +262,7 @@ def _limit(row: PartitionRow) -> Cell:
 
 _USE: Final = {column.key: column for column in _use_columns(lambda row: row.group)}
 
-PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
+_PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
     Column(
         "partition", "PARTITION", 10, "left", 0,
         lambda _d, r: Cell(
@@ -297,6 +308,7 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
         lambda _d, r: _out(r.gpus_out), lambda _d, r: _key(r.gpus_out),
         "GPUs that no job holds, on nodes that take none.", 0, True, "",
     ),
+    _USE[LOSING],
     _USE["gpus_low"],
     _USE["activity_ratio"],
     _USE["allocated_gpu_s"]._replace(priority=5),
@@ -315,3 +327,8 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
     ),
     types_column(_types),
 )  # fmt: skip
+
+PARTITION_COLUMNS: Final = shown_first(
+    ("partition", "total", "used", "free", "out", LOSING, "wasted_gpu_s", "jobs_pending"),
+    _PARTITION_COLUMNS,
+)

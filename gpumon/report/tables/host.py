@@ -102,6 +102,12 @@ def _port_state(_digest: Digest, row: BlockRow) -> Cell:
     return Cell(", ".join(words).lower(), Tone.WARN)
 
 
+def _network(_digest: Digest, row: BlockRow) -> Cell:
+    """Layer and interface: `InfiniBand ib0`."""
+    words = [text for key in ("link_layer", "net_device") if (text := row.label(key))]
+    return Cell(" ".join(words), Tone.DIM) if words else NO_VALUE
+
+
 def _nearest(digest: Digest, row: BlockRow) -> Cell:
     """The GPUs nearest to a port by their index: `0,1 (same switch)`."""
     named = (row.label("nearest_gpus") or "").split(",")
@@ -179,25 +185,15 @@ PORT_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         28,
     ),
     Column(
-        "layer",
-        "LAYER",
+        "net",
+        "NETWORK",
         10,
         "left",
         4,
-        label_cell("link_layer", Tone.DIM),
+        _network,
         None,
-        "InfiniBand or Ethernet.",
-    ),
-    Column(
-        "net",
-        "NETDEV",
-        8,
-        "left",
-        5,
-        label_cell("net_device", Tone.DIM),
-        None,
-        "Network interface of the adapter.",
-        12,
+        "InfiniBand or Ethernet, and the network interface of the adapter.",
+        24,
     ),
 )
 
@@ -315,6 +311,14 @@ def _pressure(_digest: Digest, row: BlockRow) -> Cell:
     return Cell("/".join(units.percent(value) for value in values))
 
 
+def _disk(_digest: Digest, row: BlockRow) -> Cell:
+    """Read and written a second: `1.2G+34M`."""
+    ways = [row.value(f"job_io_{way}_bytes_per_s") for way in ("read", "write")]
+    if all(way is None for way in ways):
+        return NO_VALUE
+    return Cell("+".join(units.short_rate(way) for way in ways))
+
+
 def _owner(digest: Digest, row: BlockRow) -> Cell:
     view = digest.tick.job(row.key)
     return Cell(f"{view.job.user} {view.job.name}") if view else Cell("not listed", Tone.DIM)
@@ -354,34 +358,14 @@ JOB_USE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         "Share of the last 10 s in which some task waited for CPU, memory, I/O, percent.",
     ),
     Column(
-        "read",
-        "READ/s",
-        7,
+        "disk",
+        "READ+WRITE/s",
+        12,
         "right",
         3,
-        rate_cell("job_io_read_bytes_per_s"),
+        _disk,
         None,
-        "Read from block devices; network file systems do not show here.",
-    ),
-    Column(
-        "write",
-        "WRITE/s",
-        7,
-        "right",
-        3,
-        rate_cell("job_io_write_bytes_per_s"),
-        None,
-        "Written to block devices.",
-    ),
-    Column(
-        "processes",
-        "PROCS",
-        5,
-        "right",
-        4,
-        field_cell("job_process_count"),
-        None,
-        "Processes of the job on this node.",
+        "Read from and written to block devices; network file systems do not show here.",
     ),
     Column(
         "output",

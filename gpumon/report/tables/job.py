@@ -11,33 +11,41 @@ from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.tables.place import types_column
 from gpumon.report.text import units
-from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
-from gpumon.report.wording.loss_words import job_loss, loss_cell, loss_key
+from gpumon.report.wording.loss_words import job_loss, losing_column, loss_cell, loss_key
 from gpumon.report.wording.pending import expected_start, start_words
-from gpumon.report.wording.verdict_words import WATCHING, class_words, state_cell, verdict_cell
+from gpumon.report.wording.trend import CELLS, trend_text
+from gpumon.report.wording.verdict_words import (
+    WATCHING,
+    class_words,
+    next_cell,
+    state_cell,
+    verdict_cell,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.records.cluster import JobView
+    from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.tick_index import Digest
 
 _STATE_ORDER: Final = {"RUNNING": 0, "COMPLETING": 1, "PENDING": 2}
 
 
 def default_order(digest: Digest, view: JobView) -> SortKey:
-    """Jobs with findings first by severity and sureness, running before pending, then by GPUs.
+    """What loses most now, weighed by how sure that is, and so on, as in every list.
 
-    Jobs that have ended come last, whatever was found: nothing can be done for them.
+    After those whose nodes something is found of, running before pending, then by GPUs. Jobs that
+    have ended come last, whatever was found: nothing can be done for them.
     """
-    finding = digest.verdict(view)
-    gravity = -(finding.severity.rank * 10 + finding.confidence.rank + 1.0) if finding else 0.0
-    if finding is None and digest.findings_of_nodes(view):
-        gravity = -0.5  # after what is the matter with jobs themselves
     job = view.job
     ended = 1.0 if has_ended(job.state) else 0.0
-    return (ended, gravity, _STATE_ORDER.get(job.state, 3), -(job.gpu_count or 0), job.job_id)
+    beside = 0.0 if digest.findings_of_nodes(view) else 1.0
+    state = _STATE_ORDER.get(job.state, 3)
+    stake = digest.stake(view).first
+    return (ended, *stake, beside, state, -(job.gpu_count or 0), job.job_id)
 
 
 def search_text(digest: Digest, view: JobView) -> str:
@@ -101,6 +109,8 @@ def _verdict(digest: Digest, view: JobView) -> str:
     finding = digest.told_finding(view)
     if finding is not None and not has_ended(view.job.state):
         return finding.finding_class
+    if view.job.state == "PENDING":
+        return f"waits: {view.job.reason}" if view.job.reason else "waits"
     words = verdict_cell(digest, view).text.removeprefix(f"{units.MISSING} ")
     return WATCHING if words.startswith(WATCHING) else words
 
@@ -112,6 +122,28 @@ def _activity(digest: Digest, view: JobView) -> Cell:
         return duty_cell(digest.mean(view, "gpu_util_ratio"))
     low = value < LOW_RATIO and view.job.state == "RUNNING"
     return Cell(units.percent(value), Tone.WARN if low else Tone.PLAIN)
+
+
+def _trend(digest: Digest, view: JobView) -> Cell:
+    """Two hours of it as bars, and the value of now."""
+    now = _activity(digest, view)
+    if not view.gpu_uuids or has_ended(view.job.state):
+        return EMPTY_CELL
+    return Cell(f"{trend_text(digest, view):>{CELLS}} {now.text:>3}", now.tone)
+
+
+def _stake(digest: Digest, view: JobView) -> Stake | None:
+    """What a running job costs; None: nobody keeps books of it, or it is not judged yet."""
+    books = digest.tick.ledger
+    if books is None or view.job.state != "RUNNING" or job_loss(digest, view) is None:
+        return None
+    is_found = view.job.job_id in books.losing.by_job or digest.told_finding(view) is not None
+    return digest.stake(view) if is_found or not digest.unjudged(view) else None
+
+
+def _next(digest: Digest, view: JobView) -> Cell:
+    finding = None if has_ended(view.job.state) else digest.told_finding(view)
+    return EMPTY_CELL if finding is None else next_cell(finding)
 
 
 def _ratio(key: str) -> Callable[[Digest, JobView], Cell]:
@@ -162,6 +194,7 @@ def _age(digest: Digest, view: JobView) -> Cell:
 
 
 JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
+    losing_column(_stake, " of the job"),
     Column(
         "job_id",
         "JOBID",
@@ -174,40 +207,26 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         12,
     ),
     Column(
+        "name",
+        "NAME",
+        8,
+        "left",
+        2,
+        lambda _d, v: Cell(v.job.name, _tone(v)),
+        lambda _d, v: (v.job.name,),
+        "The job's name.",
+        16,
+    ),
+    Column(
         "user",
         "USER",
         8,
         "left",
-        2,
+        1,
         lambda _d, v: Cell(v.job.user, _tone(v)),
         lambda _d, v: (v.job.user,),
         "Owner of the job.",
-        12,
-    ),
-    Column(
-        "partition",
-        "PART",
-        6,
-        "left",
-        8,
-        lambda _d, v: Cell(v.job.partition, _tone(v)),
-        lambda _d, v: (v.job.partition,),
-        "Slurm partition.",
         10,
-    ),
-    Column(
-        "nodes",
-        "NODES",
-        5,
-        "right",
-        6,
-        lambda _d, v: Cell(str(len(v.job.nodes))) if v.job.nodes else NO_VALUE,
-        lambda _d, v: (float(len(v.job.nodes)),),
-        "Nodes that the job holds.",
-        0,
-        True,
-        "",
-        lambda _d, v: float(len(v.job.nodes)) if v.job.nodes else None,
     ),
     Column(
         "gpus",
@@ -224,6 +243,69 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _gpu_count,
     ),
     Column(
+        "trend",
+        "LAST 2H SM%",
+        16,
+        "left",
+        7,
+        _trend,
+        _by_mean("sm_active_ratio"),
+        "SM activity of the last two hours, a bar for ten minutes, and now, mean over the job's "
+        "GPUs." + DUTY_DOC,
+    ),
+    Column(
+        "verdict",
+        "VERDICT",
+        36,
+        "left",
+        0,
+        verdict_cell,
+        default_order,
+        "The finding that explains the others: i info, ! warning, ‼ critical; ○ hypothesis, "
+        "◐ supported, ● established. no finding: detectors looked and found nothing; "
+        "watching 8s (2 of 19): so many have judged by now; unknown: they could not see.",
+        110,
+        value=_verdict,
+    ),
+    Column(
+        "next",
+        "NEXT",
+        22,
+        "left",
+        8,
+        _next,
+        None,
+        "The first thing to do; x lists the commands, Enter shows the rest.",
+        60,
+    ),
+    Column(
+        "partition",
+        "PART",
+        6,
+        "left",
+        8,
+        lambda _d, v: Cell(v.job.partition, _tone(v)),
+        lambda _d, v: (v.job.partition,),
+        "Slurm partition.",
+        10,
+        is_hidden=True,
+    ),
+    Column(
+        "nodes",
+        "NODES",
+        5,
+        "right",
+        6,
+        lambda _d, v: Cell(str(len(v.job.nodes))) if v.job.nodes else NO_VALUE,
+        lambda _d, v: (float(len(v.job.nodes)),),
+        "Nodes that the job holds.",
+        0,
+        True,
+        "",
+        lambda _d, v: float(len(v.job.nodes)) if v.job.nodes else None,
+        is_hidden=True,
+    ),
+    Column(
         "age",
         "AGE",
         6,
@@ -236,6 +318,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         True,
         "s",
+        is_hidden=True,
     ),
     Column(
         "state",
@@ -247,6 +330,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
         "Slurm's state code: R running, PD pending, CG completing.",
         value=lambda _d, v: v.job.state,
+        is_hidden=True,
     ),
     Column(
         "sm_active_ratio",
@@ -257,6 +341,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _activity,
         _by_mean("sm_active_ratio"),
         "Share of SM-cycles with work, mean over the job's GPUs with a known value." + DUTY_DOC,
+        is_hidden=True,
     ),
     Column(
         "tensor_active_ratio",
@@ -267,6 +352,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _ratio("tensor_active_ratio"),
         _by_mean("tensor_active_ratio"),
         "Share of cycles in which a tensor pipe worked, mean over the job's GPUs.",
+        is_hidden=True,
     ),
     Column(
         "dram_active_ratio",
@@ -277,6 +363,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _ratio("dram_active_ratio"),
         _by_mean("dram_active_ratio"),
         "Share of the memory bandwidth in use, mean over the job's GPUs.",
+        is_hidden=True,
     ),
     Column(
         "power_w",
@@ -289,6 +376,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Board power and its limit in watts, mean per GPU.",
         0,
         True,
+        is_hidden=True,
     ),
     Column(
         "mem_used_bytes",
@@ -301,6 +389,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Device memory in use and in all, GiB, mean per GPU.",
         0,
         True,
+        is_hidden=True,
     ),
     Column(
         "gpu_util_ratio",
@@ -311,21 +400,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda d, v: Cell(_ratio("gpu_util_ratio")(d, v).text, Tone.DIM),
         _by_mean("gpu_util_ratio"),
         "Share of time in which any kernel ran, mean: 100 says nothing about how much of the GPU.",
-    ),
-    Column(
-        "verdict",
-        "VERDICT",
-        23,
-        "left",
-        0,
-        verdict_cell,
-        default_order,
-        "The gravest finding: i info, ! warning, ‼ critical; a trailing ? is a hypothesis; node: "
-        "it is one of the job's node. "
-        "no finding: detectors looked and found nothing; watching 8s (2 of 19): so many have "
-        "judged by now; unknown: they could not see.",
-        34,
-        value=_verdict,
+        is_hidden=True,
     ),
     Column(
         "confidence",
@@ -336,6 +411,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _confidence,
         None,
         "How sure the finding is: hypothesis, supported, established.",
+        is_hidden=True,
     ),
     Column(
         "starts",
@@ -348,6 +424,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "When the scheduler expects to start a waiting job.",
         unit="s",
         value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
+        is_hidden=True,
     ),
     Column(
         "wasted_gpu_s",
@@ -361,17 +438,7 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         True,
         "GPU-s",
-    ),
-    Column(
-        "name",
-        "NAME",
-        8,
-        "left",
-        2,
-        lambda _d, v: Cell(v.job.name, _tone(v)),
-        lambda _d, v: (v.job.name,),
-        "The job's name.",
-        60,
+        is_hidden=True,
     ),
     Column(
         "account",

@@ -169,6 +169,13 @@ def _slice_memory(_digest: Digest, row: BlockRow) -> Cell:
     return Cell(units.memory(used, row.value("mig_mem_total_bytes")))
 
 
+def _instances(_digest: Digest, row: BlockRow) -> Cell:
+    numbers = [row.value(f"mig_{of}_instance") for of in ("gpu", "compute")]
+    if all(number is None for number in numbers):
+        return NO_VALUE
+    return Cell("/".join(units.MISSING if n is None else f"{n:.0f}" for n in numbers))
+
+
 def _share(key: str, title: str, priority: int) -> Column[BlockRow]:
     """A share of the instance, percent."""
 
@@ -202,24 +209,14 @@ SLICE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         16,
     ),
     Column(
-        "gi",
-        "GI",
-        3,
+        "instances",
+        "GI/CI",
+        5,
         "right",
         2,
-        field_cell("mig_gpu_instance"),
+        _instances,
         None,
-        "Number of the GPU instance.",
-    ),
-    Column(
-        "ci",
-        "CI",
-        3,
-        "right",
-        2,
-        field_cell("mig_compute_instance"),
-        None,
-        "Number of the compute instance.",
+        "Numbers of the GPU instance and of the compute instance.",
     ),
     Column(
         "memory",

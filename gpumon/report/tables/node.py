@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.job_states import HOLDING_STATES
-from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.healthy_nodes import has_calm_node
+from gpumon.report.facts.losses import NO_STAKE, stake_of
 from gpumon.report.facts.rows import host_row
 from gpumon.report.facts.slurm_nodes import is_open, rooms
 from gpumon.report.tables.place import place_columns, types_column
@@ -14,13 +15,15 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone, some_names
 from gpumon.report.wording.gpu_cells import duty_cell
 from gpumon.report.wording.health import PARTLY_READ, is_checked, own_error, troubles
-from gpumon.report.wording.verdict_words import finding_cell, old_cell
+from gpumon.report.wording.loss_words import LOSING, losing_column
+from gpumon.report.wording.verdict_words import borne_cell, finding_cell, old_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gpumon.model.finding import Finding
     from gpumon.model.records.cluster import Gpu, Node
+    from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.slurm_nodes import Room
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.wording.health import Trouble
@@ -43,7 +46,9 @@ class NodeRow(NamedTuple):
     jobs: int | None
     """Jobs that hold something of it; None: there is no queue."""
     finding: Finding | None
-    """The gravest about the node or one of its GPUs."""
+    """What loses most about the node or one of its GPUs."""
+    stake: Stake
+    """What is lost on its GPUs, by its own fault or by that of jobs."""
     troubles: tuple[Trouble, ...]
     """What is wrong with its GPUs themselves, the worst first."""
     sick_gpus: int
@@ -126,6 +131,7 @@ def _row(
         room,
         None if room is None else held.get(node.name, 0),
         about.get(node.name),
+        _stake(digest, node, about.get(node.name)),
         tuple(worst),
         len(wrong),
     )
@@ -140,9 +146,9 @@ def _wrong(digest: Digest, gpus: tuple[Gpu, ...]) -> list[tuple[Trouble, ...]]:
 
 
 def _findings(digest: Digest) -> dict[str, Finding]:
-    """The gravest finding about each node or one of its GPUs."""
+    """What loses most about each node or one of its GPUs."""
     found: dict[str, Finding] = {}
-    for finding in digest.all_findings:
+    for finding in digest.by_loss(digest.tick.findings):
         kind, _, name = finding.subject.partition(":")
         if kind == "gpu":
             gpu = digest.tick.gpus.get(name)
@@ -152,13 +158,18 @@ def _findings(digest: Digest) -> dict[str, Finding]:
     return found
 
 
+def _stake(digest: Digest, node: Node, own: Finding | None) -> Stake:
+    """The sum of its GPUs; of a node that shows none the finding about it."""
+    if not node.gpu_uuids:
+        return NO_STAKE if own is None else stake_of(digest.tick, own)
+    return digest.stakes_by_node.get(node.name, NO_STAKE)
+
+
 def node_order(_digest: Digest, row: NodeRow) -> SortKey:
-    """What needs a look on top: findings, sick GPUs, silence, out of service; then by name."""
-    finding = row.finding
-    gravity = -float(finding.severity.rank * 10 + finding.confidence.rank) if finding else 1.0
+    """What loses most on top, then sick GPUs, silence, out of service; then by name."""
     is_bad = bool(row.troubles) and row.troubles[0].tone is Tone.BAD
     return (
-        gravity,
+        *row.stake.first,
         0.0 if is_bad else 1.0 if row.troubles else 2.0,
         0.0 if row.node.is_silent or row.node.errors else 1.0,
         1.0 if row.node.state is None or is_open(row.node.state) else 0.0,
@@ -271,6 +282,8 @@ def _why(digest: Digest, row: NodeRow) -> Cell:
         return Cell(node.errors[0].message, Tone.WARN)
     if row.troubles:
         return Cell(f"{row.troubles[0].sign} {row.troubles[0].sentence}", row.troubles[0].tone)
+    if (leading := _leading(digest, row)) is not None:
+        return leading
     if row.room is not None and row.room.node.reason:
         return Cell(f"Slurm: {row.room.node.reason}", Tone.WARN)
     if node.is_stale and node.left_at is not None:
@@ -281,6 +294,17 @@ def _why(digest: Digest, row: NodeRow) -> Cell:
     return EMPTY_CELL
 
 
+def _leading(digest: Digest, row: NodeRow) -> Cell | None:
+    """The job that loses most of its GPUs' time, and by what."""
+    found = [one for uuid in row.node.gpu_uuids if (one := digest.leading.get(uuid)) is not None]
+    if not found:
+        return None
+    leading = digest.by_loss(dict.fromkeys(found))[0]
+    name = leading.subject.partition(":")[2].partition("/")[0]
+    view = digest.tick.job(name)
+    return borne_cell(leading, f"job {view.job.label if view else name}")
+
+
 def _name(row: NodeRow) -> str:
     return row.node.name
 
@@ -289,7 +313,7 @@ def _partitions(row: NodeRow) -> str:
     return some_names(row.room.node.partitions) if row.room else ""
 
 
-NODE_COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
+_COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
     Column(
         "node", "NODE", 10, "left", 0, lambda _d, r: Cell(r.node.name, Tone.STRONG),
         lambda _d, r: (r.node.name,), "Node name.", 20, value=lambda _d, r: r.node.name,
@@ -356,6 +380,14 @@ NODE_COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
         lambda d, r: (_why(d, r).text,) if _why(d, r).text else None,
         "The worst about it: silence, a finding, an error, Slurm's reason.", 60,
     ),
+    losing_column(
+        lambda d, r: None if r.node.is_silent or r.node.taken_at is None else d.told(r.stake),
+        " on its GPUs, by its own fault or by that of jobs",
+    ),
     types_column(lambda _d, r: r.room.node.gpu_types if r.room else ()),
     *place_columns(_name),
 )  # fmt: skip
+
+NODE_COLUMNS: Final = shown_first(
+    ("node", LOSING, "state", "held", "sm_active_ratio", "health", "heard", "why"), _COLUMNS
+)

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.array_tasks import asked_gpus, count_tasks, sum_asked, task_count
-from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.slurm_nodes import rooms
 from gpumon.report.tables.job import search_text
 from gpumon.report.text import units
@@ -95,7 +95,7 @@ def _hint(digest: Digest, view: JobView) -> Cell:
     return Cell(found[0].brief or found[0].text, Tone.DIM) if found else NO_VALUE
 
 
-PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
+_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
         "position", "POS", 4, "right", 1, _place, _by_place,
         "Place by priority among those that wait in its partition; – for a held job, an unknown "
@@ -165,6 +165,10 @@ PENDING_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "The first of what is known about it; Enter shows all of it.", 100,
     ),
 )  # fmt: skip
+
+PENDING_COLUMNS: Final = shown_first(
+    ("position", "job_id", "user", "partition", "gpus", "start", "why", "hint"), _COLUMNS
+)
 
 
 def pending_summary(digest: Digest, width: int) -> list[Line]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.report.facts.columns import Column
+from gpumon.report.facts.columns import Column, shown_first
 from gpumon.report.facts.rows import block_rows
 from gpumon.report.tables.field import PAST_WIDTH, bars, round_up, span_s
 from gpumon.report.text import units
@@ -141,7 +141,7 @@ def _job(_digest: Digest, row: ProcessRow) -> Cell:
     return Cell(job if step is None else f"{job}.{step}")
 
 
-PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
+_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     Column(
         "pid",
         "PID",
@@ -291,4 +291,8 @@ PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         "Why the rank is not known, or what may not be read.",
         60,
     ),
+)
+
+PROCESS_COLUMNS: Final = shown_first(
+    ("pid", "program", "user", "job", "rank", "memory", "sm", "why"), _COLUMNS
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone, some_names
 
@@ -69,7 +69,7 @@ def _gpus(row: ReservationRow) -> SortKey | None:
     return None if count is None else (float(count),)
 
 
-RESERVATION_COLUMNS: Final[tuple[Column[ReservationRow], ...]] = (
+_COLUMNS: Final[tuple[Column[ReservationRow], ...]] = (
     Column(
         "reservation", "RESERVATION", 14, "left", 0,
         lambda _d, r: _name(r), lambda _d, r: (r.reservation.name,),
@@ -123,3 +123,7 @@ RESERVATION_COLUMNS: Final[tuple[Column[ReservationRow], ...]] = (
         "The first of its nodes.", 60,
     ),
 )  # fmt: skip
+
+RESERVATION_COLUMNS: Final = shown_first(
+    ("reservation", "when", "nodes", "gpus", "crossing", "members", "who", "names"), _COLUMNS
+)

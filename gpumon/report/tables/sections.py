@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from gpumon.model.missing import Reason
-from gpumon.report.facts.columns import GAP, place
+from gpumon.report.facts.columns import GAP, chosen_of, place
 from gpumon.report.text.cells import Cell, Line, Tone, fit, paragraph, text_width
 from gpumon.report.text.units import MISSING
 from gpumon.report.wording.verdict_words import reason_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from gpumon.report.facts.columns import Column, Placed
     from gpumon.report.facts.tick_index import Digest
@@ -78,8 +78,13 @@ def table_section(
     opens: Callable[[R], str] = lambda _row: "",
     search: Callable[[R], str] = lambda _row: "",
     keeps_columns: bool = False,
+    chosen: Collection[str] | None = None,
 ) -> Section:
-    """A section that is a table; columns without any value are left out unless all are to stay."""
+    """A section that is a table; columns without any value are left out unless all are to stay.
+
+    Of the columns those with the chosen keys are shown; None: those that are shown at first.
+    """
+    columns = chosen_of(columns, chosen)
     cells = [[column.cell(digest, row) for column in columns] for row in rows]
     used = [
         number

@@ -142,6 +142,13 @@ def gpu_hours(gpu_seconds: float) -> str:
     return f"{hours:.1f}" if hours < 99.95 else f"{hours:,.0f}"
 
 
+def gpus_lost(gpus: float) -> str:
+    """How many GPUs' time is lost, with a decimal below 10 where it is no whole: `25`, `3.4`."""
+    if 0 < gpus < 0.05:
+        return "<0.1"
+    return f"{gpus:.1f}".removesuffix(".0") if gpus < 9.95 else f"{gpus:,.0f}"
+
+
 def clock_time(unix_s: float | None, with_seconds: bool = False) -> str:
     """Local time of day: `14:03`."""
     if unix_s is None:

@@ -12,6 +12,7 @@ from gpumon.report.wording.paragraphs import facts
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
+    from gpumon.model.records.ledger import Total
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
 
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 def job_books(digest: Digest, view: JobView, width: int) -> list[Line]:
     """What became of a job's GPU time since its books began; nothing where it has none."""
     books = digest.tick.ledger
-    total = books.job(view.job.job_id) if books else None
+    return books_lines(digest, books.job(view.job.job_id) if books else None, width)
+
+
+def books_lines(digest: Digest, total: Total | None, width: int) -> list[Line]:
+    """What became of GPU time; nothing where none is booked."""
+    books = digest.tick.ledger
     if books is None or total is None or total.allocated_s <= 0:
         return []
     currency = books.prices.currency

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.model.records.ledger import SUSPICION, Charged
+from gpumon.report.facts.columns import Column
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.records.cluster import JobView
-    from gpumon.model.records.ledger import Total
+    from gpumon.model.records.ledger import Losing, Total
+    from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.tick_index import Digest
+
+R = TypeVar("R")
+
+LOSING: Final = "losing_gpus"
+"""Key of the column that tells how much is lost now; by it every list is ordered at first."""
+
+LEAST_GPUS: Final = 0.05
+"""Below this nothing is left of a rate with one decimal."""
 
 
 def hours_cell(gpu_seconds: float | None, tone: Tone = Tone.PLAIN, unit: str = "") -> Cell:
@@ -22,13 +34,67 @@ def hours_cell(gpu_seconds: float | None, tone: Tone = Tone.PLAIN, unit: str = "
     return Cell(text, tone if gpu_seconds >= 1 else Tone.DIM)
 
 
-def loss_cell(loss: Charged | None, unit: str = "h") -> Cell:
+def loss_cell(loss: Charged | None, unit: str = "h", tone: Tone = Tone.WARN) -> Cell:
     """GPU-hours that are wasted; where none are, those that are suspected, after `~`."""
     if loss is None:
         return NO_VALUE
     if loss.wasted_s < 1 <= loss.suspected_s:
-        return Cell(f"{SUSPICION}{units.gpu_hours(loss.suspected_s)}{unit}", Tone.WARN)
-    return hours_cell(loss.wasted_s, Tone.WARN, unit)
+        return Cell(f"{SUSPICION}{units.gpu_hours(loss.suspected_s)}{unit}", tone)
+    return hours_cell(loss.wasted_s, tone, unit)
+
+
+def rate_cell(losing: Losing | None) -> Cell:
+    """GPU-hours lost an hour, which is a number of GPUs: `16`, `~2.0` suspected, `4.4~0.8` both."""
+    if losing is None:
+        return NO_VALUE
+    wasted, suspected = losing
+    if max(losing) < LEAST_GPUS:
+        return Cell("<0.1" if sum(losing) > 0 else "0", Tone.DIM)
+    text = _gpus(wasted) if wasted >= LEAST_GPUS else ""
+    if suspected >= LEAST_GPUS:
+        text += f"{SUSPICION}{_gpus(suspected)}"
+    return Cell(text, Tone.WARN)
+
+
+def _gpus(count: float) -> str:
+    return f"{count:.1f}" if count < 9.95 else f"{count:,.0f}"
+
+
+def losing_column(stake_of: Callable[[Digest, R], Stake | None], doc: str) -> Column[R]:
+    """What is lost an hour; sorts as every list does at first.
+
+    Args:
+        stake_of: What a row costs; None: nobody can tell.
+        doc: Whose loss it is.
+    """
+
+    def cell(digest: Digest, row: R) -> Cell:
+        stake = stake_of(digest, row)
+        return rate_cell(None if stake is None else stake.losing)
+
+    def order(digest: Digest, row: R) -> tuple[float, ...] | None:
+        stake = stake_of(digest, row)
+        return None if stake is None else stake.key
+
+    def value(digest: Digest, row: R) -> float | None:
+        stake = stake_of(digest, row)
+        return None if stake is None else sum(stake.losing)
+
+    return Column(
+        LOSING,
+        "LOST/H",
+        7,
+        "right",
+        0,
+        cell,
+        order,
+        f"GPU-hours lost an hour now{doc}; after ~ what is suspected. What loses most, by how sure "
+        "that is, stands on top.",
+        0,
+        True,
+        "",
+        value,
+    )
 
 
 def loss_words(loss: Charged | None) -> str:

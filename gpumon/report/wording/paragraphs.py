@@ -16,6 +16,7 @@ from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import model_name, nvlink_rate, unused_words
 from gpumon.report.wording.loss_words import lost_since
 from gpumon.report.wording.verdict_words import (
+    FOR_MACHINE,
     SEVERITY_SIGNS,
     SEVERITY_TONES,
     class_words,
@@ -188,10 +189,6 @@ def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:
         else "Slurm does not say which GPUs these are, and no process shows it"
     )
     return paragraph(text, width, Tone.WARN, "? ", "  ")
-
-
-FOR_MACHINE: Final = "Who runs it:"
-"""Begins the steps that are not for a job's owner."""
 
 
 def finding_lines(

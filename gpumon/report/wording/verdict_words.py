@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Confidence, Finding, Severity
 from gpumon.model.finding_classes import class_of
 from gpumon.model.job_states import SHORT_CODES, has_ended
 from gpumon.model.missing import Reason
-from gpumon.report.text.cells import Cell, Tone
+from gpumon.report.text.cells import EMPTY_CELL, Cell, Tone
 from gpumon.report.text.units import clock_time, short_duration
+from gpumon.report.wording.pending import start_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +39,9 @@ SEVERITY_TONES: Final = {
 }
 
 SEVERITY_SIGNS: Final = {Severity.INFO: "i", Severity.WARNING: "!", Severity.CRITICAL: "‼"}
+
+FOR_MACHINE: Final = "Who runs it:"
+"""Before a step that is not for who owns the job."""
 
 WATCHING: Final = "watching"
 """What is said of a job as long as some detectors have not judged it."""
@@ -66,20 +71,51 @@ def finding_cell(finding: Finding) -> Cell:
     return Cell(f"{sign} {class_words(finding)}{doubt}", SEVERITY_TONES[finding.severity])
 
 
+def borne_cell(finding: Finding, whose: str) -> Cell:
+    """A finding about something else, which a row has its part of: `! node: fabric degraded`."""
+    cell = finding_cell(finding)
+    sign, _, words = cell.text.partition(" ")
+    return Cell(f"{sign} {whose}: {words}", cell.tone)
+
+
+CONFIDENCE_SIGNS: Final = {
+    Confidence.HYPOTHESIS: "○",
+    Confidence.SUPPORTED: "◐",
+    Confidence.ESTABLISHED: "●",
+}
+
+_ASIDE: Final = re.compile(r" \((?:[^()]* observed|job [^()]*)\)")
+"""What a column has no room for: how long was looked, and the jobs, which are the rows."""
+
+
+def sentence_cell(finding: Finding) -> Cell:
+    """`‼● hangs since 14:31: …`: how grave, how sure, what, and since when."""
+    words = _ASIDE.sub("", finding.summary)
+    if finding.subject.startswith("node:") and not words.startswith(finding.subject[5:]):
+        words = f"{finding.subject[5:]}: {words}"
+    sure = CONFIDENCE_SIGNS[finding.confidence]
+    text = f"{SEVERITY_SIGNS[finding.severity]}{sure} {words}"
+    return Cell(text, SEVERITY_TONES[finding.severity])
+
+
+def next_cell(finding: Finding) -> Cell:
+    """The first thing to do: the owner's of a job, else that of who runs the machine."""
+    if finding.advice:
+        return Cell(finding.advice[0], Tone.INFO)
+    if finding.machine_advice:
+        return Cell(f"{FOR_MACHINE} {finding.machine_advice[0]}", Tone.INFO)
+    return EMPTY_CELL
+
+
 def verdict_cell(digest: Digest, view: JobView) -> Cell:
     """What is known of a job: the finding that explains the others, its node's, or why none is."""
     if has_ended(view.job.state):
         return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
     finding = digest.told_finding(view)
     if finding is not None:
-        cell, more = finding_cell(finding), digest.explained(view)
-        if finding.subject.startswith("node:"):
-            # The node's, not the job's: it explains, and charges the job with nothing.
-            sign, _, words = cell.text.partition(" ")
-            cell = Cell(f"{sign} node: {words}", cell.tone)
-        return Cell(f"{cell.text} (+{more})", cell.tone) if more else cell
+        return sentence_cell(finding)
     if view.job.state == "PENDING":
-        return Cell(f"waits: {view.job.reason}" if view.job.reason else "waits", Tone.DIM)
+        return Cell(_wait_words(digest, view), Tone.DIM)
     if view.job.state != "RUNNING":
         return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
     age_s = digest.stale_age_s(view)
@@ -90,6 +126,13 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
     if not digest.gpus(view):
         return Cell("– unknown", Tone.DIM)
     return Cell(_silence_words(digest, view), Tone.DIM)
+
+
+def _wait_words(digest: Digest, view: JobView) -> str:
+    """`waits: Resources, starts in 2h14m`."""
+    words = f"waits: {view.job.reason}" if view.job.reason else "waits"
+    start = start_words(digest, view)
+    return f"{words}, starts {start}" if start else words
 
 
 def _silence_words(digest: Digest, view: JobView) -> str:

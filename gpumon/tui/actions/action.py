@@ -51,6 +51,12 @@ CELLS: Final[frozenset[ViewName]] = MAPS | {"ranks"}
 """Views where arrows go from cell to cell."""
 MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED | CELLS
 EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns", "finding", "curves", "commands"}
+TIMED: Final[frozenset[ViewName]] = EVERYWHERE - {"columns"}
+"""Views of an instant: which columns a table has is the same at any time."""
+JOBS: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "pending", "ended", "findings"})
+"""Tables whose rows are jobs, or belong to one."""
+PROBLEMS: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "nodes", "job", "findings"})
+"""Tables whose rows are what findings are about."""
 LISTED: Final[frozenset[ViewName]] = TABLES | {"columns", "commands"}
 """Views whose lines a filter with columns goes through."""
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpumon.tui.actions.action import CELLS, EVERYWHERE, FLEET, MAIN, ROOTS, SECTIONED, Action
+from gpumon.tui.actions.action import (
+    CELLS,
+    EVERYWHERE,
+    FLEET,
+    MAIN,
+    PROBLEMS,
+    ROOTS,
+    SECTIONED,
+    Action,
+)
 
 MOVE_ACTIONS: Final = (
     Action(
@@ -42,6 +51,16 @@ MOVE_ACTIONS: Final = (
     Action("top", ("g", "home"), "g", "", "To the first line.", EVERYWHERE),
     Action("bottom", ("G", "end"), "G", "", "To the last line.", EVERYWHERE),
     Action(
+        "next_problem",
+        ("n",),
+        "n",
+        "problem",
+        "To the next row with a finding that is a warning at least and nobody knows of yet; what "
+        "is new, or was not gone to, comes first.",
+        PROBLEMS,
+    ),
+    Action("previous_problem", ("N",), "N", "", "To the row with such a finding above.", PROBLEMS),
+    Action(
         "next_section",
         ("right_square_bracket",),
         "]",
@@ -68,7 +87,7 @@ MOVE_ACTIONS: Final = (
 GO_ACTIONS: Final = (
     Action(
         "switch",
-        ("tab", "n"),
+        ("tab",),
         "Tab",
         "view",
         f"To the next view: {', '.join(ROOTS)}.",
@@ -95,8 +114,8 @@ GO_ACTIONS: Final = (
     ),
     Action(
         "node",
-        ("N",),
-        "N",
+        ("o",),
+        "o",
         "node",
         "Open the node of what the cursor is on: host, GPUs, ports, file systems, jobs.",
         frozenset({"fleet", "gpus", "job", "gpu", "ranks"}),

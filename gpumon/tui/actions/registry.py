@@ -89,7 +89,24 @@ SELF_ACTIONS: Final = (
         "Stop gpumon until fg, and give the terminal to the shell meanwhile.",
         EVERYWHERE,
     ),
-    Action("quit", ("q", "ctrl+c"), "q", "quit", "Quit at once.", EVERYWHERE),
+    Action(
+        "close",
+        ("q",),
+        "q",
+        "quit",
+        "Quit; again, where more than an hour was watched that nothing records. Where a view lies "
+        "on top of another, such as a group's jobs, only close it.",
+        FLEET,
+    ),
+    Action(
+        "close",
+        ("q",),
+        "q",
+        "close",
+        "Close what lies on top, as Esc does; a filter goes with it.",
+        EVERYWHERE - FLEET,
+    ),
+    Action("quit", ("ctrl+c", "ctrl+q"), "Ctrl-C", "", "Quit at once.", EVERYWHERE),
 )
 """What is about gpumon itself."""
 
@@ -128,12 +145,12 @@ def bindings_of(view: ViewName) -> list[Binding | tuple[str, str] | tuple[str, s
 
 
 _FOOTER: Final = (
-    "quit",
+    "close",
     "help",
     "open",
     "toggle_column",
     "copy_command",
-    "usual_columns",
+    "as_at_first",
     "open_cell",
     "back",
     "leave",
@@ -141,8 +158,6 @@ _FOOTER: Final = (
     "field",
     "grouping",
     "closer",
-    "order",
-    "every_rank",
     "rank",
     "acknowledge",
     "mute",
@@ -156,6 +171,8 @@ _FOOTER: Final = (
     "node",
     "findings",
     "commands",
+    "next_problem",
+    "mine",
     "sort",
     "sort_waste",
     "pause",

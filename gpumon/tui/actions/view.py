@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.typed_time import EXAMPLES
-from gpumon.tui.actions.action import BOOKED, CELLS, EVERYWHERE, MAPS, TABLES, Action
+from gpumon.tui.actions.action import (
+    BOOKED,
+    CELLS,
+    EVERYWHERE,
+    JOBS,
+    MAPS,
+    SECTIONED,
+    TABLES,
+    TIMED,
+    Action,
+)
 
 if TYPE_CHECKING:
     from gpumon.tui.actions.action import ViewName
@@ -18,6 +28,14 @@ SHOW_ACTIONS: Final = (
         "filter",
         "Show only what contains a text; in a table, what passes a filter: user==ada & sm<20.",
         EVERYWHERE,
+    ),
+    Action(
+        "mine",
+        ("u",),
+        "u",
+        "mine",
+        "Only your own jobs, their GPUs and their findings, in every view of them; again: all.",
+        JOBS,
     ),
     Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
     Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),
@@ -45,38 +63,38 @@ SHOW_ACTIONS: Final = (
         "Sort by the GPU time that was wasted, the most on top.",
         BOOKED,
     ),
-    Action("default_sort", ("0",), "0", "", "Sort as at first: what needs a look on top.", TABLES),
-    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES),
+    Action("as_at_first", ("0",), "0", "", "The order of the beginning.", TABLES),
+    Action("columns", ("c",), "c", "", "Choose the columns of the table.", TABLES | SECTIONED),
     Action(
         "toggle_column",
-        ("enter", "x"),
-        "Enter",
+        ("enter", "space"),
+        "Enter Space",
         "on/off",
         "Show the column, or do not.",
         frozenset({"columns"}),
     ),
     Action(
-        "usual_columns",
+        "as_at_first",
         ("0",),
         "0",
         "as at first",
-        "Show the columns of the beginning again.",
+        "The columns of the beginning.",
         frozenset({"columns"}),
     ),
     Action(
         "field",
-        ("v",),
-        "v",
+        ("c",),
+        "c",
         "field",
         "Draw the next field: verdict, SM activity, duty cycle, tensor activity, memory, power, "
         "temperature, user, job; of ranks those that they have.",
         CELLS,
     ),
-    Action("field_back", ("V",), "V", "", "Draw the field before.", CELLS),
+    Action("field_back", ("C",), "C", "", "Draw the field before.", CELLS),
     Action(
         "grouping",
-        ("o",),
-        "o",
+        ("b",),
+        "b",
         "group",
         "Put the nodes together by partition, leaf switch, block, NVLink domain, the front of "
         "their names, or state.",
@@ -84,17 +102,24 @@ SHOW_ACTIONS: Final = (
     ),
     Action("closer", ("z",), "z", "zoom", "Larger cells, in the end one number per GPU.", MAPS),
     Action("wider", ("Z",), "Z", "", "Smaller cells, in the end two nodes in one.", MAPS),
-    Action("fit", ("0",), "0", "", "The largest cells with which all is in sight.", MAPS),
+    Action(
+        "as_at_first",
+        ("0",),
+        "0",
+        "",
+        "The size of the beginning: the largest cells with which all is in sight.",
+        MAPS,
+    ),
     Action(
         "mean",
-        ("m",),
-        "m",
+        ("M",),
+        "M",
         "",
         "Where a cell is a node: its worst GPU, or the mean of those that jobs hold.",
         MAPS,
     ),
     Action(
-        "order",
+        "sort",
         ("s",),
         "s",
         "sort",
@@ -102,7 +127,7 @@ SHOW_ACTIONS: Final = (
         frozenset({"ranks"}),
     ),
     Action(
-        "every_rank",
+        "closer",
         ("z",),
         "z",
         "zoom",
@@ -130,19 +155,19 @@ TIME_ACTIONS: Final = (
         "p Space",
         "pause",
         "Freeze the picture; sampling goes on behind it. Again to go on.",
-        EVERYWHERE,
+        TIMED,
     ),
-    Action("step_back", ("comma",), ",", "", "One picture back, and stand there.", EVERYWHERE),
-    Action("step_on", ("full_stop",), ".", "", "One picture on, and stand there.", EVERYWHERE),
-    Action("minute_back", ("left_curly_bracket",), "{", "", "One minute back.", EVERYWHERE),
-    Action("minute_on", ("right_curly_bracket",), "}", "", "One minute on.", EVERYWHERE),
+    Action("step_back", ("comma",), ",", "", "One picture back, and stand there.", TIMED),
+    Action("step_on", ("full_stop",), ".", "", "One picture on, and stand there.", TIMED),
+    Action("minute_back", ("left_curly_bracket",), "{", "", "One minute back.", TIMED),
+    Action("minute_on", ("right_curly_bracket",), "}", "", "One minute on.", TIMED),
     Action(
         "time",
         ("T",),
         "T",
         "time",
         f"Go to a time: {EXAMPLES}.",
-        EVERYWHERE,
+        TIMED,
     ),
     Action(
         "live",
@@ -150,10 +175,10 @@ TIME_ACTIONS: Final = (
         "L",
         "",
         "Live again; of a recording, to its end.",
-        EVERYWHERE,
+        TIMED,
     ),
-    Action("faster", ("plus", "equals_sign"), "+", "", "Play a recording faster.", EVERYWHERE),
-    Action("slower", ("minus",), "-", "", "Play a recording slower.", EVERYWHERE),
+    Action("faster", ("plus", "equals_sign"), "+", "", "Play a recording faster.", TIMED),
+    Action("slower", ("minus",), "-", "", "Play a recording slower.", TIMED),
 )
 """Which instant is shown: the same keys for what is live, its past, and recordings."""
 

@@ -5,22 +5,33 @@ A screen is imported when somebody opens it, but the jobs, which the first pictu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from gpumon.tui.actions.action import ROOTS
 from gpumon.tui.screens.lists.jobs import JobsView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from textual.screen import Screen
 
+    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column
     from gpumon.report.facts.groups import Scope
+    from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.report.next_steps.commands import Subject
     from gpumon.tui.actions.action import ViewName
     from gpumon.tui.screens.base.contract import Discovering, Entries, Trail
     from gpumon.tui.screens.base.view import View
+    from gpumon.tui.status import Mood
+
+MANY_NODES: Final = 33
+"""Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
+no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
+
+NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet")
+"""Views that show something where none of the targets is a queue."""
 
 
 class AllViews:
@@ -131,14 +142,36 @@ class AllViews:
 
         return findings_page(trail, scope)
 
-    def errors(self, trail: Trail) -> Screen[None]:
-        """Targets and errors."""
+    def errors(self, trail: Trail, mood: Callable[[], Mood]) -> Screen[None]:
+        """Targets, errors, and how gpumon itself fares."""
         from gpumon.tui.screens.base.page import errors_page
 
-        return errors_page(trail)
+        return errors_page(trail, mood)
 
     def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:
         """Patterns in what nobody explains."""
         from gpumon.tui.screens.base.page import patterns_page
 
         return patterns_page(trail, discovery)
+
+
+def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewName:
+    """The view that a filter is about, else the one of last time, else what suits the fleet.
+
+    Args:
+        tick: The first picture.
+        last: What was chosen last; a view that would be empty here, or is none, does not count.
+        passes: The filter of the command line.
+    """
+    has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
+    has_jobs = has_queue or bool(tick.jobs)
+    if passes is not None:
+        is_of_gpus = passes.jobs is None
+        return "gpus" if is_of_gpus or (tick.gpus and not has_jobs) else "jobs"
+    for root in ROOTS:
+        if root == last and (has_jobs or root in NEED_NO_QUEUE):
+            return root
+    users = {view.job.user for view in tick.jobs}
+    if len(tick.nodes) >= MANY_NODES and len(users) > 1:
+        return "fleet"
+    return "jobs" if has_jobs or not (tick.gpus or tick.targets) else "gpus"

@@ -2,6 +2,9 @@
 
 Textual's own looks ten times a second for input and for its end. On a monitor that draws once a
 second that is a tenth of all its work, and each end of the input waits for two such looks.
+
+It also takes Esc and a key apart that come in one packet, as they do over a slow line, where
+textual's parser sees Alt with that key; and it hands on as pasted what nobody can have typed.
 """
 
 from __future__ import annotations
@@ -10,14 +13,19 @@ import os
 import select
 import time
 from codecs import getincrementaldecoder
+from math import inf
 from typing import TYPE_CHECKING, Final
 
-from textual._xterm_parser import XTermParser
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.constants import ESCAPE_DELAY
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Key, Paste
+from textual.widgets import Input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from textual.message import Message
 
 _LOOK_S: Final = 0.05
 """How often it is looked, right after input, whether an escape stays alone and so is the key."""
@@ -25,6 +33,105 @@ _SETTLED_S: Final = ESCAPE_DELAY + _LOOK_S
 """A look so long after the last input hands on all that the parser still held of it."""
 _END_S: Final = 1.0
 """Whoever rings the bell ends the input at once."""
+
+ESC: Final = "\x1b"
+_OPENERS: Final = "[O\t"
+"""What an escape may begin a sequence with; with Tab it is Shift-Tab on Linux's console."""
+_WORD_KEYS: Final = "bf\x7f"
+"""With Alt, by a word to the left and right, and the word away: in a line that is typed."""
+
+MOST_TYPED: Final = 32
+"""Signs in one read: nobody types more between two looks, also where a line hangs for a second."""
+MOST_HELD: Final = 3
+"""Different signs among them that are keys held down, however many of each."""
+PASTE_GAP_S: Final = 0.3
+"""Signs that come so soon after such a burst belong to it."""
+_BLANK_KEYS: Final = {"enter": "\n", "ctrl+j": "\n", "tab": "\t"}
+"""Keys that a text has in it."""
+
+
+class Typing:
+    """Makes of what was read what was meant."""
+
+    def __init__(self, parser: XTermParser) -> None:
+        """Take the parser that knows the sequences."""
+        self._parser = parser
+        self._escape = ""
+        """An escape at the end of what was read: alone, or the first byte of a sequence."""
+        self._is_pasting = False
+        self._pasted_at = -inf
+
+    def read(self, text: str, now_s: float, is_line: bool) -> list[Message]:
+        """What was typed or pasted.
+
+        Args:
+            text: What was read.
+            now_s: When, by a clock that only goes on.
+            is_line: Whether a line is being typed, in which Alt has keys of its own.
+        """
+        found = list(self._messages(self._escape + text, _WORD_KEYS if is_line else ""))
+        signs = [one.character for one in found if isinstance(one, Key) and one.is_printable]
+        is_burst = len(signs) > MOST_TYPED and len(set(signs)) > MOST_HELD
+        if is_burst or (signs and now_s - self._pasted_at < PASTE_GAP_S):
+            self._pasted_at = now_s
+            return list(_as_pasted(found))
+        return found
+
+    def look(self, is_late: bool) -> Iterator[Message]:
+        """What is certain by now.
+
+        Args:
+            is_late: Whether so much time has passed that an escape stays alone.
+        """
+        if self._escape and is_late:
+            self._escape = ""
+            yield Key("escape", ESC)
+        yield from self._parser.tick()
+
+    def _messages(self, text: str, word_keys: str) -> Iterator[Message]:
+        self._escape = ""
+        begun = 0
+        for at, sign in enumerate(text):
+            if sign != ESC:
+                continue
+            following = text[at + 1 : at + 2]
+            if not following or following not in _OPENERS + word_keys:
+                yield from self._parsed(text[begun:at])
+                begun = at + 1
+                if not following:
+                    self._escape = ESC
+                # The parser would take one that is pasted for keys.
+                elif not self._is_within_paste(text[:at]):
+                    yield Key("escape", ESC)
+        yield from self._parsed(text[begun:])
+        self._is_pasting = self._is_within_paste(text)
+
+    def _is_within_paste(self, before: str) -> bool:
+        """Whether what follows is a text that the terminal itself says is pasted."""
+        start, end = before.rfind(BRACKETED_PASTE_START), before.rfind(BRACKETED_PASTE_END)
+        return start > end if start != end else self._is_pasting
+
+    def _parsed(self, text: str) -> Iterator[Message]:
+        if text:
+            yield from self._parser.feed(text)
+
+
+def _as_pasted(found: Iterable[Message]) -> Iterator[Message]:
+    """The same with all signs that follow each other put together."""
+    text = ""
+    for one in found:
+        sign = None
+        if isinstance(one, Key):
+            sign = one.character if one.is_printable else _BLANK_KEYS.get(one.key)
+        if sign is not None:
+            text += sign
+            continue
+        if text:
+            yield Paste(text)
+            text = ""
+        yield one
+    if text:
+        yield Paste(text)
 
 
 def _ready(watched: Sequence[int], limit_s: float | None) -> set[int]:
@@ -54,7 +161,7 @@ class PatientDriver(LinuxDriver):
         bell = self._bell
         if bell is None:
             return
-        parser = XTermParser(getattr(self, "_debug", False))
+        typing = Typing(XTermParser(getattr(self, "_debug", False)))
         decode: Callable[[bytes], str] = getincrementaldecoder("utf-8")().decode
         watched = [self.fileno, bell[0]]
         typed_at = float("-inf")
@@ -70,14 +177,20 @@ class PatientDriver(LinuxDriver):
                     watched = [bell[0]]
                     continue
                 typed_at = time.monotonic()
-                for event in parser.feed(decode(data)):
+                for event in typing.read(decode(data), typed_at, self._is_line):
                     self.process_message(event)
             # Of the look itself, not of the next wait: a busy machine may hold this thread up
             # between the two, and an escape that is not looked for waits for the next key.
             looked_at = time.monotonic()
-            for event in parser.tick():
+            for event in typing.look(looked_at - typed_at > ESCAPE_DELAY):
                 self.process_message(event)
             is_settled = looked_at - typed_at > _SETTLED_S
+
+    @property
+    def _is_line(self) -> bool:
+        """Whether a line is being typed."""
+        stack = self._app.screen_stack
+        return bool(stack) and isinstance(stack[-1].focused, Input)
 
     def disable_input(self) -> None:
         """Take no further input; the thread ends at once."""

@@ -139,38 +139,38 @@ async def test_keys_typed_into_the_prompt_are_text(stage):
 @pytest.mark.parametrize("key", KEYS["sort"])
 async def test_sort_goes_through_the_columns_and_ends_at_first_order(stage, key):
     async with stage(fleet()) as s:
-        first = s.lines[2]
+        first = s.below[2]
         await s.press(key)
-        assert "JOBID▲" in s.lines[1]
-        ids = [line.split()[0] for line in s.lines[2:7]]
+        assert "JOBID▲" in s.below[1]
+        ids = [line.split()[0] for line in s.below[2:7]]
         assert ids == ["4690", "4702", "4711", "4730", "4720_3"]
         for _ in range(20):
             await s.press(key)
-            if "▲" not in s.lines[1] and "▼" not in s.lines[1]:
+            if "▲" not in s.below[1] and "▼" not in s.below[1]:
                 break
-        assert s.lines[2] == first
+        assert s.below[2] == first
 
 
 async def test_sorting_puts_missing_values_last_both_ways(stage):
     async with stage(fleet()) as s:
-        while "SM%▲" not in s.lines[1]:
+        while "SM%▲" not in s.below[1]:
             await s.press("s")
-        order = [line.split()[0] for line in s.lines[2:7]]
+        order = [line.split()[0] for line in s.below[2:7]]
         assert order[:2] == ["4711", "4690"]
         await s.press("S")
-        assert "SM%▼" in s.lines[1]
-        assert [line.split()[0] for line in s.lines[2:4]] == ["4690", "4711"]
+        assert "SM%▼" in s.below[1]
+        assert [line.split()[0] for line in s.below[2:4]] == ["4690", "4711"]
 
 
 async def test_reverse_and_default_sort(stage):
     async with stage(fleet()) as s:
         await s.press("S")
-        assert s.lines[2].startswith(" 4730")
+        assert s.below[2].startswith(" 4730")
         await s.press("0")
-        assert s.lines[2].startswith(" 4711")
+        assert s.below[2].startswith(" 4711")
 
 
-@pytest.mark.parametrize(("name", "words"), [("findings", "CONF"), ("errors", "Targets")])
+@pytest.mark.parametrize(("name", "words"), [("findings", "SAYS"), ("errors", "Targets")])
 async def test_pages_open_and_close(stage, name, words):
     async with stage(fleet()) as s:
         await s.press(*KEYS[name])
@@ -247,4 +247,54 @@ async def test_help_explains_this_view_and_can_be_searched(stage):
         await s.press("escape")
         assert "Freeze the picture" in s.text
         await s.press("escape", "enter", "question_mark")
-        assert "LRANK" in s.text
+        assert "LOST/H" in s.text
+
+
+SEVERAL_MEANINGS = {
+    frozenset({"open", "open_cell", "toggle_column", "copy_command"}): (
+        "Enter does with a line what the list is for"
+    ),
+    frozenset({"open", "cell_right"}): "to the right is on: into a line, or to the next cell",
+    frozenset({"back", "cell_left"}): "to the left is back: out of a line, or to the cell before",
+    frozenset({"back", "leave"}): "one way back; in cells without the arrow",
+    frozenset({"view", "section"}): "a digit goes to what has this number on the screen",
+    frozenset({"switch", "ranks", "roofline"}): "Tab goes to the next way to look",
+    frozenset({"columns", "field"}): "c chooses what is shown: columns of a table, or of cells",
+    frozenset({"pause", "toggle_column"}): "Space ticks in every list of boxes",
+}
+"""Actions that share a key, and the idea that they share."""
+
+
+def test_a_key_means_one_thing_everywhere():
+    by_key = {}
+    for action in ACTIONS:
+        for key in action.keys:
+            by_key.setdefault(key, set()).add(action.name)
+    several = {frozenset(names) for names in by_key.values() if len(names) > 1}
+    assert several == set(SEVERAL_MEANINGS)
+
+
+async def test_space_ticks_a_column_and_does_not_pause(stage):
+    async with stage(fleet()) as s:
+        await s.press("c", "j", "j")
+        assert "[x]" in s.cursor_line()
+        await s.press("space")
+        assert "[ ]" in s.cursor_line()
+        assert "PAUSED" not in s.text
+        await s.press("space", "x")
+        assert "[x]" in s.cursor_line()
+        assert "x does nothing here" in s.lines[-2]
+
+
+async def test_a_digit_goes_to_a_section_or_says_that_there_is_none(stage):
+    async with stage(fleet(), (100, 30)) as s:
+        await s.press("2", "o", "9")
+        assert "there is no section 9 here: 7 have numbers" in s.lines[-2]
+
+
+async def test_a_digit_of_the_view_at_hand_leaves_it_as_it_is(stage):
+    async with stage(fleet(), (100, 30)) as s:
+        await s.press("9", "l")
+        before = s.app.screen
+        await s.press("9")
+        assert s.app.screen is before

@@ -7,10 +7,10 @@ import pytest
 from gpumon.model.records.tick import TargetState
 from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.report.lists.filter_tables import understood
-from gpumon.tui.app import first_view
 from gpumon.tui.look.saved_choices import Habits, habits_of
 from gpumon.tui.screens.lists.fleet import HeatView
 from gpumon.tui.screens.lists.jobs import JobsView
+from gpumon.tui.screens.open import first_view
 from tests.worlds.tick import fleet, job_with_gpus, tick
 
 
@@ -35,7 +35,7 @@ async def test_theme_columns_order_and_map_come_back(stage):
     async with stage(fleet(), shelf=drawer) as s:
         await s.press("t", "s", "s", "S")
         sorting = s.app.screen.grid.sorting
-        await s.press("c", "j", "enter", "escape", "colon", *"fleet", "enter", "v", "o", "Z")
+        await s.press("c", "j", "enter", "escape", "colon", *"fleet", "enter", "c", "b", "Z")
         drawn = s.app.screen.map
         field, grouping, density = drawn.field, drawn.grouping, drawn.density
         await s.press("colon", *"ascii", "enter")

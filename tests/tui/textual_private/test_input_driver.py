@@ -19,10 +19,10 @@ import pytest
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Key
+from textual.events import Key, Paste
 
 from gpumon.tui.textual_private import input_driver
-from gpumon.tui.textual_private.input_driver import PatientDriver
+from gpumon.tui.textual_private.input_driver import MOST_TYPED, PatientDriver, Typing
 from gpumon.tui.themed_app import DressedApp
 
 if TYPE_CHECKING:
@@ -119,6 +119,92 @@ def test_an_escape_comes_through_to_a_thread_that_is_held_up_after_a_look(
     finally:
         for end in (keys, typing, *driver._bell):
             os.close(end)
+
+
+def understood(
+    typing: Typing, text: str, now_s: float = 0.0, *, is_line: bool = False
+) -> list[str]:
+    """Keys by name, pasted texts in brackets."""
+    found = typing.read(text, now_s, is_line)
+    return [
+        one.key if isinstance(one, Key) else f"[{one.text}]"
+        for one in found
+        if isinstance(one, Key | Paste)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("\x1bj", ["escape", "j"]),
+        ("\x1b7", ["escape", "7"]),
+        ("\x1bf", ["escape", "f"]),
+        ("\x1bG", ["escape", "G"]),
+        ("\x1b\r", ["escape", "enter"]),
+        ("\x1b\x1bk", ["escape", "escape", "k"]),
+        ("\x1bj\x1bk", ["escape", "j", "escape", "k"]),
+        ("jj\x1b:x", ["j", "j", "escape", "colon", "x"]),
+        ("\x1b\x1b[B", ["escape", "down"]),
+        ("\x1b[B", ["down"]),
+        ("\x1bOP", ["f1"]),
+        ("\x1b[5~", ["pageup"]),
+        ("\x1b[Z", ["shift+tab"]),
+    ],
+)
+def test_escape_and_a_key_in_one_packet_are_two_keys(text: str, keys: list[str]) -> None:
+    assert understood(Typing(XTermParser()), text) == keys
+
+
+def test_escape_and_a_key_in_two_packets_are_two_keys() -> None:
+    typing = Typing(XTermParser())
+    assert understood(typing, "j\x1b", 5.0) == ["j"]
+    assert list(typing.look(is_late=False)) == []
+    assert understood(typing, "k", 5.02) == ["escape", "k"]
+    assert understood(typing, "\x1b", 6.0) == []
+    assert understood(typing, "[A", 6.01) == ["up"]
+    assert understood(typing, "\x1b", 7.0) == []
+    assert [one.key for one in typing.look(is_late=True) if isinstance(one, Key)] == ["escape"]
+    assert understood(typing, "j", 7.5) == ["j"]
+
+
+def test_alt_moves_by_words_only_in_a_line() -> None:
+    for text, key in (("\x1bb", "ctrl+left"), ("\x1bf", "ctrl+right"), ("\x1b\x7f", "ctrl+w")):
+        assert understood(Typing(XTermParser()), text, is_line=True) == [key]
+        assert understood(Typing(XTermParser()), text)[0] == "escape"
+
+
+def test_a_burst_that_nobody_can_type_is_pasted() -> None:
+    typing = Typing(XTermParser())
+    text = "Dear q,\rplease p x!\t" * 400
+    found = []
+    for start in range(0, len(text), 4096):
+        found += understood(typing, text[start : start + 4096], 3.0 + start / 1e5)
+    assert "".join(found).replace("][", "") == f"[{text}]".replace("\r", "\n")
+    assert len(found) == 2
+    assert understood(typing, "qx", 3.3) == ["[qx]"], "its last bytes come by themselves"
+    assert understood(typing, "q", 9.0) == ["q"]
+
+
+@pytest.mark.parametrize(
+    "text", ["j" * 90, "jk" * 60, "k" * 50 + "\r", "s" * MOST_TYPED, ":node gpu-042\r"]
+)
+def test_keys_held_down_and_commands_are_typed_however_late_they_come(text: str) -> None:
+    found = understood(Typing(XTermParser()), text)
+    assert len(found) == len(text)
+    assert not any(one.startswith("[") for one in found)
+
+
+def test_other_keys_within_a_burst_stay_keys() -> None:
+    text = "some words that nobody types at once\x1b[Band ever more of them after that"
+    found = understood(Typing(XTermParser()), text)
+    assert [one for one in found if not one.startswith("[")] == ["down"]
+
+
+def test_what_the_terminal_itself_calls_pasted_is_taken_without_its_escapes() -> None:
+    typing = Typing(XTermParser())
+    assert understood(typing, "\x1b[200~a\x1bq", 1.0) == []
+    assert understood(typing, "\x1bz\x1b[201~", 1.1) == ["[aqz]"]
+    assert understood(typing, "\x1bz", 1.2) == ["escape", "z"]
 
 
 def test_keys_come_through_where_descriptors_are_many() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from gpumon.cli.commands.watch import watch
 from gpumon.cli.exits import USAGE
-from gpumon.cli.options import parser
+from gpumon.cli.options import PAST_S, parser, request_of
+from gpumon.cli.request import settings_with
 from gpumon.sources.address import TIERS, Look, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.probes.pool import ProbePool
@@ -56,7 +57,30 @@ def test_switches_reach_the_probes_of_every_target(url, monkeypatch):
     assert given == [{"gpm": False, "tiers": ["hot", "slow"]}]
 
 
-@pytest.mark.parametrize("words", [["local"], ["demo", "--json"], ["demo"]])
-def test_a_past_is_invented_for_the_demos_terminal_only(words, capsys):
-    assert watch([*words, "--past", "2h"]) == USAGE
+@pytest.mark.parametrize("words", [["local"], ["demo", "local"], ["demo", "--watch", "3"]])
+def test_a_past_is_invented_of_a_demo_only_and_not_for_a_stream(words, capsys):
+    assert watch([*words, "--past", "90m"]) == USAGE
     assert "--past" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "url", "past_s"),
+    [
+        ([], "demo", PAST_S),
+        (["--once"], "demo:3x8", PAST_S),
+        (["--exit-status"], "demo", PAST_S),
+        (["--past", "40m"], "demo:100x8", 2400.0),
+        (["--json", "--past", "7m"], "demo", 420.0),
+        (["--once", "--for", "2", "--past", "3m"], "demo", 180.0),
+        (["--past", "0"], "demo", None),
+        (["--json"], "demo", None),
+        (["--watch", "2"], "demo", None),
+        (["--once", "--for", "0"], "demo", None),
+        ([], "demo:17x8", None),
+        ([], "slurm", None),
+    ],
+)
+def test_a_small_demo_begins_with_a_past_where_somebody_reads_it(words, url, past_s):
+    options = parser().parse_args([*words, url])
+    asked = request_of(options, settings_with(), [parse(url)], is_to_tty=True)
+    assert asked.past_s == past_s

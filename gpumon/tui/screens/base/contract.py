@@ -101,8 +101,8 @@ class Views(Protocol):
         """Findings in full, and what the detectors could not see."""
         ...
 
-    def errors(self, trail: Trail) -> Screen[None]:
-        """Targets and errors."""
+    def errors(self, trail: Trail, mood: Callable[[], Mood]) -> Screen[None]:
+        """Targets, errors, and how gpumon itself fares."""
         ...
 
     def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:
@@ -158,6 +158,10 @@ class Application(Protocol):
     allows_actions: bool
     travel: Travel
     muted: list[Muted]
+    is_mine: bool
+    """Whether only one's own jobs are wanted, in every view of jobs."""
+    met: set[tuple[str, str, str]]
+    """Identities of findings that were gone to from row to row."""
     chosen_columns: dict[str, tuple[str, ...]]
     sortings: dict[str, Sorting]
     map_field: str | None
@@ -185,8 +189,22 @@ class Application(Protocol):
         ...
 
     @property
+    def news(self) -> frozenset[tuple[str, str, str]]:
+        """Identities of the findings in the picture that are new since somebody looked."""
+        ...
+
+    @property
     def is_real(self) -> bool:
         """Whether what is shown is there: neither simulated nor recorded."""
+        ...
+
+    def unkept_words(self) -> str:
+        """What quitting would lose; empty: little, or it is being asked for the second time."""
+        ...
+
+    @property
+    def own_user(self) -> str:
+        """Who looks, as the queue in view calls its users."""
         ...
 
     def wish(self, wish: Wish) -> None:

@@ -19,8 +19,10 @@ class FleetView(RootView, TableView[R], Generic[R]):
     """A table that belongs to the cycle of Tab."""
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """Only when the queue's answer has grown old, or no node answers."""
-        return stale_queue_lines(digest, width)
+        """The headline; of a part of the fleet only what is wrong with the picture as a whole."""
+        if self.trail() != (self.root,):
+            return stale_queue_lines(digest, width)
+        return self.headline_lines(digest, width)
 
     def no_queue_words(self, digest: Digest) -> tuple[str, ...]:
         """Why no queue tells anything; empty where one has answered."""

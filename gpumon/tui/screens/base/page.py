@@ -18,15 +18,17 @@ from gpumon.report.wording.paragraphs import (
 from gpumon.tui.actions.action import LISTED
 from gpumon.tui.actions.registry import PURPOSES, bindings_of
 from gpumon.tui.screens.base.view import View
+from gpumon.tui.status import own_lines
 from gpumon.tui.widgets.text.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumon.model.finding import Finding
     from gpumon.report.facts.tick_index import Digest
     from gpumon.tui.actions.action import ViewName
     from gpumon.tui.screens.base.contract import Discovering, Entries
+    from gpumon.tui.status import Mood
 
 
 class Page(View):
@@ -167,14 +169,14 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
             return digest.findings_by_gpu.get(name, ()) + digest.findings_naming_gpu(name)
         if kind == "node":
             return digest.findings_of_node(name)
-        return digest.all_findings
+        return digest.tick.findings
 
     def entries(digest: Digest | None, width: int) -> list[list[Line]]:
         if digest is None:
             return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
         found: list[list[Line]] = [
             [*_about(digest, finding), *finding_lines(digest.tick, finding, width), ()]
-            for finding in findings(digest)
+            for finding in digest.by_loss(findings(digest))
         ]
         if not found and not digest.tick.coverage:
             text = "No detector has reported yet, so nothing is known of what is wasted."
@@ -200,8 +202,8 @@ def _about(digest: Digest, finding: Finding) -> list[Line]:
     return [(Cell(f"{job.label} ", Tone.STRONG), Cell(f"{job.user} {job.name}", Tone.DIM))]
 
 
-def errors_page(trail: tuple[str, ...]) -> Page:
-    """How the targets fare and everything that failed."""
+def errors_page(trail: tuple[str, ...], mood: Callable[[], Mood]) -> Page:
+    """How the targets and gpumon itself fare, and everything that failed."""
 
     def entries(digest: Digest | None, width: int) -> list[list[Line]]:
         if digest is None:
@@ -213,6 +215,8 @@ def errors_page(trail: tuple[str, ...]) -> Page:
         found += [error_lines((error,), width) for error in errors]
         if not errors:
             found.append(paragraph("None.", width, Tone.GOOD))
+        found += [[()], [(Cell("gpumon itself", Tone.STRONG),)]]
+        found += [[line] for line in own_lines(digest.tick, mood())]
         return found
 
     return Page("errors", trail, entries)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumon.report.headline.lines import TALL, headline
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import silent_lines
 from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.actions.registry import footer_of
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.status import QUEUE_OLD_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
-    from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.actions.action import Action, ViewName
 
 
 class RootView(View):
@@ -37,6 +41,27 @@ class RootView(View):
         """To the view before."""
         self._go_by(-1)
 
+    @property
+    def _is_bottom(self) -> bool:
+        """Whether it is of the whole fleet, so that nothing lies below it that was come from."""
+        return self.root == self.view
+
+    def footer(self) -> Sequence[Action]:
+        """Also say that a group's jobs are closed, where the whole fleet's are quit."""
+        named = footer_of(self.view)
+        if self._is_bottom:
+            return named
+        return [a._replace(label="close") if a.name == "close" else a for a in named]
+
+    def action_close(self) -> None:
+        """Quit, unless what was come from lies below; hours that nothing keeps want a second q."""
+        if not self._is_bottom:
+            super().action_close()
+        elif unkept := self.gpumon.unkept_words():
+            self.say(f"{unkept}: q again quits")
+        else:
+            self.action_quit()
+
     def _go_by(self, steps: int) -> None:
         self._choose(ROOTS[(ROOTS.index(self.root) + steps) % len(ROOTS)])
 
@@ -54,8 +79,13 @@ class RootView(View):
     def action_view(self, key: str) -> None:
         """To the view with this number."""
         wanted = ROOTS[int(key) - 1]
-        if wanted != self.view or self.trail() != (wanted,):
+        if wanted != self.view or not self._is_bottom:
             self._choose(wanted)
+
+    def headline_lines(self, digest: Digest, width: int) -> list[Line]:
+        """What is wrong with the picture as a whole, then what the whole fleet has and loses."""
+        is_tall = self.app.size.height >= TALL
+        return stale_queue_lines(digest, width) + headline(digest, width, is_tall=is_tall)
 
 
 def stale_queue_lines(digest: Digest, width: int) -> list[Line]:

@@ -113,7 +113,8 @@ class SectionView(View):
 
     def action_section(self, key: str) -> None:
         """To the section with this number."""
-        self.list.jump(int(key))
+        if not self.list.jump(int(key)):
+            self.say(f"there is no section {key} here: {self.list.count} have numbers")
 
     def action_next_section(self) -> None:
         """To the next section."""

@@ -7,10 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.facts.columns import Sorting
+from gpumon.report.lists.own_rows import own_rows
 from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.empty_states import nothing_lines
 from gpumon.report.wording.paragraphs import all_errors
+from gpumon.tui.actions.action import JOBS
 from gpumon.tui.screens.base.column_filter import ColumnFiltered
+from gpumon.tui.status import progress_words
 from gpumon.tui.widgets.table.grid import Grid, Plan
 from gpumon.tui.widgets.text.lines import Lines
 
@@ -45,6 +48,8 @@ class TableView(ColumnFiltered, Generic[R]):
         super().__init__()
         self.grid: Grid[R] = Grid(self.plan)
         self.head = Lines(id="head")
+        self._is_of_own = False
+        """Whether the rows at hand are only those of one's own jobs."""
 
     def body(self) -> Grid[R]:
         """The table."""
@@ -62,6 +67,16 @@ class TableView(ColumnFiltered, Generic[R]):
     @abstractmethod
     def rows(self, digest: Digest) -> Sequence[R]:
         """The rows of the table."""
+
+    def wanted_rows(self, digest: Digest) -> Sequence[R]:
+        """The rows that are looked at: all, or those of one's own jobs."""
+        rows = self.rows(digest)
+        return own_rows(digest, rows, self.gpumon.own_user) if self.is_narrowed else rows
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether only rows of one's own jobs are shown."""
+        return self.view in JOBS and self.gpumon.is_mine
 
     def row_steps(self, _digest: Digest) -> Iterable[None]:
         """Steps that make `rows` quick where it would keep keys waiting."""
@@ -94,8 +109,9 @@ class TableView(ColumnFiltered, Generic[R]):
             self.grid.set_notice(self._waiting(width))
             return
         self.draw_head()
+        self._is_of_own = self.is_narrowed
         self.grid.show(
-            digest, lambda: self.rows(digest), self.row_steps, is_large=_is_large(digest)
+            digest, lambda: self.wanted_rows(digest), self.row_steps, is_large=_is_large(digest)
         )
         self._note_absence(digest, width)
 
@@ -123,6 +139,9 @@ class TableView(ColumnFiltered, Generic[R]):
         return [*indented[: most - 1], (Cell(text, Tone.DIM),)]
 
     def _waiting(self, width: int) -> list[Line]:
+        progress = self.gpumon.mood.progress
+        if progress is not None:
+            return [(), *_indented(paragraph(progress_words(progress), width, Tone.INFO))]
         text = "Waiting for the first sample"
         if self.gpumon.watched:
             text += f" of {self.gpumon.watched}"
@@ -138,6 +157,9 @@ class TableView(ColumnFiltered, Generic[R]):
         shown, known = self.grid.shown
         if self.grid.is_counting:
             return []
+        if self.is_narrowed and not known and self.rows(digest):
+            text = f"None of the {self.noun} here is of {self.gpumon.own_user}. u shows all."
+            return [(), *_indented(paragraph(text, width))]
         if known and not shown:
             from gpumon.report.filter.parser import is_word
 
@@ -186,6 +208,8 @@ class TableView(ColumnFiltered, Generic[R]):
         self.grid.choose(self.gpumon.chosen_columns.get(self.view))
         super().on_screen_resume()
         self.grid.uncover()
+        if self._is_of_own != self.is_narrowed:
+            self.show(self.digest)
 
     def on_screen_suspend(self) -> None:
         """Leave the time to what lies above."""
@@ -257,6 +281,37 @@ class TableView(ColumnFiltered, Generic[R]):
         """To the last line."""
         self.grid.move_to_end()
 
+    def action_mine(self) -> None:
+        """Only one's own jobs, or all again."""
+        self.gpumon.is_mine = not self.gpumon.is_mine
+        self.show(self.digest)
+
+    def action_next_problem(self) -> None:
+        """To the next row that somebody should look at."""
+        self._go_to_problem(1)
+
+    def action_previous_problem(self) -> None:
+        """To the one before."""
+        self._go_to_problem(-1)
+
+    def _go_to_problem(self, steps: int) -> None:
+        from gpumon.report.lists.problems import next_problem, problems_of
+
+        digest, row = self.digest, self.grid.current
+        if digest is None or row is None:
+            self.say("no row here has a warning")
+            return
+        met, (_, rows) = self.gpumon.met, self.grid.table
+        met |= {finding.identity for finding in problems_of(digest, row)}
+        index = next_problem(digest, rows, self.grid.cursor, met, steps)
+        if index is None:
+            self.say(f"no other row has a warning{' that is yours' if self.is_narrowed else ''}")
+            return
+        self.grid.move_to(index)
+        met |= {finding.identity for finding in problems_of(digest, rows[index])}
+        # What is told no more may come back, and is new then.
+        met &= {finding.identity for finding in digest.tick.findings}
+
     def action_sort(self) -> None:
         """Sort by the next column."""
         self.grid.sort_next()
@@ -279,7 +334,7 @@ class TableView(ColumnFiltered, Generic[R]):
         if self.grid.sorting != wanted:
             self.grid.sort_by(wanted.key)
 
-    def action_default_sort(self) -> None:
+    def action_as_at_first(self) -> None:
         """Sort as at first."""
         if self.grid.sorting == Sorting():
             self.say("sorted as at first already")

@@ -93,7 +93,7 @@ class TimeScreen(Screen[None]):
 
     def _go_to_time(self, text: str) -> str:
         """Go to the time that was typed; returns why it is none."""
-        from gpumon.report.facts.typed_time import instant_of
+        from gpumon.report.facts.typed_time import instant_of, outside_words
 
         if self.digest is None:
             return ""
@@ -103,5 +103,8 @@ class TimeScreen(Screen[None]):
             at = instant_of(text, shown, place.end if place else shown)
         except ValueError as error:
             return str(error)
+        span = self.gpumon.travel.span()
         self.gpumon.move_time(lambda travel: travel.go(at))
+        if span is not None and (words := outside_words(at, *span)):
+            self.say(words)
         return ""

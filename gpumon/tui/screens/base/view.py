@@ -13,7 +13,13 @@ from gpumon.tui.actions import palette
 from gpumon.tui.actions.action import ROOTS
 from gpumon.tui.actions.registry import footer_of
 from gpumon.tui.screens.base.take_along import HandOff
-from gpumon.tui.status import crumb_line, join_fitting, status_line, trouble_line
+from gpumon.tui.status import (
+    beside_the_instant,
+    crumb_line,
+    join_fitting,
+    status_line,
+    trouble_line,
+)
 from gpumon.tui.textual_private.signals import has_shell
 from gpumon.tui.widgets.text.lines import KeyBar, Lines
 
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.filter.tree import FilterError
     from gpumon.report.text.cells import Line
-    from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.actions.action import Action, ViewName
     from gpumon.tui.widgets.text.prompt import Prompt
 
 NAMED_S: Final = 10.0
@@ -76,6 +82,11 @@ class View(HandOff):
     def needle(self) -> str:
         """The text that is looked for."""
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether only what belongs to one's own jobs is shown."""
+        return False
+
     def filter_trouble(self) -> FilterError | None:
         """What is wrong with the filter that was typed last; None: nothing."""
         return None
@@ -93,9 +104,13 @@ class View(HandOff):
         yield self.crumbs
         yield from self.parts()
         yield self.status
-        keys = KeyBar(footer_of(self.view))
+        keys = KeyBar(self.footer())
         keys.fill(self.size.width)
         yield keys
+
+    def footer(self) -> Sequence[Action]:
+        """The keys to name at the bottom."""
+        return footer_of(self.view)
 
     def parts(self) -> ComposeResult:
         """What lies between the crumbs and the status."""
@@ -142,9 +157,16 @@ class View(HandOff):
         right = self.amount()
         if needle := self.needle():
             right = f"/{needle}  {right}"
+        if self.is_narrowed:
+            right = f"mine  {right}"
         self.crumbs.show_lines([crumb_line(self.gpumon.name_shown, self.trail(), right, width)])
-        command = self._command_line(width)
-        status = status_line(tick, self.gpumon.mood, width) if command is None else command
+        mood = self.gpumon.mood
+        if self._command_line(width) is None:
+            status = status_line(tick, mood, width)
+        else:
+            status = beside_the_instant(
+                lambda room: self._command_line(room) or (), tick, mood, width
+            )
         self.status.show_lines([status])
 
     def _command_line(self, width: int) -> Line | None:
@@ -157,7 +179,11 @@ class View(HandOff):
         if isinstance(prompt, CommandPrompt | AnswerPrompt) and prompt.trouble:
             return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
         if not isinstance(prompt, CommandPrompt):
-            return (Cell(fit(f" → {self.said}", width), Tone.INFO),) if self.said else None
+            place = self.gpumon.mood.place
+            # That the picture could not be gone to is told where the picture's time is.
+            is_lost = place is not None and bool(place.trouble)
+            has_words = self.said and not is_lost
+            return (Cell(fit(f" → {self.said}", width), Tone.INFO),) if has_words else None
         found = palette.completions(prompt.value, self.digest)
         return join_fitting([Cell(text, Tone.INFO) for text in found], width, "  ")
 
@@ -166,6 +192,11 @@ class View(HandOff):
     async def on_key_bar_picked(self, message: KeyBar.Picked) -> None:
         """Do what was clicked in the footer."""
         await self.run_action(message.action.name)
+
+    def action_close(self) -> None:
+        """Close this view, whatever it is filtered by."""
+        if len(self.app.screen_stack) > 1:
+            self.app.pop_screen()
 
     def action_quit(self) -> None:
         """Leave at once."""
@@ -221,7 +252,7 @@ class View(HandOff):
 
     def action_errors(self) -> None:
         """Targets and errors."""
-        self.app.push_screen(self.gpumon.views.errors(self.trail()))
+        self.app.push_screen(self.gpumon.views.errors(self.trail(), lambda: self.gpumon.mood))
 
     def action_patterns(self) -> None:
         """Patterns in what nobody explains."""

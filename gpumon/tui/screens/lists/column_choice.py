@@ -104,7 +104,7 @@ class ColumnView(TableView["Choice"]):
     def head_lines(self, _digest: Digest, width: int) -> list[Line]:
         """What the list is, and what decides where there is little room."""
         text = (
-            "Enter switches a column on or off, 0 shows those of the beginning. "
+            "Enter or Space switches a column on or off, 0 shows those of the beginning. "
             "Where the terminal is too narrow, the last of this list go first."
         )
         return paragraph(text, width, Tone.DIM)
@@ -126,7 +126,7 @@ class ColumnView(TableView["Choice"]):
         """A click on the cursor switches."""
         self.action_toggle_column()
 
-    def action_usual_columns(self) -> None:
+    def action_as_at_first(self) -> None:
         """Show the columns of the beginning again."""
         self._choose(None)
 

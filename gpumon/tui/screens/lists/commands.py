@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.columns import Column
+from gpumon.report.lists.subjects import findings_about
+from gpumon.report.next_steps.advised import commands_of
 from gpumon.report.next_steps.commands import Command, Subject, commands_for, why_unchanged
 from gpumon.report.next_steps.roads import has_several_clusters, ways_for
 from gpumon.report.text.cells import Cell, Tone, paragraph
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 _COLUMNS: Final[tuple[Column[Command], ...]] = (
     Column(
         "about", "ABOUT", 5, "left", 0,
-        lambda _d, c: Cell(c.about, Tone.WARN if c.change else Tone.DIM), None, "What it is of.",
+        lambda _d, c: Cell(c.about, Tone.WARN if c.change else Tone.DIM), None,
+        "What it is of; of what a finding advises, who may run it.",
     ),
     Column(
         "command", "COMMAND", 40, "left", 0, lambda _d, c: Cell(c.line, Tone.STRONG),
@@ -58,9 +61,15 @@ class CommandsView(TableView["Command"]):
         return (*self._came_from, "commands")
 
     def rows(self, digest: Digest) -> Sequence[Command]:
-        """Every command; those that change something only where the user allowed them."""
+        """What findings advise, then every command; changes only where the user allowed them."""
         ways = ways_for(digest.tick, self._about.checked().node)
-        return commands_for(self._about, ways, with_changes=self.gpumon.allows_actions)
+        found: list[Command] = []
+        # Where there are several clusters, what is advised could be about another's.
+        if not has_several_clusters(digest.tick):
+            found += commands_of(findings_about(digest, self._about), ways)
+        lines = {command.line for command in found}
+        general = commands_for(self._about, ways, with_changes=self.gpumon.allows_actions)
+        return [*found, *(one for one in general if one.line not in lines)]
 
     def head_lines(self, _digest: Digest, width: int) -> list[Line]:
         """What the list is."""

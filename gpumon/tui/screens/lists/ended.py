@@ -35,7 +35,9 @@ class EndedView(FleetView["EndedJob"]):
         ENDED_COLUMNS,
         lambda ended: ended.run_key,
         ended_order,
-        lambda _digest, ended: ended_search_text(ended),
+        ended_search_text,
+        led_by="ended",
+        is_rising=True,
     )
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from gpumon.report.tables.finding import (
 )
 from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.empty_states import nothing_lines
-from gpumon.report.wording.loss_words import loss_words
+from gpumon.report.wording.loss_words import LOSING, loss_words
 from gpumon.report.wording.paragraphs import unjudged_lines
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
 from gpumon.tui.actions.registry import bindings_of
@@ -78,7 +78,7 @@ class FindingsView(Judging, TableView["Finding"]):
     view = "findings"
     BINDINGS = bindings_of("findings")
     noun = "findings"
-    plan = Plan(FINDING_COLUMNS, finding_key, finding_order, finding_search)
+    plan = Plan(FINDING_COLUMNS, finding_key, finding_order, finding_search, led_by=LOSING)
 
     def __init__(self, came_from: tuple[str, ...] = (), scope: str | None = None) -> None:
         """`scope` is `job:ID`, `gpu:UUID` or `node:NAME`; None: everything."""
@@ -100,7 +100,7 @@ class FindingsView(Judging, TableView["Finding"]):
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """How many of which severity, what is muted, and which detectors say nothing."""
-        open_ones = [f for f in self.rows(digest) if state_of(f) in ("open", "unknown")]
+        open_ones = [f for f in self.wanted_rows(digest) if state_of(f) in ("open", "unknown")]
         counts = Counter(finding.severity for finding in open_ones)
         cells = [
             Cell(f"{SEVERITY_SIGNS[severity]} {counts[severity]} {severity.value}  ", tone)

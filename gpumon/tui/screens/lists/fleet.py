@@ -1,4 +1,4 @@
-"""The whole fleet on one screen: a cell per GPU or per node, above it the line that matters."""
+"""The whole fleet on one screen: a cell per GPU or per node, above it the headline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from gpumon.report.fleet_map.groups import GROUPINGS, following
 from gpumon.report.fleet_map.legend import density_words, legend, legend_glyphs, spot_words, untold
 from gpumon.report.fleet_map.map import units
 from gpumon.report.fleet_map.marks import FIELDS, STATES
-from gpumon.report.fleet_map.totals import total_lines
 from gpumon.report.lists.subjects import of_scope
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_search_text
 from gpumon.report.text.cells import Cell, Tone, fit, paragraph
@@ -20,7 +19,7 @@ from gpumon.report.wording.paragraphs import all_errors, error_lines
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.screens.base.column_filter import ColumnFiltered
-from gpumon.tui.screens.base.root_view import RootView, stale_queue_lines
+from gpumon.tui.screens.base.root_view import RootView
 from gpumon.tui.widgets.map.fleet_map import HeatMap
 from gpumon.tui.widgets.map.glyphs import GlyphLines
 from gpumon.tui.widgets.text.lines import Lines
@@ -43,7 +42,7 @@ LARGE: Final = 2_000
 
 
 class HeatView(RootView, ColumnFiltered):
-    """Totals, the map, what its signs mean, and what the cursor is on."""
+    """The headline, the map, what its signs mean, and what the cursor is on."""
 
     view = "fleet"
     BINDINGS = bindings_of("fleet")
@@ -65,7 +64,7 @@ class HeatView(RootView, ColumnFiltered):
         return self.map
 
     def parts(self) -> ComposeResult:
-        """Totals, the map, its legend, the cell under the cursor."""
+        """The headline, the map, its legend, the cell under the cursor."""
         self._draw_as_before()
         yield self.head
         yield from super().parts()
@@ -125,13 +124,11 @@ class HeatView(RootView, ColumnFiltered):
 
     def _tell(self) -> None:
         """Write around the map what goes with the picture that it has drawn."""
-        heat, totals = self.map.heat, self.map.totals
-        if heat is None or totals is None:
+        heat = self.map.heat
+        if heat is None:
             return
         digest, width = heat.digest, max(20, self.size.width - 2)
-        lines = stale_queue_lines(digest, width)
-        if digest.tick.nodes:
-            lines += total_lines(totals, width)
+        lines = self.headline_lines(digest, width)
         self.head.show_lines(_indented(lines[: max(2, self.size.height // 5)]))
         if self.map.layout_now is None:
             self.map.set_notice(self._notice(digest, width))
@@ -335,7 +332,7 @@ class HeatView(RootView, ColumnFiltered):
         layout = self.map.layout_now
         return None if layout is None else layout.density
 
-    def action_fit(self) -> None:
+    def action_as_at_first(self) -> None:
         """The closest look that fits."""
         if self.map.density is None:
             self.say("the cells are the largest with which all is in sight already")

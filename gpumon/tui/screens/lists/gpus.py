@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from gpumon.report.document.queue import stray_lines
 from gpumon.report.facts.rows import awaited_call
-from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order, fleet_search_text
+from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_basis, fleet_order, fleet_search_text
 from gpumon.report.text.cells import some_names
 from gpumon.report.wording.empty_states import silent_nodes_lines
+from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Plan
@@ -26,7 +27,15 @@ class GpusView(FleetView["GpuRow"]):
     view = "gpus"
     BINDINGS = bindings_of("gpus")
     noun = "GPUs"
-    plan = Plan(FLEET_COLUMNS, lambda row: row.key, fleet_order, fleet_search_text, is_steady=True)
+    plan = Plan(
+        FLEET_COLUMNS,
+        lambda row: row.key,
+        fleet_order,
+        fleet_search_text,
+        is_steady=True,
+        led_by=LOSING,
+        rests_on=fleet_basis,
+    )
 
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""
@@ -65,6 +74,8 @@ class GpusView(FleetView["GpuRow"]):
             if shown != known
             else f"{gpus} GPU{'s' if gpus != 1 else ''}"
         )
+        if self.is_narrowed:
+            count = f"{shown} of {gpus} GPUs"
         if not gpus and any(node.errors or awaited_call(node) for node in tick.nodes.values()):
             count = "– GPUs"
         if self.grid.is_counting:

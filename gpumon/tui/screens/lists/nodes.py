@@ -14,6 +14,7 @@ from gpumon.report.tables.node import (
 )
 from gpumon.report.text.cells import Tone, paragraph, some_names
 from gpumon.report.wording.empty_states import silent_nodes_lines
+from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Plan
@@ -32,7 +33,7 @@ class NodesView(FleetView["NodeRow"]):
     view = "nodes"
     BINDINGS = bindings_of("nodes")
     noun = "nodes"
-    plan = Plan(NODE_COLUMNS, lambda row: row.node.name, node_order, node_search)
+    plan = Plan(NODE_COLUMNS, lambda row: row.node.name, node_order, node_search, led_by=LOSING)
 
     def rows(self, digest: Digest) -> Sequence[NodeRow]:
         """Every node."""

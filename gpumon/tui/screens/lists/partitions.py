@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.report.facts.groups import partition_row_steps, partition_rows
 from gpumon.report.tables.group import PARTITION_COLUMNS, partition_order, partition_search
+from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Plan
@@ -23,7 +24,13 @@ class PartitionsView(FleetView["PartitionRow"]):
     view = "partitions"
     BINDINGS = bindings_of("partitions")
     noun = "partitions"
-    plan = Plan(PARTITION_COLUMNS, lambda row: row.group.name, partition_order, partition_search)
+    plan = Plan(
+        PARTITION_COLUMNS,
+        lambda row: row.group.name,
+        partition_order,
+        partition_search,
+        led_by=LOSING,
+    )
 
     def rows(self, digest: Digest) -> Sequence[PartitionRow]:
         """Every partition that is listed or that a job names."""

@@ -30,7 +30,14 @@ class PendingView(FleetView["JobView"]):
     view = "pending"
     BINDINGS = bindings_of("pending")
     noun = "waiting jobs"
-    plan = Plan(PENDING_COLUMNS, lambda view: view.job.job_id, pending_order, pending_search)
+    plan = Plan(
+        PENDING_COLUMNS,
+        lambda view: view.job.job_id,
+        pending_order,
+        pending_search,
+        led_by="position",
+        is_rising=True,
+    )
 
     def rows(self, digest: Digest) -> Sequence[JobView]:
         """Jobs that wait."""

@@ -35,6 +35,8 @@ class ReservationsView(FleetView["ReservationRow"]):
         lambda row: row.reservation.name,
         reservation_order,
         reservation_search,
+        led_by="when",
+        is_rising=True,
     )
 
     def rows(self, digest: Digest) -> Sequence[ReservationRow]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gpumon.report.facts.groups import group_steps, groups
 from gpumon.report.tables.group import ACCOUNT_COLUMNS, USER_COLUMNS, group_order, group_search
+from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Plan
@@ -47,7 +48,7 @@ class UsersView(GroupsView):
     BINDINGS = bindings_of("users")
     noun = "users"
     kind = "user"
-    plan = Plan(USER_COLUMNS, lambda group: group.name, group_order, group_search)
+    plan = Plan(USER_COLUMNS, lambda group: group.name, group_order, group_search, led_by=LOSING)
 
 
 class AccountsView(GroupsView):
@@ -57,4 +58,4 @@ class AccountsView(GroupsView):
     BINDINGS = bindings_of("accounts")
     noun = "accounts"
     kind = "account"
-    plan = Plan(ACCOUNT_COLUMNS, lambda group: group.name, group_order, group_search)
+    plan = Plan(ACCOUNT_COLUMNS, lambda group: group.name, group_order, group_search, led_by=LOSING)

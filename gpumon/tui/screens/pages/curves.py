@@ -6,6 +6,7 @@ Also the other way to see them: beside what bounds them, as a roofline.
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.charts.chart import chart_lines, time_axis
@@ -53,6 +54,22 @@ class CurvesScreen(Page):
         self.subject = subject
         self._span_s: float | None = None
         self._is_roofline = False
+        self._drawn_at = -inf
+        """Unix time of the picture that is drawn."""
+
+    def show(self, digest: Digest | None) -> None:
+        """Show the picture of a tick; of those between two beats only the lines around."""
+        if not self._is_between_beats(digest):
+            super().show(digest)
+            return
+        self.digest = digest
+        self.draw_frame()
+
+    def _is_between_beats(self, digest: Digest | None) -> bool:
+        """Whether a picture comes less than a period after the one that is drawn, by itself."""
+        if digest is None or digest is self.digest or self.gpumon.mood.place is not None:
+            return False
+        return 0 < digest.tick.at - self._drawn_at < digest.tick.period_s
 
     def amount(self) -> str:
         """How much time is shown."""
@@ -147,6 +164,7 @@ class CurvesScreen(Page):
 
     def draw(self) -> None:
         """Only what is in sight, unless a text is searched for: a rank has dozens of charts."""
+        self._drawn_at = self.digest.tick.at if self.digest is not None else -inf
         if self.needle():
             super().draw()
         else:

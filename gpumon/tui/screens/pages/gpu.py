@@ -64,7 +64,13 @@ class GpuScreen(SectionView):
 
     def sections(self, digest: Digest, width: int) -> list[Section]:
         """The sections of the GPU."""
-        return gpu_sections(digest, digest.tick.gpus[self.uuid], width)
+        chosen = self.gpumon.chosen_columns.get(self.view)
+        return gpu_sections(digest, digest.tick.gpus[self.uuid], width, chosen)
+
+    def action_columns(self) -> None:
+        """Choose the columns of its processes."""
+        views = self.gpumon.views
+        self.app.push_screen(views.columns(self.view, PROCESS_COLUMNS, self.trail()))
 
     def gone_words(self) -> tuple[str, ...]:
         """The GPU is gone."""

@@ -11,6 +11,7 @@ from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import gone_job_words, job_errors, stale_job_lines
 from gpumon.report.wording.ledger_words import job_books
+from gpumon.report.wording.loss_words import LOSING
 from gpumon.report.wording.paragraphs import (
     blind_lines,
     contradiction_lines,
@@ -22,6 +23,7 @@ from gpumon.report.wording.paragraphs import (
 )
 from gpumon.report.wording.pending import wait_words
 from gpumon.report.wording.progress import output_lines
+from gpumon.report.wording.trend import trend_lines
 from gpumon.sources.source import Wish
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.rank_view import RankView
@@ -51,7 +53,7 @@ class JobScreen(RankView, TableView["RankRow"]):
     BINDINGS = bindings_of("job")
     noun = "lines"
     none_here = "no rank and no GPU here"
-    plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text)
+    plan = Plan(RANK_COLUMNS, lambda row: row.key, rank_order, rank_search_text, led_by=LOSING)
 
     def __init__(self, job_id: str, label: str, came_from: tuple[str, ...] = ("jobs",)) -> None:
         super().__init__()
@@ -91,20 +93,25 @@ class JobScreen(RankView, TableView["RankRow"]):
         return max(_NOTICE, len(digest.rank_rows(view)))
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """What is wrong comes before its output and the books: small terminals cut the end."""
+        """What is wrong comes first, then what it did, what it is, its output and its books.
+
+        Small terminals cut the end.
+        """
         view = digest.tick.job(self.job_id)
         if view is None:
             return []
-        lines = job_facts(digest, view, width)
-        if view.job.state == "PENDING" and digest.rank_rows(view):
-            lines += _wait_lines(digest, view, width)
-        lines += stale_job_lines(digest, view, width)
-        for finding in digest.findings_by_job.get(self.job_id, ()):
+        lines = stale_job_lines(digest, view, width)
+        verdict = digest.verdict(view)
+        found = digest.findings_by_job.get(self.job_id, ())
+        for finding in sorted(found, key=lambda one: one is not verdict):
             whom = faulty_words(digest, view, finding)
             lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
         for finding in digest.findings_of_nodes(view):
             whom = finding.subject.replace(":", " ", 1)
             lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
+        lines += trend_lines(digest, view, width) + job_facts(digest, view, width)
+        if view.job.state == "PENDING" and digest.rank_rows(view):
+            lines += _wait_lines(digest, view, width)
         if view.job.state == "RUNNING" and view.job.gpu_count != 0:
             lines += unjudged_lines(digest.tick, width)
             is_seen = bool(digest.gpus(view)) and digest.stale_age_s(view) is None

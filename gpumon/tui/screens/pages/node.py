@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.pages.node_sections import NODE_GPU_COLUMNS, node_facts, node_sections
+from gpumon.report.pages.node_sections import node_facts, node_sections
 from gpumon.report.tables.field import FIELD_COLUMNS
+from gpumon.report.tables.gpu import NODE_GPU_COLUMNS
 from gpumon.report.tables.host import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.wording.paragraphs import finding_lines
 from gpumon.tui.actions.registry import bindings_of
@@ -46,7 +47,13 @@ class NodeScreen(SectionView):
 
     def sections(self, digest: Digest, width: int) -> list[Section]:
         """The sections of the node."""
-        return node_sections(digest, digest.tick.nodes[self.node_name], width)
+        chosen = self.gpumon.chosen_columns.get(self.view)
+        return node_sections(digest, digest.tick.nodes[self.node_name], width, chosen)
+
+    def action_columns(self) -> None:
+        """Choose the columns of its GPUs."""
+        views = self.gpumon.views
+        self.app.push_screen(views.columns(self.view, NODE_GPU_COLUMNS, self.trail()))
 
     def gone_words(self) -> tuple[str, ...]:
         """Nobody lists the node any more."""

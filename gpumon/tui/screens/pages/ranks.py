@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 
-_OVER_TIME: Final = frozenset({"order", "every_rank", "span"})
+_OVER_TIME: Final = frozenset({"sort", "closer", "span"})
 """Actions of the picture over time alone."""
 
 
@@ -319,14 +319,14 @@ class RanksScreen(RankView, ColumnFiltered):
             self.say("the map shows this instant, by number: Tab goes on to the table")
         return self.mode == "map"
 
-    def action_order(self) -> None:
+    def action_sort(self) -> None:
         """By number, or by distance from the peers."""
         if self._is_map():
             return
         self.is_by_distance = not self.is_by_distance
         self._redraw()
 
-    def action_every_rank(self) -> None:
+    def action_closer(self) -> None:
         """A line for every rank, or all in sight."""
         if self._is_map():
             return

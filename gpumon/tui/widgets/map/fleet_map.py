@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from gpumon.report.fleet_map.lines import Glyph
     from gpumon.report.fleet_map.map import Unit
     from gpumon.report.fleet_map.marks import HeatField
-    from gpumon.report.fleet_map.totals import HeatTotals
     from gpumon.report.text.cells import Line
 
 
@@ -65,7 +64,6 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         self.notice: Sequence[Line] = ()
         """Drawn in place of the map while there is nothing to draw."""
         self.heat: FleetHeat | None = None
-        self.totals: HeatTotals | None = None
         self.layout_now: HeatLayout | None = None
         self.hovered: Spot | None = None
         self._desk = HeatDesk()
@@ -116,7 +114,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
     def _take(self, made: Arranged) -> Iterator[None]:
         """Draw a picture that is ready, line by line where much of it is new."""
         before, self.heat = self.heat, made.heat
-        self._clusters, self.totals = made.clusters, made.totals
+        self._clusters = made.clusters
         is_new = self._arrange()
         self._on_shown()
         if not is_new:
@@ -209,10 +207,13 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
             nodes = heat.changed_since(before, is_by_node=layout.is_by_node, is_mean=self.is_mean)
         if nodes is not None:
             self._redraw_nodes(heat.roster.units[node] for node in nodes)
+            # They tell what their groups lose, which changes without any node.
+            headings = [n for n in lines if not (at := layout.line(n)).blocks and not at.is_gap]
+            yield from self._redraw_lines(headings)
         else:
             yield from self._redraw_lines(lines)
 
-    def _redraw_lines(self, lines: range) -> Iterator[None]:
+    def _redraw_lines(self, lines: Sequence[int]) -> Iterator[None]:
         """Make these lines anew, one a step; until then each stays as it was, or empty."""
         self._coming = set(lines)
         try:

@@ -10,7 +10,6 @@ from gpumon.report.fleet_map.groups import grouped
 from gpumon.report.fleet_map.legend import legend
 from gpumon.report.fleet_map.map import owner_marks
 from gpumon.report.fleet_map.roster import roster_of
-from gpumon.report.fleet_map.totals import TOTALLED, HeatTotals, heat_totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -40,7 +39,6 @@ class Arranged(NamedTuple):
 
     heat: FleetHeat
     clusters: tuple[Cluster, ...]
-    totals: HeatTotals
 
 
 class HeatDesk:
@@ -63,11 +61,9 @@ class HeatDesk:
             yield
             columns = self._columns = FleetColumns(digest, self._roster, columns)
             yield
-        for key in (*TOTALLED, *field.keys):
+        for key in field.keys or ("sm_active_ratio",):
             columns.column(key)
             yield
-        totals = heat_totals(digest, columns)
-        yield
         passing = yield from self._filtered(asked, columns.roster)
         self._group(columns, passing, grouping)
         yield
@@ -79,7 +75,7 @@ class HeatDesk:
         # Told below the map with every cell that the cursor comes to.
         legend(digest, field, heat.seen())
         yield
-        return Arranged(heat, self._clusters, totals)
+        return Arranged(heat, self._clusters)
 
     def _filtered(self, asked: Asked, roster: Roster) -> Generator[None, None, Sequence[Unit]]:
         """The nodes that pass the filter, in the order of their names."""
@@ -99,7 +95,8 @@ class HeatDesk:
         """Put the nodes into groups, anew only where something about them has changed."""
         tick = columns.digest.tick
         states = columns.states if grouping == "state" else ()
-        basis = (columns.roster, tick.queue, grouping, len(tick.gpus), states, passing)
+        lost = {name: stake.urgency for name, stake in columns.digest.stakes_by_node.items()}
+        basis = (columns.roster, tick.queue, grouping, len(tick.gpus), states, passing, lost)
         old = self._basis
         is_same = bool(old) and old[0] is basis[0] and old[1] is basis[1] and old[2:] == basis[2:]
         if not is_same:

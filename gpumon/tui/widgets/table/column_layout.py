@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpumon.report.facts.columns import GAP, place, usual
+from gpumon.report.facts.columns import GAP, place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.report.facts.columns import Column, Placed
     from gpumon.report.text.cells import Cell
@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def chosen_of(columns: Sequence[Column[R]], keys: Collection[str] | None) -> list[Column[R]]:
-    """The columns with these keys; those shown at first where it is None, or no key is known."""
-    return [c for c in columns if keys is not None and c.key in keys] or usual(columns)
+def with_sorted(
+    columns: Sequence[Column[R]], chosen: Sequence[Column[R]], sorted_by: str | None
+) -> Sequence[Column[R]]:
+    """The chosen columns, in their places among them the one that rows are sorted by."""
+    if sorted_by is None or any(column.key == sorted_by for column in chosen):
+        return chosen
+    return [c for c in columns if c.key == sorted_by or c in chosen]
 
 
 def placed(columns: Sequence[Column[R]], sorted_by: str | None, room: int) -> tuple[Placed[R], ...]:

@@ -8,7 +8,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from gpumon.report.facts.columns import Sorting, usual
+from gpumon.report.facts.columns import Sorting, chosen_of, usual
 from gpumon.report.text.cells import Cell, Line
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import LongList, announce
@@ -183,7 +183,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
-        chosen = column_layout.chosen_of(self.plan.columns, keys)
+        chosen = chosen_of(self.plan.columns, keys)
         if chosen != self._columns:
             self._columns = chosen
             self._replace()
@@ -201,6 +201,11 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return self._rows[self._cursor] if self._cursor < len(self._rows) else None
 
     @property
+    def cursor(self) -> int:
+        """The number of the row under the cursor."""
+        return self._cursor
+
+    @property
     def shown(self) -> tuple[int, int]:
         """How many rows pass the filter, and how many there are."""
         return len(self._rows), len(self._all)
@@ -209,7 +214,12 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     def table(self) -> tuple[Sequence[Column[R]], Sequence[R]]:
         """The columns that are shown where there is room, and the rows that pass, in order."""
         self.slices.finish()
-        return self._columns, self._rows
+        return self._shown_columns, self._rows
+
+    @property
+    def _shown_columns(self) -> Sequence[Column[R]]:
+        """The chosen columns, and the one that rows are sorted by."""
+        return column_layout.with_sorted(self.plan.columns, self._columns, self.sorting.key)
 
     def _arrange(self) -> None:
         """Filter and sort, at once where that is quick."""
@@ -298,7 +308,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         room = self.scrollable_content_region.width - MARGIN
         before, self._placed = (
             self._placed,
-            column_layout.placed(self._columns, self.sorting.key, room),
+            column_layout.placed(self._shown_columns, self.sorting.key, room),
         )
         if column_layout.shape_of(before) == column_layout.shape_of(self._placed):
             self.refresh(Region(0, 0, self.size.width, 1))
@@ -342,7 +352,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         width = self.size.width
         look = look_of(self)
         if y == 0:
-            return title_strip(self._placed, self.sorting, width, look)
+            return title_strip(self._placed, self._told_sorting, width, look)
         if not self._rows:
             line = self.notice[y - 1] if y <= len(self.notice) else ()
             return line_strip(line, width, look)
@@ -393,6 +403,14 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return self.bring_into_view(self._cursor, self._page)
 
     # Sorting
+
+    @property
+    def _told_sorting(self) -> Sorting:
+        """What the titles say: at first the column that leads the order then."""
+        sorting, plan = self.sorting, self.plan
+        if sorting.key is not None:
+            return sorting
+        return Sorting(plan.led_by, sorting.is_descending == plan.is_rising)
 
     def sort_as_before(self, sorting: Sorting) -> None:
         """Sort as somebody chose earlier, unless the table no longer has that column."""

@@ -35,8 +35,14 @@ class Plan(NamedTuple, Generic[R]):
     search: Callable[[Digest, R], str]
     """Lower-case text in which a row filter's bare words are looked for."""
     is_steady: bool = False
-    """Whether the order at first hardly ever changes while the keys stay the same, such as that
-    of GPUs by their place: it is looked at again every `STEADY_PICTURES` only."""
+    """Whether the order at first hardly ever changes while the keys and what it rests on stay the
+    same, such as that of GPUs: it is looked at again every `STEADY_PICTURES` only."""
+    led_by: str | None = None
+    """Key of the column that leads the order at first, whose title tells so; None: none does."""
+    is_rising: bool = False
+    """Whether the order at first has the smallest of that column on top."""
+    rests_on: Callable[[Digest], object] = lambda _digest: None
+    """What a steady order is made of beside the keys: where that changed it is made anew."""
     stamp: Callable[[Digest, R], object] | None = None
     """What the text to search is made of: while it is the same, so is the text of a row, also in
     another picture. None: every picture has texts of its own."""
@@ -49,6 +55,8 @@ class RowShelf(Generic[R]):
         self._plan = plan
         self._age = 0
         self._keys: list[str] = []
+        self._basis: object = None
+        """What the steady order rests on."""
         self._places: list[int] = []
         """Of a steady order, where the rows with these keys went to."""
         self._texts: dict[str, tuple[object, str]] = {}
@@ -72,10 +80,11 @@ class RowShelf(Generic[R]):
             if start + RUN < len(rows):
                 yield
         self._age += 1
-        if keys != self._keys or self._age >= STEADY_PICTURES:
+        basis = self._plan.rests_on(digest)
+        if keys != self._keys or basis != self._basis or self._age >= STEADY_PICTURES:
             every = range(len(rows))
             self._places = yield from sorted_steps(every, lambda at: order(digest, rows[at]))
-            self._keys, self._age = keys, 0
+            self._keys, self._basis, self._age = keys, basis, 0
         return [rows[at] for at in self._places]
 
     def search(self, digest: Digest, row: R) -> str:

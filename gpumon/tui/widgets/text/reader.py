@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from gpumon.report.text.cells import safe, text_width
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.widgets.text.strips import line_strip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.report.text.cells import Line
+    from gpumon.report.text.cells import Line, Tone
 
 
 class Reader(ScrollView, inherit_bindings=False):
@@ -37,9 +38,16 @@ class Reader(ScrollView, inherit_bindings=False):
         """Show this text from now on."""
         if lines == self._lines:
             return
-        self._lines = lines
-        self.virtual_size = Size(0, len(lines))
-        self.refresh()
+        before, self._lines = self._lines, lines
+        if len(before) != len(lines):
+            self.virtual_size = Size(0, len(lines))
+            self.refresh()
+            return
+        top = self.scroll_offset.y
+        for index in range(top, min(len(lines), top + self.size.height)):
+            first, end = changed_cells(before[index], lines[index])
+            if end > first:
+                self.refresh(Region(first, index - top, end - first, 1))
 
     def render_line(self, y: int) -> Strip:
         """One line of the text."""
@@ -52,3 +60,30 @@ class Reader(ScrollView, inherit_bindings=False):
     def scroll_lines(self, lines: int) -> None:
         """Scroll down, up for negative numbers."""
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
+
+
+def changed_cells(before: Line, now: Line) -> tuple[int, int]:
+    """The stretch of a line that has to be drawn again: its first cell, and the one behind it.
+
+    The curve that a second has gone by in differs in a few cells of each of its lines.
+    """
+    if before == now:
+        return 0, 0
+    old, new = _signs(before), _signs(now)
+    same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
+    same = min(len(old), len(new)) if same is None else same
+    tail = 0
+    while tail < min(len(old), len(new)) - same and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    if len(old) != len(new) or text_width(_text(old)) != text_width(_text(new)):
+        tail = 0
+    end = max(text_width(_text(old[: len(old) - tail])), text_width(_text(new[: len(new) - tail])))
+    return text_width(_text(new[:same])), end
+
+
+def _signs(line: Line) -> list[tuple[str, Tone]]:
+    return [(sign, cell.tone) for cell in line for sign in safe(cell.text)]
+
+
+def _text(signs: Sequence[tuple[str, Tone]]) -> str:
+    return "".join(sign for sign, _ in signs)

@@ -176,13 +176,18 @@ class Sections(ScrollView, inherit_bindings=False):
         if entries:
             self._put(entries[-1 if is_last else 0])
 
-    def jump(self, number: int) -> None:
-        """Bring a section to the top; one that is not there leaves all as it is."""
+    @property
+    def count(self) -> int:
+        """How many sections have a number, those that a filter leaves out as well."""
+        return sum(1 for section in self._sections if section.title)
+
+    def jump(self, number: int) -> bool:
+        """Bring a section to the top; one that is not there leaves all as it is, and is False."""
         title = next(
             (i for i, d in enumerate(self._lines) if d.is_title and d.section == number), None
         )
         if title is None:
-            return
+            return False
         inside = (i for i in self._stops() if self._lines[i].section == number)
         at = next(inside, None)
         if at is None:
@@ -192,6 +197,7 @@ class Sections(ScrollView, inherit_bindings=False):
             self._put(at)
         self._here = number
         self.scroll_to(y=title, animate=False, force=True)
+        return True
 
     def jump_by(self, steps: int) -> None:
         """To the next section, or back for negative numbers."""

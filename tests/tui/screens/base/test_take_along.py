@@ -69,7 +69,8 @@ async def test_the_commands_of_a_rank_are_three_keys_away(stage):
         await s.press("enter", "x")
         assert isinstance(s.app.screen, CommandsView)
         await s.press("enter")
-        assert s.app.clipboard == s.app.screen.grid.current.line
+        assert s.app.clipboard == s.app.screen.grid.current.line == "sbatch --gpus=5"
+        await s.press("j", "y")
         assert "py-spy dump --pid" in s.app.clipboard
         await s.press("j", "y")
         assert "py-spy record" in s.app.clipboard

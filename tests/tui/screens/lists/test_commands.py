@@ -47,6 +47,6 @@ async def test_a_command_that_leads_nowhere_says_why_and_escape_leaves_it(stage)
         assert "✗" not in s.lines[-2]
         await s.press("escape")
         assert isinstance(s.app.screen, JobsView)
-        assert "queue 12s old" in s.lines[-2]
+        assert "✓ live " in s.lines[-2]
         await s.press("colon", "enter")
         assert "nothing typed" in s.lines[-2]

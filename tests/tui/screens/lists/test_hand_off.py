@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpumon.model.records.tick import TargetState
 from tests.worlds.queue import cluster
+from tests.worlds.tick import finding, fleet
 
 
 async def test_beside_another_cluster_the_page_of_commands_says_why_it_is_empty(stage):
@@ -18,3 +19,17 @@ async def test_beside_another_cluster_the_page_of_commands_says_why_it_is_empty(
         await s.press("x")
         assert "commands" in s.lines[0]
         assert "several clusters are in view" in s.text
+
+
+async def test_x_begins_with_what_the_finding_advises(stage):
+    told = finding(
+        "job:4711",
+        advice=("What holds it: scontrol show job 4711 -d", "Tell somebody."),
+        machine_advice=('To mend it: scontrol update NodeName=gpu01 State=DRAIN Reason="hot"',),
+    )
+    async with stage(fleet(findings=(told,)), size=(140, 30)) as s:
+        await s.press("x")
+        rows = [line for line in s.lines if "scontrol" in line and "→" not in line]
+        assert rows[0].split()[:3] == ["owner", "scontrol", "show"]
+        assert rows[1].split()[:3] == ["admin", "scontrol", "update"]
+        assert rows[2].split()[0] == "job"

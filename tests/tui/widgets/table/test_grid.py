@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
+import pytest
 from textual.app import App
 
 from gpumon.report.facts.columns import Column
@@ -99,6 +100,57 @@ async def test_an_untouched_cursor_stays_on_top_a_moved_one_follows_its_row():
         assert app.grid.current.key == "r52"
         await pilot.pause()
         assert any(line.startswith("r52") for line in drawn(app))
+
+
+class LedApp(GridApp):
+    """Rows whose order at first is led by one of two columns; a third is hidden."""
+
+    def __init__(self, *, is_rising: bool) -> None:
+        super().__init__()
+
+        def column(key, is_hidden=False):
+            return Column(
+                key, key.upper(), 6, "left", 0, lambda _d, row: Cell(f"{row.rank:g}"),
+                lambda _d, row: (row.rank,), "A number.", is_hidden=is_hidden,
+            )  # fmt: skip
+
+        sign = 1 if is_rising else -1
+        self.grid = Grid(
+            Plan(
+                (column("name"), column("lost"), column("extra", is_hidden=True)),
+                lambda row: row.key,
+                lambda _d, row: (sign * row.rank,),
+                lambda _d, row: row.key,
+                led_by="lost",
+                is_rising=is_rising,
+            )
+        )
+        self.grid.slices.clock = lambda: 0.0
+
+
+@pytest.mark.parametrize(("is_rising", "signs"), [(False, "▼▲"), (True, "▲▼")])
+async def test_the_titles_tell_the_order_at_first_too(is_rising, signs):
+    app = LedApp(is_rising=is_rising)
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(5))
+        await pilot.pause()
+        assert drawn(app)[0].split() == ["NAME", f"LOST{signs[0]}"]
+        app.grid.reverse()
+        assert drawn(app)[0].split() == ["NAME", f"LOST{signs[1]}"]
+        app.grid.sort_by("name")
+        assert drawn(app)[0].split() == ["NAME▲", "LOST"]
+
+
+async def test_a_hidden_column_that_rows_are_sorted_by_is_shown():
+    app = LedApp(is_rising=False)
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(5))
+        app.grid.sort_by("extra")
+        await pilot.pause()
+        assert drawn(app)[0].split() == ["NAME", "LOST", "EXTRA▲"]
+        assert [column.key for column in app.grid.table[0]] == ["name", "lost", "extra"]
+        app.grid.sort_by(None)
+        assert drawn(app)[0].split() == ["NAME", "LOST▼"]
 
 
 async def test_who_scrolled_away_is_not_pulled_back_by_a_tick():

@@ -72,6 +72,19 @@ def test_a_place_that_changed_is_seen_before_long() -> None:
     assert seen[-1] == ["a 0", "b 1"]
 
 
+def test_a_steady_order_is_made_anew_as_soon_as_what_it_rests_on_changes() -> None:
+    rows = Rows()
+    basis = ["calm"]
+    plan = Plan(
+        (), _name, rows.order, lambda _d, row: row, is_steady=True, rests_on=lambda _d: basis[0]
+    )
+    shelf = RowShelf(plan)
+    assert first_order(shelf, ["a 2", "b 4"]) == ["a 2", "b 4"]
+    assert first_order(shelf, ["a 5", "b 4"]) == ["a 5", "b 4"]
+    basis[0] = "a loses"
+    assert first_order(shelf, ["a 5", "b 4"]) == ["b 4", "a 5"]
+
+
 def test_any_other_order_follows_every_picture() -> None:
     shelf = Rows().shelf(is_steady=False)
     first_order(shelf, ["a 2", "b 1"])

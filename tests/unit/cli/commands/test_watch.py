@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -118,6 +119,24 @@ def test_a_reader_that_leaves_ends_the_stream_quietly(caller):
         **caller.options(),
     )
     assert done.stderr == ""
+
+
+def test_a_table_of_the_demo_begins_with_its_past(caller):
+    done = caller.run("demo:2x8?seed=3")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "observed for 2h01m" in done.stdout
+    assert "established" in done.stdout
+
+
+def test_a_document_of_the_demo_has_a_past_where_one_is_asked_for(caller):
+    words = ("--json", "--ended", "--past", "25m", "demo:1x4?seed=3")
+    document = json.loads(caller.run(*words).stdout)
+    now, since = map(datetime.fromisoformat, (document["generated_at"], document["observed_since"]))
+    assert 25 <= (now - since).total_seconds() / 60 < 27
+    assert all(node["age_s"] < 1 for node in document["nodes"] if node["age_s"] is not None)
+    asked_until = datetime.fromisoformat(document["ended_window"]["end"])
+    assert abs((now - asked_until).total_seconds()) < 1
 
 
 def test_without_a_terminal_the_answer_is_a_table(caller):

@@ -11,7 +11,6 @@ from gpumon.report.tables.job import JOB_COLUMNS
 from gpumon.report.tables.pending import PENDING_COLUMNS, pending_summary
 from gpumon.report.wording.paragraphs import job_facts
 from gpumon.report.wording.pending import place_of
-from tests.worlds.map import totals_of
 from tests.worlds.queue import cluster, waits
 from tests.worlds.tick import AT
 
@@ -65,7 +64,6 @@ def test_summary_column_head_groups_and_places_follow_one_rule():
         assert shown.cell(digest, digest.tick.job("4")).text == "4"
     facts = job_facts(digest, digest.tick.job("4"), 200)
     assert "GPUs 4, 1 for each of 4 tasks" in "".join(cell.text for line in facts for cell in line)
-    assert totals_of(digest).waiting == 6
     for kind, name in (("user", "ada"), ("partition", "h100")):
         group = next(g for g in groups(digest, kind) if g.name == name)
         assert (group.jobs_pending, group.gpus_pending) == (6, 20)

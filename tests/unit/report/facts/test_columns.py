@@ -9,15 +9,27 @@ from gpumon.model.fault import SourceError
 from gpumon.model.finding import Confidence, Coverage, Severity
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Node, Rank
-from gpumon.report.facts.columns import Column, arranged, place, usual
+from gpumon.report.facts.columns import Column, arranged, place, shown_first, usual
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.pages.node_sections import NODE_GPU_COLUMNS, node_sections
+from gpumon.report.pages.node_sections import node_sections
+from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
-from gpumon.report.tables.gpu import FLEET_COLUMNS, RANK_COLUMNS, fleet_why, rank_why
+from gpumon.report.tables.finding import FINDING_COLUMNS
+from gpumon.report.tables.gpu import (
+    FLEET_COLUMNS,
+    NODE_GPU_COLUMNS,
+    RANK_COLUMNS,
+    fleet_why,
+    rank_why,
+)
+from gpumon.report.tables.group import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.tables.host import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
+from gpumon.report.tables.node import NODE_COLUMNS
+from gpumon.report.tables.pending import PENDING_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
+from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.wording.gpu_cells import activity_cell, pcie_cell, throttle_cell
 from gpumon.report.wording.verdict_words import verdict_cell
@@ -36,6 +48,39 @@ TABLES = {
     "file systems": FILESYSTEM_COLUMNS,
     "jobs of a node": JOB_USE_COLUMNS,
 }
+
+
+EVERY_TABLE = {
+    **{name: columns for name, columns in TABLES.items() if name != "jobs"},
+    "nodes": NODE_COLUMNS,
+    "findings": FINDING_COLUMNS,
+    "pending": PENDING_COLUMNS,
+    "ended": ENDED_COLUMNS,
+    "users": USER_COLUMNS,
+    "accounts": ACCOUNT_COLUMNS,
+    "partitions": PARTITION_COLUMNS,
+    "reservations": RESERVATION_COLUMNS,
+}
+
+MOST_AT_FIRST = 8
+"""Columns that are read; among more one is looked for."""
+
+
+@pytest.mark.parametrize("name", EVERY_TABLE)
+def test_no_table_begins_with_more_columns_than_are_read(name):
+    columns = EVERY_TABLE[name]
+    assert len(usual(columns)) <= MOST_AT_FIRST
+    assert len({each.key for each in columns}) == len(columns)
+
+
+def test_the_columns_that_come_first_are_shown_and_the_others_say_how_to_see_them():
+    many = [column(key, 4, 0) for key in "abcd"]
+    many[3] = many[3]._replace(is_hidden=True, doc="Its own words.")
+    made = shown_first(("c", "a"), many)
+    assert [each.key for each in made] == ["c", "b", "d", "a"]
+    assert [each.key for each in usual(made)] == ["c", "a"]
+    assert made[1].doc == "A column; shown where chosen with c."
+    assert made[2].doc == "Its own words."
 
 
 def column(key, width, priority, max_width=0):
@@ -80,11 +125,11 @@ def test_every_column_explains_itself_and_holds_its_title(name):
     assert len({item.key for item in TABLES[name]}) == len(TABLES[name])
 
 
-def test_jobs_keep_their_nodes_longer_than_the_sureness_that_the_verdict_tells_as_well():
-    keys = [[p.column.key for p in place(usual(JOB_COLUMNS), width)] for width in (138, 118)]
-    assert {"nodes", "confidence"} <= set(keys[0])
-    assert "nodes" in keys[1]
-    assert "confidence" not in keys[1]
+def test_jobs_drop_the_next_step_and_then_the_trend_and_never_job_loss_and_sentence():
+    keys = [[p.column.key for p in place(usual(JOB_COLUMNS), width)] for width in (118, 100, 79)]
+    assert keys[1] == [key for key in keys[0] if key != "next"]
+    assert keys[2] == [key for key in keys[1] if key != "trend"]
+    assert keys[2] == ["losing_gpus", "job_id", "name", "user", "gpus", "verdict"]
 
 
 def test_the_least_important_column_goes_first_and_the_important_ones_never():
@@ -181,16 +226,26 @@ def test_no_finding_is_only_said_where_all_detectors_have_judged(coverage, words
 @pytest.mark.parametrize(
     ("changes", "words", "tone"),
     [
-        ({}, "! some GPUs unused", Tone.WARN),
-        ({"confidence": Confidence.HYPOTHESIS}, "! some GPUs unused?", Tone.WARN),
-        ({"severity": Severity.CRITICAL}, "‼ some GPUs unused", Tone.BAD),
-        ({"severity": Severity.INFO}, "i some GPUs unused", Tone.INFO),
+        ({}, "!◐ 3 of 8 GPUs", Tone.WARN),
+        ({"confidence": Confidence.HYPOTHESIS}, "!○ 3 of 8 GPUs", Tone.WARN),
+        ({"severity": Severity.CRITICAL}, "‼◐ 3 of 8 GPUs", Tone.BAD),
+        ({"confidence": Confidence.ESTABLISHED}, "!● 3 of 8 GPUs", Tone.WARN),
+        ({"severity": Severity.INFO}, "i◐ 3 of 8 GPUs", Tone.INFO),
     ],
 )
 def test_a_verdict_says_its_severity_and_doubt_in_signs(changes, words, tone):
     view, gpus = job_with_gpus("1", {"n": 1})
     digest = Digest(tick((view,), gpus, findings=(finding("job:1", **changes),)))
-    assert verdict_cell(digest, view) == Cell(words, tone)
+    cell = verdict_cell(digest, view)
+    assert (cell.text[: len(words)], cell.tone) == (words, tone)
+
+
+def test_a_sentence_leaves_out_how_long_was_looked_and_the_jobs_which_are_the_rows():
+    view, gpus = job_with_gpus("1", {"n": 1})
+    said = "gpu002 GPU 4 (job 48, 49): NVLink resends since 14:03 (42 min observed), no speed lost"
+    digest = Digest(tick((view,), gpus, findings=(finding("job:1", summary=said),)))
+    told = "!◐ gpu002 GPU 4: NVLink resends since 14:03, no speed lost"
+    assert verdict_cell(digest, view).text == told
 
 
 def test_the_finding_that_explains_those_of_ranks_and_gpus_is_the_verdict():
@@ -201,24 +256,29 @@ def test_the_finding_that_explains_those_of_ranks_and_gpus_is_the_verdict():
             gpus,
             findings=(
                 finding("job:1", severity=Severity.INFO),
-                finding("job:1/rank:1", severity=Severity.CRITICAL, finding_class="hang"),
+                finding(
+                    "job:1/rank:1",
+                    severity=Severity.CRITICAL,
+                    finding_class="hang",
+                    summary="hangs since 9",
+                ),
                 finding(f"gpu:{gpus[0].uuid}", finding_class="throttled"),
                 finding("job:2", severity=Severity.CRITICAL),
                 finding("node:n", severity=Severity.CRITICAL),
             ),
         )
     )
-    assert verdict_cell(digest, view).text == "‼ hang (+3)"
+    assert verdict_cell(digest, view).text == "‼◐ hangs since 9"
     classes = [f.finding_class for f in digest.findings_by_job["1"]]
     assert classes == ["hang", "throttled", "partial_gpus_idle"]
 
 
 def test_a_graver_consequence_does_not_hide_its_cause():
     view, gpus = job_with_gpus("1", {"n": 1})
-    cause = finding("job:1", finding_class="idle_held")
+    cause = finding("job:1", finding_class="idle_held", summary="idle")
     effect = finding("job:1", finding_class="throttled", severity=Severity.CRITICAL)
     digest = Digest(tick((view,), gpus, findings=(effect, cause)))
-    assert verdict_cell(digest, view).text == "! idle, memory held (+1)"
+    assert verdict_cell(digest, view).text == "!◐ idle"
 
 
 def test_jobs_that_need_a_look_come_first():
@@ -230,7 +290,7 @@ def test_jobs_that_need_a_look_come_first():
     )
     digest = Digest(picture)
     ordered = arranged(picture.jobs, lambda view: default_order(digest, view))
-    assert [view.job.job_id for view in ordered] == ["4690", "4711", "4702", "4720_3", "4730"]
+    assert [view.job.job_id for view in ordered] == ["4711", "4690", "4702", "4720_3", "4730"]
 
 
 def test_a_job_that_waits_shows_how_long_and_why():

@@ -25,16 +25,16 @@ def fleet(*findings, state="RUNNING"):
 
 
 def test_a_fault_of_a_node_is_seen_on_the_jobs_that_run_there():
-    digest, first, other = fleet(finding("node:n8", **PORT))
-    assert verdict_cell(digest, first).text == "! node: fabric degraded?"
+    digest, first, other = fleet(finding("node:n8", **PORT, summary="a port is down"))
+    assert verdict_cell(digest, first).text == "!○ n8: a port is down"
     assert "node" not in verdict_cell(digest, other).text
     assert default_order(digest, first) < default_order(digest, other)
 
 
 def test_it_explains_and_is_not_the_jobs_own():
     grave = {"finding_class": "telemetry_lost", "severity": Severity.CRITICAL}
-    digest, first, _ = fleet(finding("node:n7", **grave), finding("job:31"))
-    assert verdict_cell(digest, first).text == "! some GPUs unused (+1)"
+    digest, first, _ = fleet(finding("node:n7", **grave), finding("job:31", summary="waits"))
+    assert verdict_cell(digest, first).text == "!◐ waits"
     assert digest.verdict(first).subject == "job:31"
     assert [f.subject for f in digest.findings_by_job["31"]] == ["job:31"]
     assert [f.subject for f in digest.findings_of_nodes(first)] == ["node:n7"]

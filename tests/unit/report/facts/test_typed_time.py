@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gpumon.report.facts.typed_time import instant_of
+from gpumon.report.facts.typed_time import instant_of, outside_words
 
 NOON = time.mktime((2026, 11, 20, 12, 0, 0, 0, 0, -1))
 
@@ -43,3 +43,14 @@ def test_the_zone_of_the_last_case_is_not_this_machines():
 def test_what_is_no_time_is_told_with_examples(text):
     with pytest.raises(ValueError, match=r"write 10 \(minutes ago\), 10:35, -10m"):
         instant_of(text, NOON, NOON)
+
+
+@pytest.mark.parametrize(
+    ("after_s", "words"),
+    [(-40.0, "nothing before "), (-0.5, ""), (33.0, ""), (99.5, ""), (160.0, " is still to come"),
+     (1e18, "that is still to come"), (-86400.0 * 3, "nothing before ")],
+)  # fmt: skip
+def test_a_time_outside_of_what_is_kept_is_told(after_s, words):
+    told = outside_words(1_760_000_000.0 + after_s, 1_760_000_000.0, 1_760_000_099.0)
+    assert words in told
+    assert bool(told) == bool(words)

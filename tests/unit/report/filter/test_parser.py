@@ -218,7 +218,7 @@ def test_which_jobs_it_keeps(text, labels):
     ("text", "words", "at"),
     [
         ("sm<20 & usr==ada", "no column 'usr' here; did you mean user?", 8),
-        ("wxyz?", "no column 'wxyz' here: job", 0),
+        ("wxyz?", "no column 'wxyz' here: lost", 0),
         ("na<3", "na is text", 0),
         ("user<3", "user is text: it takes == != ~ !~", 0),
         ("sm<fast", "sm takes percent as on the screen, such as 20", 3),

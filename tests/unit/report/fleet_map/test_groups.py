@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 
+from gpumon.model.finding import Confidence
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Gpu
 from gpumon.model.records.frame import QueueRecords
@@ -13,7 +14,7 @@ from gpumon.report.fleet_map.layout import HeatLayout
 from gpumon.report.fleet_map.map import Unit, units
 from tests.worlds.map import drawn
 from tests.worlds.queue import slurm_node
-from tests.worlds.tick import AT, job_with_gpus, tick
+from tests.worlds.tick import AT, finding, job_with_gpus, tick
 
 
 def test_groups_are_named_and_nodes_of_none_come_last():
@@ -49,6 +50,32 @@ def test_nodes_are_put_together_by_leaf_switch_or_block():
         ("no leaf switch", ["n4"]),
     ]
     assert [c.name for c in clusters(digest, units(digest), "block")] == ["b1", "no block"]
+
+
+def test_the_group_that_loses_most_comes_first_and_says_what():
+    jobs = [job_with_gpus(str(number), {f"{name}1": 4}) for number, name in enumerate("abcd")]
+    listed = tuple(slurm_node(f"{name}1", partitions=(name,)) for name in "abcd")
+    window = finding("job:1").window
+    span_s = window.end - window.start
+    found = (
+        finding("job:2", gpu_seconds=1.6 * span_s),
+        finding("job:3", gpu_seconds=4 * span_s, confidence=Confidence.HYPOTHESIS),
+        finding("job:1", gpu_seconds=3.2 * span_s),
+    )
+    picture = tick(
+        tuple(view for view, _ in jobs),
+        tuple(each for _, gpus in jobs for each in gpus),
+        queue=QueueRecords((), listed, AT, AT),
+        findings=found,
+    )
+    digest = Digest(picture)
+    names = [cluster.name for cluster in clusters(digest, units(digest), "partition")]
+    # 3.2 and 1.6 GPUs weighed by 0.8; 4 that are a guess by 0.4; then by name.
+    assert names == ["b", "d", "c", "a"]
+    headings = [line for line in drawn(picture) if " · 1 node · " in line]
+    assert [line.rpartition(" · ")[2].strip() for line in headings] == [
+        "lost/h 3.2", "lost/h ~4.0", "lost/h 1.6", "8 GPUs",
+    ]  # fmt: skip
 
 
 def turns(digest):

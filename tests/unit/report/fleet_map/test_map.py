@@ -8,7 +8,6 @@ from gpumon.model.finding import Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import JobView, Node
 from gpumon.model.records.frame import QueueRecords
-from gpumon.model.records.ledger import Account, LedgerTotals, Prices
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.fleet_map import marks
 from gpumon.report.fleet_map.groups import clusters
@@ -16,10 +15,9 @@ from gpumon.report.fleet_map.layout import HeatLayout
 from gpumon.report.fleet_map.legend import legend, spot_words
 from gpumon.report.fleet_map.map import Heat, owner_marks, units
 from gpumon.report.fleet_map.marks import FIELDS
-from gpumon.report.fleet_map.totals import total_lines
-from tests.worlds.map import FIELD, drawn, totals_of
-from tests.worlds.queue import alone, slurm_node, waits
-from tests.worlds.tick import AT, BUSY, IDLE, finding, gpu, job, job_with_gpus, tick
+from tests.worlds.map import FIELD, drawn
+from tests.worlds.queue import slurm_node
+from tests.worlds.tick import AT, IDLE, finding, gpu, job, job_with_gpus, tick
 
 
 def marks_of(picture, field="verdict"):
@@ -139,58 +137,6 @@ def test_numbers_stand_in_the_largest_cells():
     assert drawn(tick((view,), gpus), "temp") == [" n1   64  64  33"]
 
 
-def test_totals_count_what_is_held_busy_useful_and_lost():
-    wasting, a = job_with_gpus("1", {"n1": 8}, idle=3)
-    slow, b = job_with_gpus("2", {"n2": 2})
-    b = [gpu("n2", i, {**BUSY, "sm_active_ratio": 0.3}) for i in range(2)]
-    picture = tick(
-        (wasting, slow, alone(waits("3", submit_at=AT - 8040))),
-        [*a, *b, gpu("n3", 0, {**IDLE, "sm_active_ratio": None})],
-        findings=(finding("job:1", gpu_seconds=7200.0),),
-    )
-    held = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 7200.0})
-    books = LedgerTotals(AT, AT - 7200, (held,), (held,))
-    totals = totals_of(Digest(picture._replace(ledger=books)))
-    assert (totals.gpus, totals.allocated, totals.busy, totals.useful) == (11, 10, 7, 5)
-    assert totals.useful_known == 10
-    lines = ["".join(cell.text for cell in line) for line in total_lines(totals, 150)]
-    assert lines[0] == (
-        "11 GPUs · 10 (91 %) allocated · 7 (64 %) busy · 5 (45 %) at useful work, 1 unknown"
-    )
-    assert lines[1].startswith("lost 2.00 GPU-h since ")
-    assert "1 warning · 1 waiting, longest 2h14m · 3 nodes" in lines[1]
-    narrow = ["".join(cell.text for cell in line) for line in total_lines(totals, 78)]
-    assert len(narrow) == 2
-    assert all(len(line) <= 78 for line in narrow)
-
-
-def test_gpus_of_nodes_that_told_nothing_are_counted_apart():
-    listed = (slurm_node("n1", gpus=2), slurm_node("n2", "down", gpus=8))
-    view, gpus = job_with_gpus("1", {"n1": 2})
-    picture = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
-    silent = Node("n2", (), None, False, "down", ())
-    totals = totals_of(Digest(picture._replace(nodes={**picture.nodes, "n2": silent})))
-    assert (totals.gpus, totals.unseen) == (2, 8)
-    for width in (150, 78):
-        line = "".join(cell.text for cell in total_lines(totals, width)[0])
-        assert line.startswith("2 GPUs, 8 unseen · ")
-
-
-def test_the_books_say_what_was_wasted_and_what_that_cost():
-    account = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 36_000.0})
-    books = LedgerTotals(AT, AT - 7200, (account,), (account,), Prices({"default": 2.5}, 0.0, "€"))
-    picture = tick((), [gpu("n1", 0)], ledger=books)
-    lines = total_lines(totals_of(Digest(picture)), 150)
-    assert "lost 10.0 GPU-h, 25 € since " in "".join(cell.text for cell in lines[1])
-
-
-def test_without_a_queue_nothing_is_called_allocated():
-    totals = totals_of(Digest(tick((), [gpu("n1", 0)], queue_at=None)))
-    text_now = "".join(cell.text for line in total_lines(totals, 80) for cell in line)
-    assert "allocated" not in text_now
-    assert "100 % busy" in text_now
-
-
 def test_the_line_below_tells_gpu_job_value_and_verdict():
     view, gpus = job_with_gpus("1", {"n1": 2}, idle=1, user="ada", name="train")
     digest = Digest(tick((view,), gpus, findings=(finding("job:1"),)))
@@ -213,24 +159,6 @@ def test_the_legend_names_what_is_on_the_map():
     heat = Heat(digest, FIELD["verdict"])
     heat.marks(units(digest)[0])
     assert [item.words for item in legend(digest, heat.field, heat.seen())] == [
-        "working",
+        "used, 10+ %",
         "held, hardly used",
     ]
-
-
-def test_totals_take_two_lines_of_a_narrow_terminal():
-    view, gpus = job_with_gpus("1", {f"n{n}": 8 for n in range(99)}, idle=1)
-    found = (finding("job:1", gpu_seconds=7200.0), finding("job:1", severity=Severity.CRITICAL))
-    waiting = tuple(JobView(waits(str(n)), (), 0, (), ()) for n in range(34))
-    picture = tick((view, *waiting), gpus, findings=found)
-    nodes = {
-        name: node._replace(state="down" if name == "n1" else "mixed")
-        for name, node in picture.nodes.items()
-    }
-    held = Account("1", "ada", "ml", "h100", "H100", AT - 7200, AT - 7200, {"idle": 7200.0})
-    books = LedgerTotals(AT, AT - 7200, (held,), (held,))
-    digest = Digest(picture._replace(nodes=nodes, ledger=books))
-    lines = total_lines(totals_of(digest), 78)
-    assert len(lines) == 2
-    assert "since" not in "".join(cell.text for cell in lines[1])
-    assert "since" in "".join(cell.text for cell in total_lines(totals_of(digest), 160)[1])

@@ -11,7 +11,7 @@ from gpumon.report.fleet_map.layout import HeatLayout
 from gpumon.report.fleet_map.legend import spot_words
 from gpumon.report.fleet_map.map import Heat, units
 from gpumon.report.fleet_map.marks import FIELDS
-from tests.worlds.map import totals_of
+from gpumon.report.headline.fleet_gpus import fleet_gpus
 from tests.worlds.queue import slurm_node
 from tests.worlds.tick import AT, BUSY, IDLE, gpu, job_with_gpus, tick
 
@@ -43,6 +43,6 @@ def test_what_others_may_hold_is_not_called_free():
     assert words.startswith("n1:2 · another's or free")
 
 
-@pytest.mark.parametrize(("used", "held"), [(2, 2), (3, 3), (None, 1), (0, 1)])
+@pytest.mark.parametrize(("used", "held"), [(2, 2), (3, 3), (None, 1), (1, 1)])
 def test_slurm_counts_what_the_jobs_of_others_hold(used, held):
-    assert totals_of(Digest(others_node(used))).allocated == held
+    assert fleet_gpus(Digest(others_node(used))).held == held

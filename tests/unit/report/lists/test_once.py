@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.fault import SourceError
+from gpumon.model.finding import Confidence, Severity
 from gpumon.report.lists.once import table
-from tests.worlds.tick import failed, fleet, gpu, job_with_gpus, tick
+from tests.worlds.tick import failed, finding, fleet, gpu, job_with_gpus, tick
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
@@ -19,8 +20,9 @@ def test_no_line_is_wider_than_asked_and_none_ends_in_blanks(width):
 def test_jobs_findings_and_time_in_that_order():
     text = table(fleet())
     lines = text.split("\n")
-    assert lines[0].startswith("JOBID")
-    assert lines[1].startswith("4711")
+    assert lines[0] == "28 GPUs on 4 nodes"
+    assert lines[2].split()[:2] == ["LOST/H", "JOBID"]
+    assert lines[3].split()[1] == "4711"
     assert text.index("4730") < text.index("job:4711") < text.index("✓ slurm")
     assert "  → Ask for 5 GPUs: sbatch --gpus=5" in lines
     assert text.endswith("observed for 10m\n")
@@ -28,8 +30,8 @@ def test_jobs_findings_and_time_in_that_order():
 
 def test_gpus_where_there_are_no_jobs():
     text = table(tick((), [gpu("here", 0), gpu("here", 1)], queue_at=None))
-    assert text.startswith("NODE")
-    assert text.count("612/700") == 2
+    assert text.startswith("2 GPUs on 1 node\n\nNODE")
+    assert text.count("61/80") == 2
 
 
 def test_errors_with_the_way_out():
@@ -44,4 +46,17 @@ def test_nothing_from_outside_reaches_the_terminal_raw():
     text = table(tick((view,), gpus, errors=(SourceError("\x1b]0;x", "\x08", "\u202e"),)), 200)
     assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in text.replace("\n", ""))
     assert "\u202e" not in text
-    assert text.split("\n")[1].startswith("1 ")
+    assert text.split("\n")[3].split()[1] == "1"
+
+
+def test_the_finding_that_loses_most_is_told_first():
+    """A guess at 8 GPUs weighs 3.2, what is sure of 2.5 weighs 2.5, and info that costs nothing."""
+    window_s = finding("job:1").window.end - finding("job:1").window.start
+    claims = (
+        finding("job:4690", severity=Severity.CRITICAL, gpu_seconds=None),
+        finding("job:4702", confidence=Confidence.ESTABLISHED, gpu_seconds=2.5 * window_s),
+        finding("job:4711", confidence=Confidence.HYPOTHESIS, gpu_seconds=8 * window_s),
+    )
+    lines = table(fleet()._replace(findings=claims)).split("\n")
+    told = [line for line in lines if line.startswith("job:")]
+    assert told == ["job:4711", "job:4702", "job:4690"]

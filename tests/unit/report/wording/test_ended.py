@@ -9,12 +9,15 @@ import jsonschema
 import pytest
 
 from gpumon.model.records.accounting import EndedJob, EndedJobs, RunningUse, StepUsage
+from gpumon.model.records.ledger import Account, LedgerTotals
 from gpumon.report.document.document import document
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.lists.once import table
+from gpumon.report.pages.ended import ended_lines
 from gpumon.report.tables.ended import ENDED_COLUMNS, ended_order, ended_search_text
 from gpumon.report.text import units
+from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.wording.ended import ended_title
 from tests.worlds.tick import AT, fleet, job
 
@@ -45,6 +48,93 @@ def ended(job_id: str = "9", **changes):
     return EndedJob(**{**fields, **changes})
 
 
+def booked(*accounts):
+    """The fleet with these books of job 9 from its start to its end."""
+    return LedgerTotals(AT, AT - 9000.0, closed=tuple(accounts), accounts=(), sums=())
+
+
+def account(seconds, began_at=AT - 7800.0):
+    return Account("9", "ada", "ml", "h100", "NVIDIA H100", began_at, AT - 7800.0, seconds)
+
+
+def verdict(one, *accounts):
+    tick = asked(one)._replace(ledger=booked(*accounts))
+    digest = Digest(tick)
+    cells = {column.key: column.cell(digest, one) for column in ENDED_COLUMNS}
+    page = "\n".join(
+        "".join(cell.text for cell in line)
+        for entry in ended_lines(digest, one, 100)
+        for line in entry
+    )
+    return cells["verdict"], cells["wasted_gpu_s"].text, page
+
+
+def run_of(start_at=AT - 7800.0, end_at=AT - 600.0, **changes):
+    one = ended(**changes)
+    return one._replace(job=one.job._replace(start_at=start_at, end_at=end_at))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words", "tone", "lost"),
+    [
+        (
+            {"useful": 3600.0, "hang": 9000.0, "idle_held": 1800.0},
+            "! hang 2.50h (62 %)",
+            Tone.WARN,
+            "3.00h",
+        ),
+        (
+            {"useful": 7200.0, "~small_batch": 5400.0, "unexplained": 1800.0},
+            "! small batch? ~1.50h (38 %)",
+            Tone.WARN,
+            "~1.50h",
+        ),
+        (
+            {"useful": 6480.0, "unexplained": 720.0, "unobserved": 7200.0},
+            "· useful 90 %, 50 % unseen",
+            Tone.DIM,
+            "0.00h",
+        ),
+        (
+            {"useful": 14_330.0, "hang": 70.0},
+            "· useful 100 %",
+            Tone.DIM,
+            "0.02h",
+        ),
+    ],
+)
+def test_a_job_that_was_watched_has_the_verdict_of_the_books(seconds, words, tone, lost):
+    cell, wasted, page = verdict(run_of(), account(seconds))
+    assert (cell.text, cell.tone, wasted) == (words, tone, lost)
+    assert words in page
+    assert f"useful {units.gpu_hours(seconds['useful'])} GPU-h" in page
+
+
+def test_without_books_the_accounting_tells_and_without_both_nobody_watched():
+    cell, wasted, _ = verdict(run_of(gpu_util_ratio=0.03))
+    assert (cell.text, cell.tone, wasted) == ("! no kernel 3.88h (97 %)", Tone.WARN, "–")
+    assert verdict(run_of(gpu_util_ratio=0.61))[0] == Cell("· kernels ran (61 %)", Tone.DIM)
+    cell, _, page = verdict(run_of(gpu_util_ratio=None))
+    assert cell.text == "– not watched"
+    assert "– not watched: gpumon kept no books while it ran" in page
+    none = run_of(gpu_util_ratio=None)
+    none = none._replace(job=none.job._replace(gpu_count=0))
+    assert verdict(none)[0].text == "– no GPUs"
+
+
+def test_of_a_requeued_job_each_run_has_its_own_verdict():
+    early = account({"useful": 60.0, "hang": 540.0}, AT - 20_000.0)
+    late = account({"useful": 600.0}, AT - 7800.0)
+    first = run_of(AT - 20_000.0, AT - 19_400.0)
+    assert verdict(first, early, late)[0].text == "! hang 0.15h (90 %)"
+    assert verdict(run_of(), early, late)[0].text == "· useful 100 %"
+
+
+def test_books_that_saw_nothing_of_a_run_are_none():
+    unseen = account({"unobserved": 7200.0})
+    assert verdict(run_of(gpu_util_ratio=None), unseen)[0].text == "– not watched"
+
+
 def asked(*jobs, unreadable=0):
     return fleet(ended=EndedJobs(jobs, AT - 86400.0, AT, unreadable))
 
@@ -58,8 +148,8 @@ def test_the_table_tells_state_exit_gpu_hours_and_waste():
     text = table(asked(ended()), 160)
     (line,) = [line for line in text.split("\n") if line.startswith("9 ")]
     assert "1 job ended in the last 24 h, 4.00 GPU-h within" in text
-    assert line.split()[3:] == ["F", "3", "10m", "2:00:00", "2", "4.00", "25", "3.00", "<1", "–",
-                                "1.0", "train"]  # fmt: skip
+    assert line.split()[1:] == ["ada", "F", "10m", "4.00", "–", "·", "kernels", "ran", "(25", "%)",
+                                "train"]  # fmt: skip
 
 
 def test_what_is_not_known_is_a_dash_and_never_0():
@@ -108,8 +198,9 @@ def test_every_column_sorts_without_tripping_over_what_is_missing():
 
 
 def test_the_filter_finds_name_and_user():
-    assert "train" in ended_search_text(ended())
-    assert ended().job.user in ended_search_text(ended())
+    words = ended_search_text(Digest(asked(ended())), ended())
+    assert "train" in words
+    assert ended().job.user in words
 
 
 def test_no_escape_of_a_name_reaches_the_terminal():

@@ -1,0 +1,84 @@
+"""Which rows have a finding that somebody should look at, and which of these come next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumon.model.finding import Finding, Severity
+from gpumon.model.records.cluster import JobView
+from gpumon.report.facts.tick_index import GpuRow, RankRow
+from gpumon.report.tables.node import NodeRow
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from gpumon.report.facts.tick_index import Digest
+
+    Identity = tuple[str, str, str]
+
+
+def problems_of(digest: Digest, row: object) -> tuple[Finding, ...]:
+    """Findings about a row that stand, are a warning at least, and that nobody said they know."""
+    return tuple(finding for finding in _findings_of(digest, row) if _is_problem(finding))
+
+
+def next_problem(
+    digest: Digest, rows: Sequence[object], at: int, met: Collection[Identity], steps: int
+) -> int | None:
+    """Where the next row with a problem is; None: no other row has one.
+
+    Args:
+        digest: The picture.
+        rows: The rows in the order of the screen.
+        at: The row to go on from.
+        met: Findings that were gone to already; a row with another one comes first.
+        steps: 1: downwards, where the last is followed by the first; -1: upwards.
+    """
+    others = [*range(at + 1, len(rows)), *range(at)]
+    found = [index for index in others if problems_of(digest, rows[index])]
+    if steps < 0:
+        return found[-1] if found else None
+    fresh = [
+        index
+        for index in found
+        if any(one.identity not in met for one in problems_of(digest, rows[index]))
+    ]
+    return min(fresh) if fresh else next(iter(found), None)
+
+
+def _is_problem(finding: Finding) -> bool:
+    is_grave = finding.severity.rank >= Severity.WARNING.rank
+    return is_grave and finding.is_open and not finding.is_acknowledged
+
+
+def _findings_of(digest: Digest, row: object) -> Iterable[Finding]:
+    match row:
+        case Finding():
+            return (row,)
+        case JobView():
+            return (*digest.findings_by_job.get(row.job.job_id, ()), *digest.findings_of_nodes(row))
+        case GpuRow():
+            if row.gpu is None:
+                return digest.findings_of_node(row.node.name)
+            return _by_gpu(digest).get(row.gpu.uuid, ())
+        case NodeRow():
+            return digest.findings_of_node(row.node.name)
+        case RankRow():
+            found = digest.row_finding(row)
+            return () if found is None else (found,)
+    return ()
+
+
+def _by_gpu(digest: Digest) -> dict[str, list[Finding]]:
+    """Findings about a GPU, or that name it."""
+
+    def made() -> dict[str, list[Finding]]:
+        found: dict[str, list[Finding]] = {}
+        for finding in digest.tick.findings:
+            named = {finding.subject, *(one.subject for one in finding.evidence)}
+            uuids = {name.removeprefix("gpu:") for name in named if name.startswith("gpu:")}
+            for uuid in uuids | set(finding.gpus):
+                found.setdefault(uuid, []).append(finding)
+        return found
+
+    return digest.remembered(("problems", "by gpu"), made)

@@ -1,0 +1,113 @@
+"""A table, and beside or below it what is known of the row under the cursor, if there is room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.geometry import Region
+from textual.message import Message
+from textual.widget import Widget
+
+from gpumon.report.text.cells import Cell, Tone
+from gpumon.tui.look.theme import look_of
+from gpumon.tui.textual_private.repaint import PlainLines, announce
+from gpumon.tui.widgets.text.strips import line_strip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+    from textual.geometry import Size
+    from textual.strip import Strip
+
+    from gpumon.report.text.cells import Line
+
+WIDE: Final = 160
+"""Cells of a screen from which on the row's page lies beside the table."""
+
+TALL: Final = 50
+"""Lines of a screen from which on it lies below."""
+
+BESIDE: Final = 60
+"""Cells that it takes beside the table, which keeps a hundred at least."""
+
+_BELOW: Final = 0.4
+"""Share of the screen's lines that it takes below."""
+
+
+class Pane(PlainLines, Widget):
+    """Lines about the row under the cursor; those that changed are drawn anew."""
+
+    DEFAULT_CSS = """
+    Pane { display: none; }
+    """
+
+    class Resized(Message):
+        """It has got room, or other room."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: tuple[Line, ...] = ()
+        self.is_below = False
+
+    def on_resize(self) -> None:
+        """What it shows is made for its size."""
+        self.post_message(self.Resized())
+
+    def show_lines(self, lines: Sequence[Line]) -> None:
+        """Draw these lines from now on."""
+        old, self._lines = self._lines, tuple(lines)
+        for y in range(max(len(old), len(self._lines))):
+            if old[y : y + 1] != self._lines[y : y + 1]:
+                self.refresh(Region(0, self._first + y, self.size.width, 1))
+        announce(self)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Cells and lines for what it shows; 0 where it is not shown."""
+        if not self.display:
+            return 0, 0
+        width, height = self.size
+        return max(0, width - (0 if self.is_below else 2)), max(0, height - self._first)
+
+    @property
+    def _first(self) -> int:
+        """Lines of its frame above the text."""
+        return 1 if self.is_below else 0
+
+    def render_line(self, y: int) -> Strip:
+        """A line, with the rule that parts it from the table."""
+        look, width = look_of(self), self.size.width
+        if self.is_below and y == 0:
+            return line_strip((Cell("─" * width, Tone.DIM),), width, look)
+        place = y - self._first
+        line = self._lines[place] if place < len(self._lines) else ()
+        before = Cell(" ") if self.is_below else Cell("│ ", Tone.DIM)
+        return line_strip((before, *line), width, look)
+
+
+class Split(Widget):
+    """The table takes what the pane leaves."""
+
+    DEFAULT_CSS = """
+    Split { layout: horizontal; width: 1fr; height: 1fr; }
+    """
+
+    def __init__(self, table: Widget, pane: Pane) -> None:
+        super().__init__()
+        self._table, self._pane = table, pane
+
+    def compose(self) -> ComposeResult:
+        """The table first: it has the focus."""
+        yield self._table
+        yield self._pane
+
+    def share(self, screen: Size) -> None:
+        """Give the pane its place on a screen of this size, or none."""
+        pane = self._pane
+        is_beside = screen.width >= WIDE
+        pane.is_below = not is_beside and screen.height >= TALL
+        pane.display = is_beside or pane.is_below
+        self.styles.layout = "vertical" if pane.is_below else "horizontal"
+        pane.styles.width = BESIDE if is_beside else "1fr"
+        pane.styles.height = "1fr" if is_beside else int(screen.height * _BELOW)

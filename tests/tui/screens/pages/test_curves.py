@@ -1,0 +1,27 @@
+"""Curves are drawn once a period, however often the job they are of is looked at."""
+
+from __future__ import annotations
+
+from tests.worlds.tick import AT, fleet
+
+
+async def test_pictures_between_two_beats_are_not_drawn(stage, monkeypatch):
+    async with stage(fleet(), size=(120, 30)) as s:
+        await s.press("enter", "v")
+        drawn = []
+        screen = s.app.screen
+        draw = screen.draw
+        monkeypatch.setattr(screen, "draw", lambda: (drawn.append(screen.digest.tick.at), draw()))
+        for number, after in enumerate((0.4, 0.8, 1.2, 1.6, 2.0, 2.4), 1):
+            await s.give(fleet()._replace(at=AT + after, number=number, zoom_period_s=0.4))
+        assert drawn == [AT + 1.2, AT + 2.4]
+        await s.press("w")
+        assert len(drawn) == 3, "a key is answered at once"
+        await s.press("comma")
+        assert len(drawn) == 4, "so is a step"
+
+
+async def test_a_search_in_curves_is_drawn_at_once(stage):
+    async with stage(fleet(), size=(120, 30)) as s:
+        await s.press("enter", "v", "slash", *"nosuch")
+        assert "Nothing contains this text" in s.text

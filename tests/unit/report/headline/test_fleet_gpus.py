@@ -1,0 +1,76 @@
+"""The GPUs of the fleet by what they are: the parts sum to the whole, whoever sees them."""
+
+from __future__ import annotations
+
+from gpumon.model.records.cluster import JobView, Node
+from gpumon.model.records.frame import QueueRecords
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.headline.fleet_gpus import UNLISTED, UNTOLD, fleet_gpus
+from tests.worlds.queue import slurm_node
+from tests.worlds.tick import AT, BUSY, gpu, job, job_with_gpus, tick
+
+
+def counted(picture):
+    fleet = fleet_gpus(Digest(picture))
+    if fleet.parts:
+        assert sum(count for _, count in fleet.parts) == fleet.gpus
+    return fleet
+
+
+def queue(*nodes, is_filtered=False):
+    return QueueRecords((), nodes, AT, AT, is_filtered=is_filtered)
+
+
+def test_the_parts_sum_to_the_whole_also_where_telemetry_names_no_gpu():
+    view, gpus = job_with_gpus("1", {"n1": 4})
+    listed = queue(
+        slurm_node("n1", "mixed", 4, gpus_used=3),
+        slurm_node("n2", "allocated", 8, gpus_used=8),
+        slurm_node("n3", "down+not_responding", 6, gpus_used=0),
+        slurm_node("n4", "mixed+drain", 8, gpus_used=5),
+        slurm_node("n5", "idle+maint", 2, gpus_used=0, reservation="update"),
+        slurm_node("n6", "idle", 7, gpus_used=1, reservation="course"),
+        slurm_node("n7", "idle+powered_down", 9, gpus_used=0),
+        slurm_node("login", "idle", 0, gpus_used=0),
+    )
+    fleet = counted(tick((view,), gpus, queue=listed))
+    assert fleet.gpus == 44
+    assert fleet.nodes == 7
+    assert dict(fleet.parts) == {
+        "held": 17, "free": 1, "reserved": 6, "in maintenance": 2, "drained": 3,
+        "powered down": 9, "down": 6,
+    }  # fmt: skip
+
+
+def test_gpus_that_only_telemetry_or_only_slurm_names_are_counted_once():
+    gpus = [gpu("n1", i) for i in range(6)] + [gpu("desk", i) for i in range(3)]
+    listed = queue(
+        slurm_node("n1", "mixed", 4, gpus_used=4), slurm_node("n2", "idle", None, gpus_used=0)
+    )
+    fleet = counted(tick((), gpus, queue=listed))
+    assert dict(fleet.parts) == {"held": 4, "free": 2, UNLISTED: 3}
+    assert fleet.nodes == 2
+
+
+def test_where_slurm_counts_no_use_the_jobs_in_view_do():
+    view, gpus = job_with_gpus("1", {"n1": 5})
+    shut = slurm_node("n2", "idle+drain", 8)
+    every = counted(tick((view,), gpus, queue=queue(slurm_node("n1", "mixed", 8), shut)))
+    assert dict(every.parts) == {"held": 5, "free": 3, "drained": 8}
+    mine = queue(slurm_node("n1", "mixed", 8), shut, is_filtered=True)
+    assert dict(counted(tick((view,), gpus, queue=mine)).parts) == {
+        "held": 5, UNTOLD: 3, "drained": 8,
+    }  # fmt: skip
+
+
+def test_instances_of_mig_are_no_gpus():
+    gpus = [gpu("n1", i, {**BUSY, "mig_mode": 1}) for i in range(2)]
+    view = JobView(job("1", gpu_count=1), (gpus[0].uuid,), 0, (), ())
+    listed = queue(slurm_node("n1", "mixed", 14, gpus_used=3))
+    assert dict(counted(tick((view,), gpus, queue=listed)).parts) == {"held": 1, "free": 1}
+
+
+def test_without_a_queue_nothing_is_called_held():
+    picture = tick((), [gpu("n1", 0), gpu("n2", 0), gpu("n2", 1)], queue_at=None)
+    picture = picture._replace(nodes={**picture.nodes, "n3": Node("n3", (), None, True, None, ())})
+    assert counted(picture) == (3, 2, ())
