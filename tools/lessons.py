@@ -3,22 +3,24 @@
     python -m tools.lessons FOLDER     write the recordings that are not there yet, fit, keep
 
 Lessons are fleets of the first generator, in which every kind of job stands about as often, and in
-half of the seeds those that exchange data and those that look as if they did stand most. Seeds are
-fixed, so that the same model comes out. It keeps only classes that it tells better than a rule
-does on the second generator's recordings (docs/numbers.md).
+half of the seeds those that exchange data and those that look as if they did stand most, in some
+of these on many nodes each. Seeds are fixed, so that the same model comes out. It keeps only
+classes that it tells better than a rule does on the second generator's recordings
+(docs/numbers.md).
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.commands import simulate
 from gpumon.cli.labelled import labelled
-from gpumon.detect.learning.examples import Collector
+from gpumon.detect.learning.examples import Collector, Examples
 from gpumon.detect.learning.fitting import fitted
 from gpumon.fleet.history.history import History
 from gpumon.fleet.replay.feed import play
@@ -43,12 +45,16 @@ generator, or as much."""
 
 BROAD: Final = range(801, 841)
 EXCHANGING: Final = range(851, 873)
+LARGE: Final = range(881, 893)
 """Seeds."""
 
 PERIODS_S: Final = ((11, 30.0), (5, 20.0), (4, 5.0), (1, 10.0))
 """Of seeds that the first number divides: how often a site samples is none of its jobs' doing."""
 
 NODES, GPUS, FOR_S = 24, 8, 6000.0
+LARGE_NODES: Final = 96
+TIMES_NODES: Final = (1, 2, 4, 8, 16)
+"""In large fleets a job that fills its nodes has so many times the nodes of its kind."""
 HOURS: Final = (0.7, 2.0)
 """How long jobs run: long enough for the windows, short enough for many of them."""
 
@@ -78,21 +84,29 @@ def main() -> None:
     """Write what is missing, fit, and keep the model."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    collector = Collector()
-    for seed in (*BROAD, *EXCHANGING):
-        path = folder / f"lesson-{seed}.gpumon.zst"
-        if not path.with_name(f"{path.name}.labels.json").exists():
-            written(path, seed)
-        found = labelled(path)
-        if found is None:
-            sys.exit(1)
-        collector.begin(found.labels)
-        play(found.recording, collector.take, History, None, is_wanted=lambda *_: True)
-        print(path, flush=True)
-    model, scores = fitted(collector.examples(), KEPT)
+    paths = {seed: folder / f"lesson-{seed}.gpumon.zst" for seed in (*BROAD, *EXCHANGING, *LARGE)}
+    with ProcessPoolExecutor() as several:
+        # The long ones first.
+        taught = dict(zip(reversed(paths), several.map(
+            examples_in, reversed(paths.values()), reversed(paths)), strict=True))  # fmt: skip
+    model, scores = fitted(Examples.joined([taught[seed] for seed in paths]), KEPT)
     for score in scores:
         print(score)
     MODEL.write_text(json.dumps(model.plain(), allow_nan=False) + "\n", encoding="utf-8")
+
+
+def examples_in(path: Path, seed: int) -> Examples:
+    """What one lesson teaches; it is written first where it lacks its labels, which come last."""
+    if not path.with_name(f"{path.name}.labels.json").exists():
+        written(path, seed)
+    found = labelled(path)
+    if found is None:
+        sys.exit(1)
+    collector = Collector()
+    collector.begin(found.labels)
+    play(found.recording, collector.take, History, None, is_wanted=lambda *_: True)
+    print(path, flush=True)
+    return collector.examples()
 
 
 def written(path: Path, seed: int) -> None:
@@ -101,14 +115,15 @@ def written(path: Path, seed: int) -> None:
     other = 2.0 if seed in BROAD else 0.3
     mix = WORLD._replace(draw=partial(_draw, weights, other))
     period_s = next(period_s for number, period_s in PERIODS_S if seed % number == 0)
-    fleet = simulate.Fleet(NODES, GPUS, seed, simulate.BEGIN, FOR_S, period_s)
+    nodes = LARGE_NODES if seed in LARGE else NODES
+    fleet = simulate.Fleet(nodes, GPUS, seed, simulate.BEGIN, FOR_S, period_s)
     simulate.write_fleet(fleet, path, is_forced=True, mix=mix)
 
 
 def _draw(
     weights: Mapping[str, float],
     other: float,
-    _seed: int,
+    seed: int,
     chance: Random,
     nodes: Mapping[str, int],
     gpus: int,
@@ -121,7 +136,8 @@ def _draw(
     shapes, shares = zip(*workload.shapes, strict=True)
     wanted = chance.choices(shapes, shares)[0]
     most = max(nodes[partition] // 2, min(workload.least_nodes, nodes[partition]))
-    shape = Shape(min(wanted.nodes, max(1, most)), min(wanted.gpus, gpus))
+    times = chance.choice(TIMES_NODES) if seed in LARGE and wanted.gpus >= gpus else 1
+    shape = Shape(min(times * wanted.nodes, max(1, most)), min(wanted.gpus, gpus))
     run_s = 3600.0 * chance.uniform(*HOURS)
     variant = chance.randrange(40)
     misplaced = MISPLACED.get(workload.kind)

@@ -97,6 +97,9 @@ class Detector(ABC):
     is_off_by_default: ClassVar[bool] = False
     """Whether it runs only where the configuration names it (`detectors.enabled`): it has not shown
     yet that it is right as often as it must be. What it claims is *not looked for* until then."""
+    guesses: ClassVar[tuple[str, ...]] = ()
+    """Those of its classes that it is not right about as often as it must be: what it says of them
+    stays a *hypothesis*, and they are *not looked for* as far as nobody else tells them."""
     is_learned: ClassVar[bool] = False
     """Whether an estimator tells it, not a rule: it may be sure, but no rule proves what is lost,
     so the books charge it as suspected."""
@@ -134,6 +137,7 @@ class Declaration(NamedTuple):
     is_off_by_default: bool = False
     longest_period_s: float = 0.0
     is_learned: bool = False
+    guesses: tuple[str, ...] = ()
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -148,7 +152,7 @@ def declaration_of(detector: object) -> Declaration:
     values = {key: getattr(detector, key) for key in Declaration._fields[:6]}
     for key, default in Declaration._field_defaults.items():
         values[key] = getattr(detector, key, default)
-    for key in ("finding_classes", "needs"):
+    for key in ("finding_classes", "needs", "guesses"):
         if not isinstance(values[key], tuple | list):
             raise DetectorError(f"{key} must be a tuple of strings")
         values[key] = tuple(values[key])
@@ -194,6 +198,8 @@ def checked(given: Declaration) -> Declaration:
 
 
 def _check_extras(given: Declaration) -> None:
+    if not set(given.guesses) <= set(given.finding_classes):
+        raise DetectorError("guesses must be among its finding_classes")
     known = ", ".join(Category)
     for pair in given.categories:
         if pair[0] not in given.finding_classes or pair[1] not in tuple(Category):

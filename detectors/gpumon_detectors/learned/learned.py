@@ -67,12 +67,21 @@ class _Told:
             return SHIPPED
 
 
+class _Guessed:
+    """The classes that a detector's model has not told well enough of recordings of other hands."""
+
+    def __get__(self, detector: Learned | None, _owner: type) -> tuple[str, ...]:
+        return SHIPPED if detector is None or not detector.model else ()
+
+
 class Learned(Detector):
     """Claims what a model has learnt to tell from labelled recordings, where no rule does it well.
 
     The model that comes with gpumon tells `comm_bound` alone: of the other classes that it was
-    tried on, rules tell more, or as much. It was fitted to recordings of gpumon's own simulator and
-    is tried on those of the second one, which shares no code with it (docs/numbers.md).
+    tried on, rules tell more, or as much. It was fitted to recordings of gpumon's own simulator. Of
+    those of the second one, which shares no code with it, it finds about half of the jobs, and has
+    accused a sound one (docs/numbers.md): so what it says stays a *hypothesis*, and the class is
+    listed under *not looked for*, unless the rule `comm_bound` is enabled.
 
     `gpumon train` fits one to labelled recordings of a site, which may tell other classes of
     `gpumon.plugin.SIGNATURES`; the parameter `model` names its file.
@@ -88,14 +97,16 @@ class Learned(Detector):
     names the features without which it would not be made: were they as in healthy jobs, it would
     not.
 
-    *Supported* after 15 minutes from the probability on at which .95 of the claims were true on
-    recordings left out of training, below it a *hypothesis*; it is never *established*, and what it
-    says is lost is charged as suspected. Of servers and sessions it stays a *hypothesis*.
+    Of a model of one's own it is *supported* after 15 minutes from the probability on at which .95
+    of the claims were true on recordings left out of training, below it a *hypothesis*; it is never
+    *established*, and what it says is lost is charged as suspected. Of servers and sessions it
+    stays a *hypothesis*.
     """
 
     name = "learned"
     version = "1"
     finding_classes = _Told()
+    guesses = _Guessed()
     needs = ("gpu_util_ratio", "sm_active_ratio", "tensor_active_ratio")
     supported_after_s = 900.0
     established_after_s = 3600.0
@@ -140,6 +151,7 @@ class Learned(Detector):
         share = f"{100 * verdict.lost:.0f} % of their time"
         words = _WORDS.get(learnt.key, learnt.key)
         seen = learnt.seen
+        is_claim = verdict.is_sure and learnt.key not in self.guesses
         return view.finding(
             self,
             finding_class=learnt.key,
@@ -162,7 +174,7 @@ class Learned(Detector):
             ),
             advice=(*_ADVICE.get(learnt.key, ()), *look_inside(job)),
             gpu_seconds=verdict.lost * length_s * len(job.gpus),
-            at_most=_CLAIM if verdict.is_sure and not doubts else _GUESS,
+            at_most=_CLAIM if is_claim and not doubts else _GUESS,
         )
 
 

@@ -77,6 +77,7 @@ def _describe(name: str) -> int:
         f"samples        {_samples(declared)}\n"
         f"supported      after {declared.supported_after_s:g} s observed\n"
         f"established    after {declared.established_after_s:g} s observed\n"
+        f"only guesses   {', '.join(declared.guesses) or 'none'}\n"
         f"parameters     {_parameters(detector)}\n\n"
         f"{inspect.getdoc(type(detector)) or ''}\n"
     )

@@ -67,6 +67,25 @@ class Examples(NamedTuple):
             np.array([row.features for row in rows], np.float64).reshape(len(rows), len(FEATURES)),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Examples]) -> Examples:
+        """Those of several collectors, as if one had taken all their recordings."""
+        first_recording, first_job = 0, 0
+        recordings: list[int] = []
+        jobs: list[int] = []
+        for part in parts:
+            recordings += [first_recording + number for number in part.recordings]
+            jobs += [first_job + number for number in part.jobs]
+            first_recording += max(part.recordings, default=0)
+            first_job += max(part.jobs, default=-1) + 1
+        return cls(
+            recordings,
+            jobs,
+            [one for part in parts for one in part.classes],
+            np.concatenate([part.lost for part in parts]),
+            np.concatenate([part.features for part in parts]),
+        )
+
     def is_of(self, key: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Per example whether it is one of a class."""
         return np.array([key in one for one in self.classes], np.bool_)

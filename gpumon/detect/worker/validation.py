@@ -84,10 +84,12 @@ def declaration_from(value: object) -> Declaration:
     try:
         given = Declaration(**value)
         classes, needs = tuple(given.finding_classes), tuple(given.needs)
+        guesses = tuple(given.guesses)
         categories = tuple((str(name), str(category)) for name, category in given.categories)
     except (TypeError, ValueError) as error:
         raise DetectorError("the declaration is not complete") from error
-    return checked(given._replace(finding_classes=classes, needs=needs, categories=categories))
+    plain_pairs = given._replace(categories=categories, guesses=guesses)
+    return checked(plain_pairs._replace(finding_classes=classes, needs=needs))
 
 
 def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Finding:
@@ -113,6 +115,8 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
     except ValueError as error:
         raise RubbishError("severity or confidence is unknown") from error
     allowed = honest_confidence(window, declared)
+    if finding_class in declared.guesses:
+        allowed = Confidence.HYPOTHESIS
     gpus = tuple(_uuid(item, bounds) for item in _list(given["gpus"], MAX_GPUS))
     # A GPU may cost its job more than itself: then it names the others that it took the time from.
     is_gpu = subject.startswith("gpu:")

@@ -170,7 +170,12 @@ class Worker:
                 self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
             else:
                 off.append((entry, declared))
-        looked_for = {key for _, one in self._detectors.values() for key in one.finding_classes}
+        looked_for = {
+            key
+            for _, one in self._detectors.values()
+            for key in one.finding_classes
+            if key not in one.guesses
+        }
         for entry, declared in off:
             self._entries = tuple(one for one in self._entries if one is not entry)
             # Of what another one looks for it is not said that nobody does.

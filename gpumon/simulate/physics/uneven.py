@@ -76,12 +76,16 @@ def comm_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program
 
 
 def mixture(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
-    """Experts on all ranks: tokens travel to them and back in every layer, by design."""
+    """Experts on all ranks: tokens travel to them and back in every layer, by design.
+
+    They may travel as long as is computed, and longer: where experts lie on many nodes it is about
+    1:1 (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.2.1).
+    """
     model = dense_model(board, shape, chance)
     held, layers = model.mem_bytes, 12
     piece_s = model.compute_s / layers
-    moved_s = piece_s * chance.uniform(0.5, 0.9)
-    moved = 0.6 * board.peer_bytes_per_s * moved_s
+    moved_s = piece_s * chance.uniform(0.5, 1.6)
+    moved = chance.uniform(0.5, 0.8) * board.peer_bytes_per_s * moved_s
     fabric = 0.5 * board.port_bytes_per_s * moved_s if shape.nodes > 1 else 0.0
     piece = [
         Work(

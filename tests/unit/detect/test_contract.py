@@ -55,6 +55,7 @@ def test_a_shorter_look_is_a_lesser_claim(length_s, samples, confidence):
         {"every_s": 1e9},
         {"is_instant": 1},
         {"is_off_by_default": "no"},
+        {"guesses": ("none_of_its_own",)},
         {"longest_period_s": -1},
         {"longest_period_s": "60"},
         {"supported_after_s": 0.0},

@@ -385,6 +385,31 @@ def test_what_another_one_looks_for_is_not_said_to_be_off(
     assert states(look(engine(off[0]), scene.run(10, {}))) == {"aaa": "off"}
 
 
+def test_what_another_one_only_guesses_is_said_to_be_off_and_stays_a_hypothesis(
+    engine, plugin, shy, scene, look, states
+):
+    guessing = plugin(
+        "guessing",
+        """
+        class Guessing(Base):
+            name = "guessing"
+            finding_classes = ("seen_shyly", "seen_well")
+            guesses = ("seen_shyly",)
+            def evaluate(self, view):
+                for one in self.finding_classes:
+                    yield from (f._replace(finding_class=one) for f in self.claim(view))
+        """,
+    )
+    one = engine(guessing, shy)
+    report = look(one, scene.run(30, {}))
+    for _ in range(40):
+        report = look(one, scene.run(60, {}))
+    assert states(report)["shy"] == "off"
+    sure = {finding.finding_class: finding.confidence.value for finding in report.findings}
+    assert sure["seen_shyly"] == "hypothesis"
+    assert sure["seen_well"] != "hypothesis"
+
+
 def test_a_detector_that_is_off_by_default_says_so_and_nothing_else(
     engine, honest, shy, scene, look, states
 ):

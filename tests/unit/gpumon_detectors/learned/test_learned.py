@@ -23,11 +23,11 @@ def findings(scene, **parameters):
     return list(Learned(**parameters).evaluate(scene.view()))
 
 
-def test_ranks_that_exchange_all_the_time_are_claimed():
-    """With what it costs, the features that carry it, and never more than supported."""
+def test_ranks_that_exchange_all_the_time_are_guessed():
+    """With what it costs and the features that carry it; the shipped model only guesses."""
     (finding,) = findings(running(EXCHANGES, 2400.0))
     assert (finding.subject, finding.finding_class) == ("job:42", "comm_bound")
-    assert finding.confidence == "supported"
+    assert finding.confidence == "hypothesis"
     assert 0.2 * 4 * 900.0 < finding.gpu_seconds < 0.8 * 4 * 900.0
     assert "in healthy jobs" in finding.evidence[0].text
     assert finding.evidence[0].field in {"nvlink_tx_bytes_per_s", "sm_active_ratio"}
@@ -104,8 +104,10 @@ def test_work_unlike_all_lessons_is_named_by_the_feature_that_is_unlike():
         features[:, [COLUMN[key] for key in learnt.needs]], nan=0.5
     )
     features[:, COLUMN["gpus"]] = 4.0
-    strange = learnt.looks_at[2]
-    features[1, COLUMN[strange]] = learnt.bounds[1, 2] + 1.0
+    # More of which speaks against the class: beyond all that was met nobody knows how much.
+    place = int(learnt.directions.argmin())
+    strange = learnt.looks_at[place]
+    features[1, COLUMN[strange]] = learnt.bounds[1, place] + 1.0
     # Of one of which too little is known nothing is said at all.
     features[2] = features[1]
     features[2, COLUMN[learnt.needs[0]]] = np.nan
