@@ -133,12 +133,13 @@ def _trend(digest: Digest, view: JobView) -> Cell:
 
 
 def _stake(digest: Digest, view: JobView) -> Stake | None:
-    """What a running job costs; None: nobody keeps books of it, or it is not judged yet."""
+    """What a running job costs; None: it is not in the books, or not judged yet."""
     books = digest.tick.ledger
-    if books is None or view.job.state != "RUNNING" or job_loss(digest, view) is None:
+    if view.job.state != "RUNNING" or (books is not None and job_loss(digest, view) is None):
         return None
-    is_found = view.job.job_id in books.losing.by_job or digest.told_finding(view) is not None
-    return digest.stake(view) if is_found or not digest.unjudged(view) else None
+    is_found = bool(digest.findings_by_job.get(view.job.job_id))
+    is_judged = books is not None and not digest.unjudged(view)
+    return digest.stake(view) if is_found or is_judged else None
 
 
 def _next(digest: Digest, view: JobView) -> Cell:

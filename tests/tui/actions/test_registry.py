@@ -85,7 +85,7 @@ async def test_switch_goes_through_all_views_and_back_to_the_jobs(stage, key):
             await s.press(key)
             assert type(s.app.screen) is VIEWS[view]
             assert len(s.app.screen_stack) == (1 if view == "jobs" else 2)
-        assert s.cursor_line().startswith(" 4690")
+        assert s.cursor_line().split()[1] == "4690"
 
 
 @pytest.mark.parametrize("key", KEYS["switch_back"])
@@ -140,34 +140,36 @@ async def test_keys_typed_into_the_prompt_are_text(stage):
 async def test_sort_goes_through_the_columns_and_ends_at_first_order(stage, key):
     async with stage(fleet()) as s:
         first = s.below[2]
-        await s.press(key)
+        await s.press(key, key)
         assert "JOBID▲" in s.below[1]
-        ids = [line.split()[0] for line in s.below[2:7]]
+        ids = [line.split()[1] for line in s.below[2:7]]
         assert ids == ["4690", "4702", "4711", "4730", "4720_3"]
         for _ in range(20):
             await s.press(key)
-            if "▲" not in s.below[1] and "▼" not in s.below[1]:
+            if "LOST/H▼" in s.below[1]:
                 break
         assert s.below[2] == first
 
 
 async def test_sorting_puts_missing_values_last_both_ways(stage):
-    async with stage(fleet()) as s:
-        while "SM%▲" not in s.below[1]:
+    async with stage(fleet(), (120, 24)) as s:
+        for _ in range(12):
             await s.press("s")
-        order = [line.split()[0] for line in s.below[2:7]]
+            if "SM%▲" in s.below[1]:
+                break
+        order = [line.split()[1] for line in s.below[2:7]]
         assert order[:2] == ["4711", "4690"]
         await s.press("S")
         assert "SM%▼" in s.below[1]
-        assert [line.split()[0] for line in s.below[2:4]] == ["4690", "4711"]
+        assert [line.split()[1] for line in s.below[2:4]] == ["4690", "4711"]
 
 
 async def test_reverse_and_default_sort(stage):
     async with stage(fleet()) as s:
         await s.press("S")
-        assert s.below[2].startswith(" 4730")
+        assert s.below[2].split()[1] == "4730"
         await s.press("0")
-        assert s.below[2].startswith(" 4711")
+        assert s.below[2].split()[1] == "4711"
 
 
 @pytest.mark.parametrize(("name", "words"), [("findings", "SAYS"), ("errors", "Targets")])
@@ -189,13 +191,13 @@ async def test_refresh_draws_again(stage, key):
 
 async def test_theme_switches_to_light_and_back(stage):
     async with stage(fleet()) as s:
-        dark = s.style_of("some GPUs unused")
+        dark = s.style_of("3 of 8 GPUs")
         await s.press(*KEYS["theme"])
-        light = s.style_of("some GPUs unused")
+        light = s.style_of("3 of 8 GPUs")
         assert light.color != dark.color
         assert light.bgcolor != dark.bgcolor
         await s.press(*(KEYS["theme"] * (len(THEMES) - 1)))
-        assert s.style_of("some GPUs unused") == dark
+        assert s.style_of("3 of 8 GPUs") == dark
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ async def test_theme_switches_to_light_and_back(stage):
 async def test_the_cursor_moves(stage, keys, line):
     async with stage(fleet()) as s:
         await s.press(*keys)
-        assert s.cursor_line().startswith(f" {line}")
+        assert s.cursor_line().split()[1] == line
 
 
 async def test_keys_scroll_a_page_of_text(stage):
@@ -247,7 +249,7 @@ async def test_help_explains_this_view_and_can_be_searched(stage):
         await s.press("escape")
         assert "Freeze the picture" in s.text
         await s.press("escape", "enter", "question_mark")
-        assert "LOST/H" in s.text
+        assert "Global rank within its world" in s.text
 
 
 SEVERAL_MEANINGS = {
