@@ -9,7 +9,7 @@ from gpumon.model.settings import BY_KEY
 if TYPE_CHECKING:
     from gpumon.model.settings import Settings
     from gpumon.report.lists.filter_tables import RowFilter
-    from gpumon.tui.app import Feed
+    from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits
     from gpumon.tui.screens.base.contract import Discovering
 

@@ -10,16 +10,16 @@ from contextlib import suppress
 from functools import cached_property
 from math import inf
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.events import Event, Key, Paste
-from textual.message import Message
 
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
 from gpumon.tui.attention import Attention
+from gpumon.tui.feed import TickReady
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.take_along import SAID_S
 from gpumon.tui.screens.base.view import View
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from gpumon.fleet.replay.catch_up import Progress
-    from gpumon.model.fault import SourceError
     from gpumon.model.records.tick import Tick
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.feed import Feed
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
     from gpumon.tui.screens.base.contract import Application, Discovering, Muted
@@ -64,53 +64,16 @@ LITTLE_S: Final = 3600.0
 """What was watched for so long may be lost without a question."""
 
 
-class Feed(Protocol):
-    """Where ticks come from."""
-
-    @property
-    def failure(self) -> SourceError | None:
-        """Why there will be no tick any more; None: there will."""
-        ...
-
-    def start(self, on_tick: Callable[[Tick], None]) -> None:
-        """Begin without blocking; `on_tick` may be called from any thread."""
-        ...
-
-    def wish(self, wish: Wish) -> None:
-        """Pass a wish on to the sources."""
-        ...
-
-    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
-        """Note that somebody knows of a finding; False: it does not stand."""
-        ...
-
-    def mute(
-        self, until: float, finding_class: str | None = None, subject: str | None = None
-    ) -> None:
-        """Have a class, a subject, or a class about a subject not told before a Unix time."""
-        ...
-
-    def close(self) -> None:
-        """Stop and free everything; bounded, at most half a second."""
-        ...
-
-
-class TickReady(Message, bubble=False):
-    """A feed has made a tick. An older one that nobody has looked at yet is dropped."""
-
-    def __init__(self, tick: Tick) -> None:
-        self.tick = tick
-        super().__init__()
-
-    def can_replace(self, message: Message) -> bool:
-        """Only the newest tick counts."""
-        return isinstance(message, TickReady)
-
-
 class GpumonApp(DressedApp):
     """One feed, one picture, a stack of views."""
 
     ENABLE_COMMAND_PALETTE = False
+    is_mine: bool = False
+    """Whether only one's own jobs are wanted, in every view of jobs."""
+    crash: Exception | None = None
+    _warned_at: float = -inf
+    """When it was said last what quitting would lose."""
+    _period_s: float = 1.0
     CSS: ClassVar[str] = """
     Screen { layout: vertical; background: $background; overflow: hidden; }
     * { scrollbar-background: $background; scrollbar-background-hover: $background;
@@ -151,7 +114,6 @@ class GpumonApp(DressedApp):
         self.mood = Mood()
         self.watched = title
         self.name_shown = fit(f"gpumon {title}", min(30, len(title) + 7)).strip()
-        self.crash: Exception | None = None
         # Its put may come in the middle of another, from the handler of a second signal.
         self.told_to_go: SimpleQueue[int] = SimpleQueue()
         """Exit codes with which the process was told to end."""
@@ -166,8 +128,6 @@ class GpumonApp(DressedApp):
         self._passes = passes
         self.muted: list[Muted] = []
         """What this terminal has muted."""
-        self.is_mine = False
-        """Whether only one's own jobs are wanted, in every view of jobs."""
         self.met: set[tuple[str, str, str]] = set()
         """Identities of findings that were gone to from row to row."""
         self._changes: Changes | None = None
@@ -178,9 +138,6 @@ class GpumonApp(DressedApp):
         """What pictures remember together."""
         self._drawn_at = -FILLING_S
         self._heard_at = self._began_at = monotonic()
-        self._warned_at = -inf
-        """When it was said last what quitting would lose."""
-        self._period_s = 1.0
 
     def get_default_screen(self) -> Screen[None]:
         """The jobs."""

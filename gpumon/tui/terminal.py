@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.report.lists.filter_tables import RowFilter
-    from gpumon.tui.app import Feed
+    from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits, Shelf
     from gpumon.tui.screens.base.contract import Discovering
 

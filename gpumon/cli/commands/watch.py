@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.sampler.sampler import Sampler
     from gpumon.model.records.tick import Tick
     from gpumon.sources.source import Clock
-    from gpumon.tui.app import Feed
+    from gpumon.tui.feed import Feed
 
 PING_LIMIT_S: Final = 3.0
 """A controller that has not answered by then is taken for configured and silent."""

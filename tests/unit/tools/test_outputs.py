@@ -93,19 +93,19 @@ def test_a_page_is_its_text_and_its_styles():
 
 def test_what_gpumon_itself_takes_is_blank_on_a_page_whatever_its_width():
     ends = (
-        " · gpumon 7 % CPU 98 MiB",
-        " · gpumon 112 % CPU 1003 MiB",
-        " . gpumon 1 % CPU 9 MiB",
+        " · ! gpumon itself takes 7 % of a core, 98 MiB",
+        " · ! gpumon itself takes 112 % of a core, 1003 MiB",
+        " . ! gpumon itself takes 1 % of a core, 9 MiB",
         "",
     )
     starts = (*cells(" "), *cells("late", ("2",)))
-    rows = [(*starts, *cells(end, ("2",)), *cells(" " * (40 - len(end)))) for end in ends]
+    rows = [(*starts, *cells(end, ("2",)), *cells(" " * (60 - len(end)))) for end in ends]
     assert len({drawn((row,)) for row in rows}) == 1
 
 
 def test_what_gpumon_itself_takes_may_reach_the_edge():
     ground = cells(" ", ("48",))
-    text = cells("late · gpumon <1 % CPU 98 MiB", ("2",))
+    text = cells("late · ! gpumon itself takes <1 % of a core, 98 MiB", ("2",))
     short = (*cells("late", ("2",)), *(ground * (len(text) - 4)))
     assert drawn(((*ground, *text),)) == drawn(((*ground, *short),))
 

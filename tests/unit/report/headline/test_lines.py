@@ -55,7 +55,7 @@ NEWS = (
 
 
 def lines(made, width=158, *, is_tall=True, since=None):
-    found = headline(Digest(made, since), width, is_tall=is_tall)
+    found = headline(Digest(made, news_since=since), width, is_tall=is_tall)
     return ["".join(cell.text for cell in line) for line in found]
 
 

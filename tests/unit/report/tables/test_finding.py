@@ -13,9 +13,11 @@ LOST = next(column for column in FINDING_COLUMNS if column.key == "gpu_seconds")
 
 @pytest.mark.parametrize(
     ("gpu_seconds", "told"),
-    [(58.0, "0.02"), (140.0, "0.04"), (5_400.0, "1.50"), (61_000.0, "16.9"), (None, "–")],
+    [(58.0, "0.02h"), (140.0, "0.04h"), (5_400.0, "1.50h"), (61_000.0, "16.9h"), (None, "–")],
 )
 def test_losses_are_gpu_hours_however_large(gpu_seconds, told):
     one = finding("job:7", gpu_seconds=gpu_seconds)
-    assert LOST.title == "LOST-H"
-    assert LOST.cell(Digest(tick(findings=(one,))), one).text == told
+    assert LOST.title == "LOST"
+    assert LOST.cell(Digest(tick(findings=(one,))), one).text == (
+        told if told == "–" else f"{told}h"
+    )

@@ -112,10 +112,10 @@ def test_jobs_sort_by_what_they_wasted_and_keep_their_order_otherwise():
         assert default_order(digest, row) == default_order(bare, row)
 
 
-def test_waste_is_for_wide_terminals_and_money_for_who_chose_it():
+def test_what_is_lost_now_is_for_every_terminal_and_money_for_who_chose_it():
     shown = [column for column in JOB_COLUMNS if not column.is_hidden]
-    assert "WASTE" in {placed.column.title for placed in place(shown, 200)}
-    assert "WASTE" not in {placed.column.title for placed in place(shown, 80)}
+    for width in (79, 200):
+        assert "LOST/H" in {placed.column.title for placed in place(shown, width)}
     assert "COST" in [column.title for column in USER_COLUMNS if column.is_hidden]
 
 
