@@ -13,11 +13,8 @@ async def test_which_job_wastes_most_is_answered_by_one_key_however_narrow(stage
         for job_id, s in (("4711", 720.0), ("4690", 3600.0))
     ]
     books = LedgerTotals(AT, AT - 9000, tuple(accounts), tuple(accounts))
-    async with stage(picture._replace(ledger=books), (200, 40)) as s:
-        assert s.line_with("4711").index("0.20") == s.line_with("4690").index("1.00")
     async with stage(picture._replace(ledger=books), (80, 24)) as s:
         assert "WASTE" not in s.text
-        assert s.text.index("4711 ") < s.text.index("4690 ")
         await s.press("W")
         assert s.text.index("4690 ") < s.text.index("4711 ")
         assert "WASTE▼" in s.text

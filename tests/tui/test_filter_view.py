@@ -74,21 +74,20 @@ async def test_every_table_has_its_own_columns(stage, digit, text, shown):
 
 async def test_columns_are_switched_and_stay(stage):
     async with stage(fleet(), size=(160, 30)) as s:
-        assert "UTIL%" in s.line_with("JOBID")
+        assert "USER" in s.line_with("JOBID")
         await s.press("c")
         assert "Enter or Space switches a column" in s.text
-        await s.press("slash", *"name==util", "enter", "enter")
-        assert "[ ]" in s.line_with("UTIL%")
+        await s.press("slash", *"name==user", "enter", "enter")
+        assert "[ ]" in s.line_with("USER")
         await s.press("escape", "escape")
-        assert "UTIL%" not in s.line_with("JOBID")
+        assert "USER" not in s.line_with("JOBID")
         assert s.app.chosen_columns["jobs"] == tuple(
-            c.key for c in s.app.screen.plan.columns
-            if not c.is_hidden and c.key != "gpu_util_ratio"
-        )  # fmt: skip
+            c.key for c in s.app.screen.plan.columns if not c.is_hidden and c.key != "user"
+        )
         await s.press("2", "1")
-        assert "UTIL%" not in s.line_with("JOBID")
+        assert "USER" not in s.line_with("JOBID")
         await s.press("c", "0", "escape")
-        assert "UTIL%" in s.line_with("JOBID")
+        assert "USER" in s.line_with("JOBID")
         assert s.app.chosen_columns == {}
 
 
@@ -108,12 +107,12 @@ async def test_the_last_column_cannot_be_switched_off(stage):
 
 async def test_angle_brackets_move_the_sorted_column(stage):
     async with stage(fleet()) as s:
-        await s.press("greater_than_sign")
+        await s.press("greater_than_sign", "greater_than_sign")
         assert "JOBID▲" in s.line_with("JOBID")
         await s.press("greater_than_sign")
-        assert "USER▲" in s.line_with("JOBID")
-        await s.press("less_than_sign", "less_than_sign")
         assert "NAME▲" in s.line_with("JOBID")
+        await s.press(*["less_than_sign"] * 3)
+        assert "VERDICT▲" in s.line_with("JOBID")
 
 
 async def test_help_explains_the_language_in_ten_lines(stage):

@@ -20,7 +20,7 @@ def broken_port():
 async def test_the_page_of_a_job_tells_the_fault_of_its_node_as_the_nodes(stage):
     made, _ = broken_port()
     async with stage(made, (80, 24)) as s:
-        assert "! node: fabric degraded" in s.text
+        assert "!◐ n3: port mlx5_1/1 is DOWN" in s.text
         await s.press("enter")
         assert "fabric degraded: node n3, supported" in s.text
         assert "port mlx5_1/1 is DOWN" in s.text

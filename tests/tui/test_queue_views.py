@@ -266,7 +266,7 @@ async def test_jobs_that_have_ended_stand_dim_at_the_end(stage):
     over = alone(job("4600", state="FAILED", exit_code="1:0", name="broken"))
     found = (*picture.findings, picture.findings[0]._replace(subject="job:4600"))
     async with stage(picture._replace(jobs=(over, *picture.jobs), findings=found)) as s:
-        assert s.below[7].split()[0] == "4600"
+        assert s.below[7].split()[1] == "4600"
         assert "failed" in s.below[7]
         assert "partial" not in s.below[7]
 

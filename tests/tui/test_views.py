@@ -24,9 +24,9 @@ async def test_paints_before_the_feed_starts(stage):
 async def test_jobs_with_data(stage, size):
     async with stage(fleet(), size) as s:
         row = s.line_with("4711")
-        for words in ("grace", " 8 ", "2h14m", " R ", " 52 ", "! some GPUs unused", "finetune"):
+        for words in ("grace", " 8 ", "!◐ 3 of 8 GPUs", "finetune"):
             assert words in row
-        assert [line.split()[0] for line in s.below[2:7]] == [
+        assert [line.split()[1] for line in s.below[2:7]] == [
             "4711", "4690", "4702", "4720_3", "4730",
         ]  # fmt: skip
         assert "stale 42s" in s.line_with("4702")
@@ -38,11 +38,13 @@ async def test_jobs_with_data(stage, size):
 
 async def test_wide_terminals_show_what_narrow_ones_drop(stage):
     async with stage(fleet(), (80, 24)) as s:
-        assert "DRAM%" not in s.below[1]
+        assert "NEXT" not in s.below[1]
+        assert "LAST 2H" not in s.below[1]
     async with stage(fleet(), (200, 60)) as s:
-        for title in ("PART", "NODES", "DRAM%", "PWR W/cap", "MEM GiB", "UTIL%", "CONF"):
+        for title in ("LAST 2H SM%", "NEXT"):
             assert title in s.below[1]
-        assert "supported" in s.line_with("4711")
+        assert "hypothesis" not in s.text
+        assert "some GPUs unused: supported" in s.text
 
 
 async def test_jobs_empty_queue(stage):
@@ -202,7 +204,7 @@ async def test_findings_page_has_evidence_and_coverage(stage):
 async def test_findings_of_a_gpu_count_for_its_job(stage):
     view, gpus = job_with_gpus("1", {"gpu01": 1})
     async with stage(tick((view,), gpus, findings=(finding(f"gpu:{gpus[0].uuid}"),))) as s:
-        assert "! some GPUs unused" in s.line_with("train-")
+        assert "!◐ 3 of 8 GPUs" in s.line_with("train-")
         await s.press("enter", "enter", "f", "f")
         assert "3 of 8 GPUs ran nothing" in s.text
 
@@ -232,11 +234,11 @@ async def test_resize_keeps_the_cursor_and_redraws(stage):
     async with stage(fleet(), (200, 60)) as s:
         await s.press("j", "j")
         await s.resize(80, 24)
-        assert s.cursor_line().startswith(" 4702")
-        assert "DRAM%" not in s.below[1]
+        assert s.cursor_line().split()[1] == "4702"
+        assert "NEXT" not in s.below[1]
         assert len(s.lines) == 24
         await s.resize(40, 8)
-        assert "some GPUs" in s.text
+        assert "!◐ 3 of" in s.text
 
 
 async def test_the_status_says_how_often_the_job_on_screen_is_looked_at(stage):

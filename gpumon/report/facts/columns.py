@@ -62,8 +62,18 @@ def usual(columns: Sequence[Column[Row]]) -> list[Column[Row]]:
 
 
 def chosen_of(columns: Sequence[Column[Row]], keys: Collection[str] | None) -> list[Column[Row]]:
-    """The columns with these keys; those shown at first where it is None, or no key is known."""
-    return [c for c in columns if keys is not None and c.key in keys] or usual(columns)
+    """The columns with these keys; those shown at first where it is None, or no key is known.
+
+    Those that somebody had to choose stay longer on a narrow terminal than most.
+    """
+    if keys is None:
+        return usual(columns)
+    chosen = [
+        c._replace(priority=min(c.priority, 1)) if c.is_hidden else c
+        for c in columns
+        if c.key in keys
+    ]
+    return chosen or usual(columns)
 
 
 def shown_first(keys: Sequence[str], columns: Sequence[Column[Row]]) -> tuple[Column[Row], ...]:

@@ -25,15 +25,18 @@ ALIKE_RATIO: Final = 0.15
 alike ranks differ by less in one sample (our choice)."""
 
 
-def folded_ranks(digest: Digest, view: JobView) -> tuple[RankRow, ...]:
-    """The job's ranks and GPUs, alike peers as one line each world and role.
+def folded_ranks(
+    digest: Digest, view: JobView, apart: RankRow | None = None
+) -> tuple[RankRow, ...]:
+    """The job's ranks and GPUs, alike peers as one line each world and role; one is told apart.
 
     Folded are peers of which nothing is found, whose GPU is known and fresh, and which do about
     what their peers do. Their line is that of the one in the middle.
     """
     rows: list[RankRow] = []
     for group in rank_groups(digest, view):
-        alike = _alike(digest, group.rows) if group.are_peers else []
+        others = [row for row in group.rows if apart is None or row.key != apart.key]
+        alike = _alike(digest, others) if group.are_peers else []
         if len(alike) < LEAST_FOLDED:
             rows += group.rows
             continue
@@ -44,7 +47,7 @@ def folded_ranks(digest: Digest, view: JobView) -> tuple[RankRow, ...]:
     return tuple(rows)
 
 
-def _alike(digest: Digest, rows: tuple[RankRow, ...]) -> list[RankRow]:
+def _alike(digest: Digest, rows: list[RankRow]) -> list[RankRow]:
     """Those of which the same is said, nothing grave, and which do what the others do."""
     said = {row.key: rank_why(digest, row) for row in rows if row.gpu is not None}
     counts = Counter(cell.text for cell in said.values() if cell.tone in _QUIET)

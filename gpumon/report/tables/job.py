@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.job_states import has_ended
 from gpumon.report.facts.array_tasks import asked_gpus
-from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.tables.place import types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.wording.gpu_cells import DUTY_DOC, duty_cell
-from gpumon.report.wording.loss_words import job_loss, losing_column, loss_cell, loss_key
+from gpumon.report.wording.loss_words import LOSING, job_loss, losing_column, loss_cell, loss_key
 from gpumon.report.wording.pending import expected_start, start_words
 from gpumon.report.wording.trend import CELLS, trend_text
 from gpumon.report.wording.verdict_words import (
@@ -194,7 +194,7 @@ def _age(digest: Digest, view: JobView) -> Cell:
     return Cell(units.short_duration(age), _tone(view))
 
 
-JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
+_JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     losing_column(_stake, " of the job"),
     Column(
         "job_id",
@@ -291,7 +291,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda _d, v: (v.job.partition,),
         "Slurm partition.",
         10,
-        is_hidden=True,
     ),
     Column(
         "nodes",
@@ -306,7 +305,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         True,
         "",
         lambda _d, v: float(len(v.job.nodes)) if v.job.nodes else None,
-        is_hidden=True,
     ),
     Column(
         "age",
@@ -321,7 +319,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         True,
         "s",
-        is_hidden=True,
     ),
     Column(
         "state",
@@ -333,7 +330,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
         "Slurm's state code: R running, PD pending, CG completing.",
         value=lambda _d, v: v.job.state,
-        is_hidden=True,
     ),
     Column(
         "sm_active_ratio",
@@ -344,7 +340,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _activity,
         _by_mean("sm_active_ratio"),
         "Share of SM-cycles with work, mean over the job's GPUs with a known value." + DUTY_DOC,
-        is_hidden=True,
     ),
     Column(
         "tensor_active_ratio",
@@ -355,7 +350,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _ratio("tensor_active_ratio"),
         _by_mean("tensor_active_ratio"),
         "Share of cycles in which a tensor pipe worked, mean over the job's GPUs.",
-        is_hidden=True,
     ),
     Column(
         "dram_active_ratio",
@@ -366,7 +360,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _ratio("dram_active_ratio"),
         _by_mean("dram_active_ratio"),
         "Share of the memory bandwidth in use, mean over the job's GPUs.",
-        is_hidden=True,
     ),
     Column(
         "power_w",
@@ -379,7 +372,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Board power and its limit in watts, mean per GPU.",
         0,
         True,
-        is_hidden=True,
     ),
     Column(
         "mem_used_bytes",
@@ -392,7 +384,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "Device memory in use and in all, GiB, mean per GPU.",
         0,
         True,
-        is_hidden=True,
     ),
     Column(
         "gpu_util_ratio",
@@ -403,7 +394,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda d, v: Cell(_ratio("gpu_util_ratio")(d, v).text, Tone.DIM),
         _by_mean("gpu_util_ratio"),
         "Share of time in which any kernel ran, mean: 100 says nothing about how much of the GPU.",
-        is_hidden=True,
     ),
     Column(
         "confidence",
@@ -414,7 +404,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         _confidence,
         None,
         "How sure the finding is: hypothesis, supported, established.",
-        is_hidden=True,
     ),
     Column(
         "starts",
@@ -427,7 +416,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         "When the scheduler expects to start a waiting job.",
         unit="s",
         value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
-        is_hidden=True,
     ),
     Column(
         "wasted_gpu_s",
@@ -441,7 +429,6 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         True,
         "GPU-s",
-        is_hidden=True,
     ),
     Column(
         "account",
@@ -451,9 +438,8 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         9,
         lambda _d, v: Cell(v.job.account, _tone(v)),
         lambda _d, v: (v.job.account,),
-        "Slurm account that the job is charged to; shown where chosen with c.",
+        "Slurm account that the job is charged to.",
         12,
-        is_hidden=True,
     ),
     Column(
         "qos",
@@ -463,9 +449,12 @@ JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         9,
         lambda _d, v: Cell(v.job.qos, _tone(v)),
         lambda _d, v: (v.job.qos,),
-        "Quality of service; shown where chosen with c.",
+        "Quality of service.",
         12,
-        is_hidden=True,
     ),
     types_column(_types),
+)
+
+JOB_COLUMNS: Final = shown_first(
+    (LOSING, "job_id", "name", "user", "gpus", "trend", "verdict", "next"), _JOB_COLUMNS
 )

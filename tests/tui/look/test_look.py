@@ -133,7 +133,7 @@ async def test_the_key_goes_through_all_themes_and_back_to_the_first(stage):
             await s.press("t")
             seen.append(s.app.theme)
             assert "4711" in s.text
-            assert s.cursor_line().startswith(" 4711")
+            assert s.cursor_line().split()[1] == "4711"
         assert seen == [theme.name for theme in (*THEMES[1:], THEMES[0])]
 
 
@@ -156,7 +156,7 @@ async def test_a_theme_that_knows_none_of_our_variables_still_works(stage):
 async def test_without_colours_cursor_and_titles_are_marked_by_other_means(stage, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     async with stage(fleet()) as s:
-        assert s.cursor_line().startswith(" 4711")
+        assert s.cursor_line().split()[1] == "4711"
         assert s.style_of("JOBID").bold
         for strip in s.app.screen._compositor.render_strips():
             for segment in strip:

@@ -87,8 +87,10 @@ class JobScreen(RankView, TableView["RankRow"]):
         view = digest.tick.job(self.job_id)
         if view is None:
             return ()
-        is_told_each = self._is_unfolded or bool(self.grid.needle)
-        return digest.rank_rows(view) if is_told_each else folded_ranks(digest, view)
+        if self._is_unfolded or self.grid.needle:
+            return digest.rank_rows(view)
+        verdict = digest.verdict(view)
+        return folded_ranks(digest, view, verdict and faulty_rank(digest, view, verdict))
 
     def rows_below(self, digest: Digest) -> int | None:
         """A line for each rank and GPU, or room to say why there is none."""

@@ -19,9 +19,10 @@ def with_sorted(
     columns: Sequence[Column[R]], chosen: Sequence[Column[R]], sorted_by: str | None
 ) -> Sequence[Column[R]]:
     """The chosen columns, in their places among them the one that rows are sorted by."""
-    if sorted_by is None or any(column.key == sorted_by for column in chosen):
+    mine = {column.key: column for column in chosen}
+    if sorted_by is None or sorted_by in mine:
         return chosen
-    return [c for c in columns if c.key == sorted_by or c in chosen]
+    return [mine.get(c.key, c) for c in columns if c.key == sorted_by or c.key in mine]
 
 
 def placed(columns: Sequence[Column[R]], sorted_by: str | None, room: int) -> tuple[Placed[R], ...]:

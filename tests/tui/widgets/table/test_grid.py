@@ -14,7 +14,7 @@ from gpumon.report.text.cells import Cell
 from gpumon.tui.look.map_theme import HEAT_DARK
 from gpumon.tui.look.theme import Look
 from gpumon.tui.widgets.table.grid import Grid, Plan
-from tests.worlds.tick import job_with_gpus, tick
+from tests.worlds.tick import finding, job_with_gpus, tick
 
 
 class Row(NamedTuple):
@@ -230,13 +230,16 @@ async def test_the_scrollbar_cuts_no_cell_of_the_last_column(stage):
     found = [job_with_gpus(str(4000 + i), {f"n{i}": 1}, name="pretraining") for i in range(30)]
     views = tuple(view for view, _ in found)
     gpus = [one for _, some in found for one in some]
-    async with stage(tick(views[:5], gpus[:5])) as s:
-        assert s.line_with("4004").endswith("pretrai…")
-        await s.give(tick(views, gpus))
+    said = (finding("job:4004", summary="waits " * 20),)
+    async with stage(tick(views[:5], gpus[:5], findings=said)) as s:
+        assert len(s.line_with("4004")) == 80
+        assert s.line_with("4004").endswith("…")
+        await s.give(tick(views, gpus, findings=said))
         assert s.app.screen.grid.show_vertical_scrollbar
-        assert s.line_with("4004").rstrip().endswith("…")
-        await s.give(tick(views[:5], gpus[:5]))
-        assert s.line_with("4004").endswith("pretrai…")
+        assert s.line_with("4004")[:79].endswith("…")
+        await s.give(tick(views[:5], gpus[:5], findings=said))
+        assert len(s.line_with("4004")) == 80
+        assert s.line_with("4004").endswith("…")
 
 
 async def test_fewer_or_more_rows_do_not_lay_the_screen_out_while_the_scrollbar_stays(monkeypatch):
