@@ -23,7 +23,7 @@ def test_what_was_ignored_stays_ignored(tmp_path, number):
     # It lives on for another page.
     os.write(session.master, b"\r")
     session.read_until(b"rank")
-    os.write(session.master, b"q")
+    os.write(session.master, b"qq")
     assert session.end() == 0
     session.assert_restored()
 

@@ -50,6 +50,9 @@ MODES = (
 )
 """Screen, mouse, paste, focus, cursor, wrap and keyboard: how each is taken and given back."""
 
+REDRAW = b"\x0c"
+"""Ctrl-L: what stands still goes over the wire again."""
+
 
 class Session:
     """The application on a pseudo-terminal of 80 x 24."""
@@ -235,12 +238,14 @@ def test_the_end_of_the_samplers_thread_ends_the_terminal_with_one_line(tmp_path
 
 def test_the_end_of_the_detection_worker_is_not_the_terminals(tmp_path):
     session = Session("worker", tmp_path)
-    session.read_until(b"demo")
+    session.read_until(b"JOBID")
     workers = []
     while not workers:
+        os.write(session.master, REDRAW)
         session.read_again(b"every")
         workers = psutil.Process(session.process.pid).children()
     workers[0].kill()
+    os.write(session.master, REDRAW)
     session.read_again(b"every")
     os.write(session.master, b"q")
     assert session.end() == 0
@@ -313,7 +318,7 @@ def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
     os.write(session.master, b"yes\n")
     session.read_until(b"heard yes")
     session.read_until(b"ended with 0")
-    os.write(session.master, b"q")
+    os.write(session.master, b"\x03")
     assert session.end() == 0
     session.assert_restored()
 
@@ -322,7 +327,7 @@ def test_ctrl_c_while_ssh_connects_ends_ssh_alone(tmp_path):
     session, _ = while_ssh_connects(tmp_path)
     os.write(session.master, b"\x03")
     session.read_until(b"ended with -2")
-    os.write(session.master, b"q")
+    os.write(session.master, b"\x03")
     assert session.end() == 0
     session.assert_restored()
 

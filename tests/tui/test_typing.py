@@ -22,7 +22,7 @@ TYPED = {
     b"/48209\r\r": b"RANK",
     b"?:\x1b\x1b": b"JOBID",
     b":gpus\r\r": b"00000000:",
-    b":nodes\r:gpus\r": b"PWR W/cap",
+    b":nodes\r:gpus\r": b"MEM GiB",
 }
 """What goes out in one write, and what is on the screen then."""
 

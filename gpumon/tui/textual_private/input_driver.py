@@ -72,6 +72,9 @@ class Typing:
         found = list(self._messages(self._escape + text, _WORD_KEYS if is_line else ""))
         signs = [one.character for one in found if isinstance(one, Key) and one.is_printable]
         is_burst = len(signs) > MOST_TYPED and len(set(signs)) > MOST_HELD
+        if is_burst and is_line and not any(map(_is_blank, found[:-1])):
+            # One line for the line that is open, with its end or without: it does what it says.
+            return found
         if is_burst or (signs and now_s - self._pasted_at < PASTE_GAP_S):
             self._pasted_at = now_s
             return list(_as_pasted(found))
@@ -114,6 +117,10 @@ class Typing:
     def _parsed(self, text: str) -> Iterator[Message]:
         if text:
             yield from self._parser.feed(text)
+
+
+def _is_blank(one: Message) -> bool:
+    return isinstance(one, Key) and one.key in _BLANK_KEYS
 
 
 def _as_pasted(found: Iterable[Message]) -> Iterator[Message]:

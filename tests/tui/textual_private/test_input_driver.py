@@ -194,6 +194,15 @@ def test_keys_held_down_and_commands_are_typed_however_late_they_come(text: str)
     assert not any(one.startswith("[") for one in found)
 
 
+def test_one_line_for_a_line_that_is_open_is_typed_with_its_end() -> None:
+    """A path that comes in one piece is taken, and so is what follows at once."""
+    typing = Typing(XTermParser())
+    path = "/scratch/project-7/exports/of-this-week/jobs.csv"
+    assert understood(typing, f"{path}\r", 1.0, is_line=True)[-1] == "enter"
+    assert understood(typing, "q", 1.01) == ["q"]
+    assert understood(typing, f"{path}\rqqq\r", 5.0, is_line=True)[0].startswith("[")
+
+
 def test_other_keys_within_a_burst_stay_keys() -> None:
     text = "some words that nobody types at once\x1b[Band ever more of them after that"
     found = understood(Typing(XTermParser()), text)
