@@ -52,8 +52,8 @@ class Answer(NamedTuple):
 
 ANSWERS = {
     (DEMO, "waste"): Answer(
-        ("vit-finetune", "unused: established, 5.99 GPU-h lost", "3 of 8 GPUs unused"),
-        ("wasted 5.99 GPU-h", "some GPUs unused 5.99 GPU-h"),
+        ("vit-finetune", "unused: established, 6.00 GPU-h lost", "3 of 8 GPUs unused"),
+        ("wasted 6.00 GPU-h", "some GPUs unused 6.00 GPU-h"),
     ),
     (LAB, "waste"): Answer(
         ("hpo-sweep", "some GPUs unused: supported", "3 of 4 GPUs unused"),
@@ -61,10 +61,10 @@ ANSWERS = {
     ),
     (DEMO, "rank"): Answer(("rank 11 · gpu006:3", "peers 6", "· ‼ straggle"), ("dinov2-giant",)),
     (LAB, "rank"): Answer(("rank 5 · gpu02:1", "SM active 31 % · peers 52"), ("pretrain-7b",)),
-    (DEMO, "nvlink"): Answer(("pretrain-34b", "NVLink used, ", " GB/s each way, ", "of 450 GB/s")),
+    (DEMO, "nvlink"): Answer(("sam2-video", "NVLink unused"), ("0 B/s",)),
     (LAB, "nvlink"): Answer(("pretrain-7b", "NVLink used, 66 GB/s each way, 15 % of 450 GB/s")),
     (DEMO, "past"): Answer(("fleet", "80 GPUs", "PAUSED ", "(−10m)")),
-    (LAB, "past"): Answer(("fleet", "24 GPUs · ", "58 %", "PAUSED "), ("14 (58 %) allocated",)),
+    (LAB, "past"): Answer(("fleet", "24 GPUs", "PAUSED "), ("24 GPUs: 14 held · 10 free",)),
     (DEMO, "profile"): Answer(
         ("ssh gpu006 py-spy dump --pid ", "ssh gpu006 nsys profile"),
         cursor="owner sbatch --exclude=gpu006",
