@@ -132,7 +132,7 @@ class CommBound(Detector):
 
     It is off by default: since experts look the same it proves few of the jobs that lose time so,
     and suspects experts. Let it run where none are trained. What tells the two better is learnt:
-    `learned` claims this class by default.
+    `learned` guesses this class by default, as a *hypothesis*.
 
     Needs SM and tensor counters: without them a GPU that waits in a collective and one that
     computes look alike.
