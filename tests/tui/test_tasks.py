@@ -1,8 +1,9 @@
-"""Five questions, each answered by six keys at most, in the demo and on a recording of the lab."""
+"""Tasks of six keys at most, in the demo and the lab's recording, and twenty questions of three."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -162,6 +163,77 @@ async def test_a_question_is_answered_in_the_demo(demo, task):
             assert app.screen.digest.tick.at == demo.newest.at - 600
         await stage.resize(*SMALL)
         answered(stage, task, DEMO)
+
+
+class Question(NamedTuple):
+    """What somebody asks, and what the screen answers after three keys at most."""
+
+    asked: str
+    keys: tuple[str, ...]
+    texts: tuple[str, ...]
+    """Patterns that are found on every size of the screen."""
+
+
+MOST_KEYS_OF_A_QUESTION = 3
+
+QUESTIONS = (
+    Question("is my job healthy?", (), (r"16 48214 .* you .* ‼● hangs",)),
+    Question("since when not?", (), (r"hangs since \d\d:\d\d",)),
+    Question("mine or the machine's?", ("j", "x"), ("owner sbatch --exclude=gpu006", "admin ")),
+    Question("which rank?", ("Enter",), (r" 6 gpu007 .* ‼ hang", r"14 more like it")),
+    Question("what do I type?", ("x",), ("owner srun --jobid=48214 --overlap -w gpu007 py",)),
+    Question("is it my input?", (), ("48220 .* GPUs wait for data 69 %",)),
+    Question("does NVLink work?", ("Enter",), ("NVLink [█▁-▇]+ 0 B/s", "NVLink unused")),
+    Question("why does it wait?", (), ("48213 .* waits: Resources, starts in 16h",)),
+    Question("what did last night's job waste?", ("5",), (r"asked for the jobs of the last 24 h",)),
+    Question("will it fit fewer GPUs?", (), ("3 of 8 GPUs unused", "would fit into a sl")),
+    Question("what is lost now?", (), (r"lost now \d\d \+ ~\d\.\d GPUs",)),
+    Question("by whom?", ("6",), (r"you +\d+ +2\d", "bjorn +2 +2.0")),
+    Question("why?", ("f",), (r"‼ hang +48214 +16 ", r"some GPUs unused +48217 +3\.0 ")),
+    Question("which node to drain?", ("3",), (r"gpu006 +5\.5 .*! sw thermal", "gpu010 .*‼ ECC")),
+    Question("what got better?", ("f", "G"), (r"no tensor cores +48216 +0 ",)),
+    Question("is it one switch?", ("9", "b"), ("verdict by leaf switch",)),
+    Question("whom to write to?", ("f", "Enter"), ("hang: 48214", "Evidence|→ See")),
+    Question("do the books agree?", (), (r"lost 21\.\d|lost since \d\d:\d\d: 21\.\d",)),
+    Question("which nodes does nobody see?", ("3",), (r"gpu011 .*down\* .*never",)),
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.asked)
+async def test_a_question_is_answered_in_three_keys(demo, question, size):
+    assert len(question.keys) <= MOST_KEYS_OF_A_QUESTION
+    feed = HandFeed()
+    app = GpumonApp(feed, "demo", monotonic=lambda: 0.0)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        stage = Stage(app, feed, pilot, [0.0])
+        app.travel = LiveTravel(demo.tape)
+        await stage.give(demo.newest)
+        await pressed(stage, question.keys)
+        for text in question.texts:
+            assert re.search(text, stage.text), stage.text
+
+
+async def test_what_is_new_since_lunch_is_on_the_first_screen(demo):
+    """The twentieth: a key, an hour away, and a finding meanwhile."""
+    now = [0.0]
+    feed = HandFeed()
+    app = GpumonApp(feed, "demo", monotonic=lambda: now[0])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        stage = Stage(app, feed, pilot, now)
+        await stage.give(demo.newest)
+        await stage.press("j", "k")
+        now[0] += 3600.0
+        at = demo.newest.at + 3600.0
+        later = demo.newest._replace(at=at, queue_at=at, number=demo.newest.number + 1)
+        fresh = next(one for one in later.findings if one.finding_class == "hang")
+        others = tuple(one for one in later.findings if one is not fresh)
+        fresh = fresh._replace(first_seen=later.at - 60.0)
+        await stage.give(later._replace(findings=(fresh, *others)))
+        assert "· ‼ 1 new" in stage.lines[1]
+        assert "‼● new: hangs" in stage.text
 
 
 class Heard(GpumonApp):
