@@ -82,16 +82,16 @@ VIEWS: Final = (
 
 PAST_VIEWS: Final = (
     ("jobs", ()),
-    ("job", ("j", "j", "j", "Enter")),
+    ("job", ("j", "j", "Enter")),
     ("users", ("6",)),
     ("nodes", ("3",)),
     ("findings", ("f",)),
-    ("finding", ("j", "j", "j", "Enter", "f", "Enter")),
-    ("curves", ("j", "j", "j", "Enter", "v", "w")),
+    ("finding", ("j", "j", "Enter", "f", "Enter")),
+    ("curves", ("j", "j", "Enter", "v", "w")),
     ("ranks", ("j", "Enter", "Tab")),
     ("ranks-map", ("j", "Enter", "Tab", "Tab")),
 )
-"""What a past shows: the second job has a slow rank, the fourth leaves GPUs unused."""
+"""What a past shows: the second job has a slow rank, the third leaves GPUs unused."""
 
 LARGE_VIEWS: Final = (("fleet", ()), ("fleet-sm", ("c",)))
 """The same of a larger cluster."""
