@@ -19,9 +19,9 @@ END_S = 5.0
 
 WALK = (
     (b"?", b"help"),
-    (b"\x1b", b"PWR W/cap"),
-    (b"N", b"does not list it"),
-    (b"\x1b", b"PWR W/cap"),
+    (b"\x1b", b"MEM GiB"),
+    (b"o", b"does not list it"),
+    (b"\x1b", b"MEM GiB"),
 )
 """Keys, and what each has on the screen."""
 
@@ -73,7 +73,7 @@ def press(session, walk):
 def leave(cluster, session):
     """Quit: the terminal is as before, and no probe is left on the node."""
     assert probes(cluster, NODE)
-    os.write(session.master, b"q")
+    os.write(session.master, b"\x03")
     assert session.end() == 0
     session.assert_restored()
     cluster.wait_until(lambda: not probes(cluster, NODE), "the probe gone", END_S)
@@ -113,7 +113,7 @@ def test_a_driver_that_never_opens_leaves_the_node_the_keys_and_no_probe(cluster
     hang("nvmlInitWithFlags")
     session = terminal()
     session.read_until(b"waits for nvmlInit")
-    press(session, ((b"\r", b"the node waits for nvmlInit for"), (b"\x1b", b"PWR W/cap")))
+    press(session, ((b"\r", b"the node waits for nvmlInit for"), (b"\x1b", b"MEM GiB")))
     session.read_until(b"nvmlInit has not returned for")
     press(session, WALK)
     leave(cluster, session)
@@ -123,7 +123,7 @@ def test_a_gpu_that_comes_to_hang_is_named_and_leaves_the_keys_and_no_probe(
     cluster, hang, terminal
 ):
     session = terminal()
-    session.read_until(b"70/700")
+    session.read_until(b"0.0/80")
     hang("nvmlDeviceGetTemperature", 3)
     session.read_until("‼ nvmlDeviceGetTem".encode())
     press(session, (*WALK, (b"e", b"GPU 3 GPU-")))

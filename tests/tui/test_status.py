@@ -80,7 +80,6 @@ def test_while_all_is_well_the_line_says_the_time_and_the_period_only():
         ({}, Mood(silent_s=41.0), "no new sample for 41s · live "),
         ({}, Mood(own_cpu_ratio=2.6), " · every 1s · ! gpumon itself takes 260 % of a core"),
         ({}, Mood(own_rss_bytes=5 * 2**30), " · ! gpumon itself takes – % of a core, 5120 MiB"),
-        ({}, Mood(progress_ratio=0.42, own_cpu_ratio=3.0), "filling in the past: 42 % · at "),
     ],
 )
 def test_what_is_amiss_is_said_before_the_time(changes, mood, words):

@@ -144,11 +144,11 @@ def test_a_crash_is_told_where_its_log_has_no_room(full_disk, tmp_path, said):
 
 
 def test_choices_that_find_no_room_are_told_at_the_end(full_disk, tmp_path, said):
-    session = full_disk.session(tmp_path, sys.executable, "-m", "gpumon", "demo:1x2")
+    session = full_disk.session(tmp_path, sys.executable, "-m", "gpumon", "demo:1x2", "--past", "0")
     session.read_until(b"watching")
     os.write(session.master, b"s?")
     session.read_until(b"Down one line")
-    os.write(session.master, b"q")
+    os.write(session.master, b"qq")
     assert session.end() == 0
     session.assert_restored()
     told = session.last_words.strip()
