@@ -107,7 +107,7 @@ async def test_the_last_column_cannot_be_switched_off(stage):
 
 async def test_angle_brackets_move_the_sorted_column(stage):
     async with stage(fleet()) as s:
-        await s.press("greater_than_sign", "greater_than_sign")
+        await s.press("greater_than_sign")
         assert "JOBID▲" in s.line_with("JOBID")
         await s.press("greater_than_sign")
         assert "NAME▲" in s.line_with("JOBID")

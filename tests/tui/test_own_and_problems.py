@@ -64,7 +64,7 @@ def troubled(*job_ids):
 
 async def test_n_goes_on_to_problems_new_ones_first_and_back_again(stage):
     async with stage(troubled(42, 47), size=(120, 24)) as s:
-        await s.press("s", "s")
+        await s.press("s")
         for key, job in (("n", "42"), ("n", "47"), ("n", "42"), ("N", "47"), ("N", "42")):
             await s.press(key)
             assert s.cursor_line().split()[1] == job, key

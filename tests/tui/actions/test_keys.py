@@ -30,15 +30,15 @@ WAYS: dict[ViewName, tuple[str, ...]] = {
     **{root: (str(number + 1),) for number, root in enumerate(ROOTS[:9])},
     "reservations": ("shift+tab",),
     "jobs": (),
-    "job": ("j", "enter"),
+    "job": ("enter",),
     "gpu": ("2", "enter"),
     "node": ("2", "o"),
     "page": ("question_mark",),
     "columns": ("c",),
     "findings": ("f",),
     "finding": ("f", "enter"),
-    "curves": ("enter", "v"),
-    "ranks": ("j", "enter", "tab"),
+    "curves": ("j", "enter", "v"),
+    "ranks": ("enter", "tab"),
     "commands": ("x",),
 }
 """Keys that lead from the jobs to each view."""
@@ -128,7 +128,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
         "nodes": Expected(to("node")),
         "node": Expected(to("gpu"), ("1",)),
         "findings": Expected(to("finding")),
-        "finding": Expected(to("gpu")),
+        "finding": Expected(to("node")),
     },
     "back": {view: Expected(shorter) for view in VIEWS} | {"jobs": Expected(unfiltered, FILTERED)},
     "leave": Expected(shorter),
@@ -138,7 +138,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "field": MOVED,
     "field_back": MOVED,
     "grouping": MOVED,
-    "closer": {"fleet": Expected(changed, ("Z", "Z")), "ranks": MOVED},
+    "closer": {"fleet": Expected(changed, ("Z", "Z")), "job": MOVED, "ranks": MOVED},
     "wider": MOVED,
     "mean": Expected(changed, ("c", "Z", "Z", "Z", "Z", "Z")),
     "ranks": {"job": Expected(to("ranks")), "ranks": MOVED},
@@ -153,6 +153,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "copy": Expected(handed),
     "export": Expected(asks("AnswerPrompt")),
     "shell": {view: Expected(says("simulated or recorded")) for view in VIEWS}
+    | {"jobs": Expected(says("simulated or recorded"), ("j",))}
     | dict.fromkeys((*GROUPS, "pending", "ended"), Expected(says("no node here"))),
     "filter": {view: Expected(asks("Prompt")) for view in VIEWS}
     | dict.fromkeys((*LISTED, "fleet", "ranks"), Expected(asks("FilterPrompt"))),

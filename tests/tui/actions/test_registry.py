@@ -140,7 +140,7 @@ async def test_keys_typed_into_the_prompt_are_text(stage):
 async def test_sort_goes_through_the_columns_and_ends_at_first_order(stage, key):
     async with stage(fleet()) as s:
         first = s.below[2]
-        await s.press(key, key)
+        await s.press(key)
         assert "JOBID▲" in s.below[1]
         ids = [line.split()[1] for line in s.below[2:7]]
         assert ids == ["4690", "4702", "4711", "4730", "4720_3"]

@@ -428,11 +428,19 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def sort_next(self) -> None:
         """Sort by the next column that is on screen and has an order, in the end as at first."""
-        self.sort_by(column_layout.key_after(self._placed, self.sorting.key))
+        self.sort_by(column_layout.key_after(self._placed, self._sorted_by_now))
+
+    @property
+    def _sorted_by_now(self) -> str | None:
+        """The column by which rows are in order: at first its own where it is the leftmost."""
+        if self.sorting.key is not None:
+            return self.sorting.key
+        first = column_layout.key_after(self._placed, None)
+        return first if first == self.plan.led_by else None
 
     def sort_aside(self, steps: int) -> None:
         """Sort by the column so many to the right on screen, the last followed by the first."""
-        key = column_layout.key_aside(self._placed, self.sorting.key, steps)
+        key = column_layout.key_aside(self._placed, self._sorted_by_now, steps)
         if key is not None:
             self.sort_by(key)
 
