@@ -33,11 +33,11 @@ BEHIND = {
 
 VIEWS = (
     (b"o", b"does not list it"),
-    (b"\x1b", b"PWR W/cap"),
+    (b"\x1b", b"MEM GiB"),
     (b":nodes\r", b"HELD"),
-    (b":gpus\r", b"PWR W/cap"),
+    (b":gpus\r", b"MEM GiB"),
     (b"\x1b[B\x1b[B\r", b"00000000:"),
-    (b"\x1b", b"PWR W/cap"),
+    (b"\x1b", b"MEM GiB"),
     (b"/zz\r", b"0 of 8 lines"),
     (b"e", b"Targets"),
     (b"\x1b", b"0 of 8 lines"),
@@ -99,24 +99,23 @@ def test_a_driver_that_never_opens_does_not_delay_a_key(tmp_path, standin):
     node.state.write()
     session = machine(tmp_path)
     session.read_until(b"waits for nvmlInit")
-    session.read_until("– GPUs on 1 node".encode())
     # Each page is waited for by what it alone has: the row behind it tells of the call as well.
     press(session, ((b"\r", b"does not list it"),))
     session.read_until(b"nvmlInit")
-    press(session, ((b"\x1b", b"PWR W/cap"),))
+    press(session, ((b"\x1b", b"MEM GiB"),))
     press(session, WALK)
     os.write(session.master, b"\x1b\x1b")
     session.read_again(b"nvmlInit has not")
     press(session, ((b"e", b"Targets"),))
     session.read_until(b"nvmlInit has not returned for")
-    press(session, ((b"\x1b", b"PWR W/cap"),))
+    press(session, ((b"\x1b", b"MEM GiB"),))
     leave(session)
 
 
 def test_a_driver_that_hangs_as_a_whole_does_not_delay_a_key(tmp_path, standin):
     node = standin("h100")
     session = machine(tmp_path)
-    session.read_until(b"70/700")
+    session.read_until(b"0.0/80")
     node.state.set(hang_holds_driver=1)
     node.state.hang("nvmlDeviceGetTemperature")
     node.state.write()
@@ -132,15 +131,15 @@ def test_a_driver_that_hangs_as_a_whole_does_not_delay_a_key(tmp_path, standin):
 def test_one_gpu_whose_call_hangs_is_named_and_the_others_stay_live(tmp_path, standin):
     node = standin("h100")
     session = machine(tmp_path)
-    session.read_until(b"70/700")
+    session.read_until(b"0.0/80")
     node.state.hang("nvmlDeviceGetTemperature", gpu=3)
     node.state.write()
     press(session, VIEWS)
     session.read_until("‼ nvmlDeviceGetTem".encode())
     for gpu in range(8):
-        node.state.gpu(gpu, power_mw=123_000)
+        node.state.gpu(gpu, mem_used_bytes=23 << 30)
     node.state.write()
-    session.read_again(b"123/700")
+    session.read_again(b"23/80")
     press(session, VIEWS)
     os.write(session.master, b"e")
     session.read_again(b"GPU 3 GPU-")
