@@ -175,11 +175,11 @@ def test_a_table_calls_no_gpu_ok_that_it_is_about(
     troubled(trouble)
     main(["--once", "local"])
     table = capsys.readouterr().out
-    title, *rows = table.partition("\n\n")[0].splitlines()
-    place = title.index("HEALTH")
-    healths = {row.split()[1]: row[place : place + 12].strip() for row in rows}
-    assert {healths.get(str(gpu), "") for gpu in trouble.gpus}.isdisjoint({"ok"})
-    assert [gpu for gpu in healths if healths[gpu] == "ok"] == [
+    listed = next((one for one in table.split("\n\n") if one.startswith("NODE ")), "NODE WHY")
+    title, *rows = listed.splitlines()
+    place = title.index("WHY")
+    troubles = {row.split()[1]: row[place:].strip() for row in rows}
+    assert [gpu for gpu in troubles if not troubles[gpu]] == [
         str(gpu) for gpu in BOTH if gpu not in trouble.gpus
     ]
     assert "✓" not in table
