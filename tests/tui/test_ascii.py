@@ -6,6 +6,7 @@ import pytest
 
 from gpumon.report.text.ascii_only import ascii_only
 from gpumon.report.text.cells import safe, text_width
+from gpumon.report.wording.verdict_words import CONFIDENCE_SIGNS
 from tests.worlds.node import machine
 from tests.worlds.tick import fleet
 
@@ -25,6 +26,12 @@ from tests.worlds.tick import fleet
 def test_a_text_keeps_its_width(text, shown):
     assert ascii_only(text) == shown
     assert len(shown) == text_width(safe(text))
+
+
+def test_how_sure_a_verdict_is_can_be_told_apart():
+    shown = [ascii_only(sign) for sign in CONFIDENCE_SIGNS.values()]
+    assert len(set(shown)) == len(CONFIDENCE_SIGNS)
+    assert "?" not in shown
 
 
 WALK = (

@@ -47,7 +47,7 @@ class RankRow(NamedTuple):
     def key(self) -> str:
         """What names the line over time."""
         if self.folded and self.rank is not None:
-            return f"peers/{self.rank.world_id}"
+            return f"peers/{self.rank.world_id}/{self.rank.program or ''}"
         if self.rank is None:
             return self.uuid or ""
         return f"{self.rank.node}/{self.rank.pid}/{self.uuid or ''}"

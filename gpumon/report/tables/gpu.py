@@ -133,13 +133,13 @@ def rank_search_text(digest: Digest, row: RankRow) -> str:
 
 
 def _rank_cell(row: RankRow) -> Cell:
-    """Its number; of peers that are folded the lowest and the highest."""
+    """Its number; of peers that are folded the lowest and the highest, where these are known."""
     if not row.folded:
         return _number(row.rank.rank if row.rank else None)
     numbers = [
         one.rank.rank for one in (row, *row.folded) if one.rank and one.rank.rank is not None
     ]
-    return Cell(f"{min(numbers)}…{max(numbers)}")
+    return Cell(f"{min(numbers)}…{max(numbers)}") if numbers else NO_VALUE
 
 
 def _program(row: RankRow) -> Cell:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.fleet.join.ranks import WHY
 from gpumon.model.finding import Severity
+from gpumon.model.missing import Reason
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.tables.folded_ranks import LEAST_FOLDED, folded_ranks
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order
@@ -68,3 +70,33 @@ def test_what_the_folded_ones_lose_is_summed():
     digest, rows = job({"n1": 8, "n2": 4}, findings=(claim._replace(gpu_seconds=window_s * 6.0),))
     column = next(one for one in RANK_COLUMNS if one.key == "losing_gpus")
     assert sum(column.value(digest, row) for row in rows) == pytest.approx(6.0)
+
+
+def closed_to_others(view, program):
+    """The view as another user has it: processes of one program whose ranks nobody may read."""
+    closed = WHY[Reason.NO_PERMISSION]
+    return view._replace(
+        ranks=tuple(
+            one._replace(world_id=None, rank=None, local_rank=None, why=closed, program=program)
+            for one in view.ranks
+        )
+    )
+
+
+def test_processes_whose_numbers_are_closed_are_folded_and_have_none():
+    view, gpus = job_with_gpus("31", {"n1": 8, "n2": 5})
+    view = closed_to_others(view, "pretrain")
+    digest = Digest(tick((view,), gpus))
+    (folded,) = folded_ranks(digest, view)
+    assert len(folded.folded) == 12
+    assert CELL["rank"](digest, folded).text == "–"
+
+
+def test_two_roles_of_one_world_are_two_lines():
+    view, gpus = job_with_gpus("31", {"n1": 8, "n2": 10})
+    roles = ("actor", "learner")
+    ranks = (one._replace(program=roles[place >= 8]) for place, one in enumerate(view.ranks))
+    view = view._replace(ranks=tuple(ranks))
+    rows = folded_ranks(Digest(tick((view,), gpus)), view)
+    assert [len(row.folded) for row in rows] == [7, 9]
+    assert len({row.key for row in rows}) == 2
