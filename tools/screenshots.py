@@ -134,9 +134,7 @@ class Pane:
         ends_at = time.monotonic() + READY_S
         while time.monotonic() < ends_at:
             text = self.picture()
-            if text.strip() and not any(
-                words in text for words in ("Waiting for", "living through")
-            ):
+            if text.strip() and not any(words in text for words in UNREADY):
                 return
             time.sleep(0.5)
 

@@ -45,8 +45,16 @@ class Claimant(Windows, Protocol):
         ...
 
 
-def honest_confidence(observed: Window, windows: Windows) -> Confidence:
-    """The surest claim that a window as observed allows."""
+def honest_confidence(observed: Window, windows: Windows, finding_class: str = "") -> Confidence:
+    """The surest claim that a window as observed allows; of a class that is guessed, a hypothesis.
+
+    Args:
+        observed: What was looked at.
+        windows: Whose claim it is: a detector, or what it declares.
+        finding_class: What is claimed; empty: nothing that could be among its `guesses`.
+    """
+    if finding_class in getattr(windows, "guesses", ()):
+        return Confidence.HYPOTHESIS
     length_s = observed.end - observed.start
     least = 1 if getattr(windows, "is_instant", False) else MIN_SAMPLES
     if observed.samples < least or length_s < windows.supported_after_s:

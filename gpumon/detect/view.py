@@ -413,9 +413,9 @@ class View:
         """Per GPU by position whether it fell off the bus."""
         return self._facts.columns.is_lost
 
-    def confidence(self, observed: Window, windows: Windows) -> Confidence:
-        """The surest claim that the window as observed allows a detector."""
-        return honest_confidence(observed, windows)
+    def confidence(self, observed: Window, windows: Windows, finding_class: str = "") -> Confidence:
+        """The surest claim that the window as observed allows a detector about a class."""
+        return honest_confidence(observed, windows, finding_class)
 
     def finding(
         self,
@@ -448,10 +448,12 @@ class View:
         doubts = self._doubts.get(subject, ())
         if doubts:
             at_most = Confidence.HYPOTHESIS
-        confidence = min(self.confidence(window, detector), at_most, key=lambda step: step.rank)
+        finding_class = finding_class or detector.finding_classes[0]
+        allowed = self.confidence(window, detector, finding_class)
+        confidence = min(allowed, at_most, key=lambda step: step.rank)
         return Finding(
             detector=detector.name,
-            finding_class=finding_class or detector.finding_classes[0],
+            finding_class=finding_class,
             subject=subject,
             severity=honest_severity(severity, confidence),
             confidence=confidence,

@@ -151,7 +151,6 @@ class Learned(Detector):
         share = f"{100 * verdict.lost:.0f} % of their time"
         words = _WORDS.get(learnt.key, learnt.key)
         seen = learnt.seen
-        is_claim = verdict.is_sure and learnt.key not in self.guesses
         return view.finding(
             self,
             finding_class=learnt.key,
@@ -174,7 +173,7 @@ class Learned(Detector):
             ),
             advice=(*_ADVICE.get(learnt.key, ()), *look_inside(job)),
             gpu_seconds=verdict.lost * length_s * len(job.gpus),
-            at_most=_CLAIM if is_claim and not doubts else _GUESS,
+            at_most=_CLAIM if verdict.is_sure and not doubts else _GUESS,
         )
 
 

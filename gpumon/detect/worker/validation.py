@@ -88,8 +88,9 @@ def declaration_from(value: object) -> Declaration:
         categories = tuple((str(name), str(category)) for name, category in given.categories)
     except (TypeError, ValueError) as error:
         raise DetectorError("the declaration is not complete") from error
-    plain_pairs = given._replace(categories=categories, guesses=guesses)
-    return checked(plain_pairs._replace(finding_classes=classes, needs=needs))
+    return checked(
+        given._replace(finding_classes=classes, needs=needs, guesses=guesses, categories=categories)
+    )
 
 
 def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Finding:
@@ -114,9 +115,7 @@ def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Findin
         confidence = Confidence(given["confidence"])  # type: ignore[arg-type]
     except ValueError as error:
         raise RubbishError("severity or confidence is unknown") from error
-    allowed = honest_confidence(window, declared)
-    if finding_class in declared.guesses:
-        allowed = Confidence.HYPOTHESIS
+    allowed = honest_confidence(window, declared, finding_class)
     gpus = tuple(_uuid(item, bounds) for item in _list(given["gpus"], MAX_GPUS))
     # A GPU may cost its job more than itself: then it names the others that it took the time from.
     is_gpu = subject.startswith("gpu:")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumon.fleet.ledger.accounts import OpenAccount
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpumon.fleet.ledger.accounts import Sums
     from gpumon.fleet.ledger.timeline import Timeline
@@ -45,6 +45,22 @@ class Holding:
     def is_held(self) -> bool:
         """Whether the job holds it now, and telemetry names it."""
         return self.run.held.get(self.uuid) is self
+
+    def is_meant(self, job_id: str | None, source_uuid: str, of_source: Iterable[Holding]) -> bool:
+        """Whether what a finding says of this GPU's time is about this job's.
+
+        What a fault of one GPU costs on others, which wait for it, it costs jobs that hold both.
+
+        Args:
+            job_id: The job whose time the finding counts; None: whoever holds the GPU.
+            source_uuid: The GPU whose fault it is; empty: each GPU's own.
+            of_source: Who holds or held that one.
+        """
+        if job_id is not None:
+            return job_id == self.run.job.job_id
+        if source_uuid in ("", self.uuid):
+            return True
+        return any(other.run is self.run for other in of_source)
 
 
 class Written(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gpumon.fleet.ledger.claims import Claim, Claims
+from gpumon.fleet.ledger.claims import Claims
 from gpumon.fleet.ledger.losing import LosingBook
 from gpumon.fleet.ledger.runs import CORRECTED_S, Runs
 from gpumon.fleet.ledger.sight import Sight
@@ -139,7 +139,8 @@ class Ledger:
         self._observe(runs, tick, last_at)
         for claim in self._claims.new(tick):
             for holding in runs.on_gpu.get(claim.uuid, ()):
-                if _is_meant(claim, holding, runs):
+                of_source = runs.on_gpu.get(claim.source_uuid, ())
+                if holding.is_meant(claim.job_id, claim.source_uuid, of_source):
                     claim.apply(holding.timeline)
         for number in self._claims.over():
             runs.sums.claims.forget(number)
@@ -227,15 +228,3 @@ class Ledger:
     def _write(self, at: float, runs: Iterable[Run], gone_before: float | None = None) -> None:
         if self._journal is not None:
             self._journal.write(at, runs, gone_before)
-
-
-def _is_meant(claim: Claim, holding: Holding, runs: Runs) -> bool:
-    """Whether a claim is about the time of whoever holds or held a GPU.
-
-    What a fault of one GPU costs on others, which wait for it, it costs the jobs that held both.
-    """
-    if claim.job_id is not None:
-        return claim.job_id == holding.run.job.job_id
-    if claim.source_uuid in ("", holding.uuid):
-        return True
-    return any(other.run is holding.run for other in runs.on_gpu.get(claim.source_uuid, ()))

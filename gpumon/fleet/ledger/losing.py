@@ -27,7 +27,7 @@ class LosingBook:
 
     def __init__(self) -> None:
         self.now = NOTHING_LOSING
-        self._told: tuple[tuple[Finding, ...], ...] = ()
+        self._told: tuple[tuple[Finding, ...], ...] = ((), ())
 
     def take(self, tick: Tick, on_gpu: Holds) -> None:
         """Find the rates of a tick.
@@ -37,7 +37,7 @@ class LosingBook:
             on_gpu: Who holds which GPU.
         """
         told = (tick.findings, tick.muted)
-        if len(self._told) != len(told) or not all(map(is_, self._told, told)):
+        if not all(map(is_, self._told, told)):
             self._told = told
             self.now = losing_now(chain.from_iterable(told), Holders(tick), on_gpu)
 
@@ -76,19 +76,11 @@ def losing_now(findings: Iterable[Finding], holders: Holders, on_gpu: Holds) -> 
 def _meant(
     finding: Finding, job_id: str | None, uuids: Iterable[str], on_gpu: Holds
 ) -> Iterator[Holding]:
-    """Who holds the GPUs that a finding speaks of now, as far as it speaks of them.
-
-    What a fault of one GPU costs on others, which wait for it, it costs the jobs that hold both.
-    """
-    kind, _, source = finding.subject.partition(":")
-    runs = None
-    if kind == "gpu":
-        runs = {id(one.run) for one in on_gpu.get(source, ()) if one.is_held}
+    """Who holds the GPUs that a finding speaks of now, as far as it speaks of them."""
+    kind, _, name = finding.subject.partition(":")
+    source_uuid = name if kind == "gpu" else ""
+    of_source = [one for one in on_gpu.get(source_uuid, ()) if one.is_held]
     for uuid in uuids:
         for holding in on_gpu.get(uuid, ()):
-            if not holding.is_held:
-                continue
-            if job_id is not None and holding.run.job.job_id != job_id:
-                continue
-            if runs is None or uuid == source or id(holding.run) in runs:
+            if holding.is_held and holding.is_meant(job_id, source_uuid, of_source):
                 yield holding

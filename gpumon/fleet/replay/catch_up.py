@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.fleet.replay.judge import FINDINGS_WAIT_S, PacedJudge
 from gpumon.sources.source import SystemClock, Wish
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ LOOK_S: Final = 180.0
 """Between two judged pictures of the early past: what a look finds, it dates by the windows."""
 
 LATE_LOOK_S: Final = 60.0
-
-_JUDGED_S: Final = 60.0
-"""Real time that findings are waited for, as in a headless replay."""
 
 _WAITED_S: Final = 0.05
 """Real time between two looks at whether the past is over."""
@@ -114,7 +112,7 @@ class CatchUpClock:
         return self._real.wait(event, BREATH_S)
 
 
-class _LaggingJudge:
+class _LaggingJudge(PacedJudge):
     """The detection engine, which judges some pictures of the past beside the making of others.
 
     Each answer is heard with the next picture that is judged, however fast the worker is: so the
@@ -122,7 +120,7 @@ class _LaggingJudge:
     """
 
     def __init__(self, engine: Detection, clock: CatchUpClock) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._clock = clock
         self._judged_at: float | None = None
         self._report: DetectionReport | None = None
@@ -136,37 +134,17 @@ class _LaggingJudge:
         before = self._judged_at
         if behind_s > 0 and before is not None and tick.at - before < every_s:
             return False
-        self._report = None if before is None else self._engine.finish(_JUDGED_S)
+        self._report = None if before is None else self._engine.finish(FINDINGS_WAIT_S)
         self._judged_at = tick.at
         is_taken = self._engine.submit(tick)
         if behind_s <= 0:
             self._is_live = True
-            self._report = self._engine.finish(_JUDGED_S) or self._report
+            self._report = self._engine.finish(FINDINGS_WAIT_S) or self._report
         return is_taken
 
     def collect(self) -> DetectionReport | None:
         report, self._report = self._report, None
         return self._engine.collect() if self._is_live and report is None else report
-
-    def rehearse(self, tick: Tick) -> None:
-        self._engine.rehearse(tick)
-
-    def finish(self, timeout_s: float) -> DetectionReport | None:
-        return self._engine.finish(timeout_s)
-
-    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
-        return self._engine.acknowledge(identity, is_known=is_known)
-
-    def mute(
-        self, until: float, finding_class: str | None = None, subject: str | None = None
-    ) -> None:
-        self._engine.mute(until, finding_class, subject)
-
-    def renew(self) -> None:
-        self._engine.renew()
-
-    def close(self) -> None:
-        self._engine.close()
 
 
 def lagging(judge: Callable[[], Detection], clock: CatchUpClock) -> Callable[[], Detection]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay.clock import ReplayClock
+from gpumon.fleet.replay.judge import FINDINGS_WAIT_S, PacedJudge
 from gpumon.fleet.sampler.pace import JUDGE_S
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.recording.source import Playback, RecordedTarget
@@ -32,11 +33,8 @@ FINE_BYTES: Final = 2 * 2**20
 """So much of a file is read in every picture, for a second of a core: an hour of two dozen GPUs,
 a quarter of one of 48, so that findings at the instant have the windows that they need."""
 
-FINDINGS_WAIT_S: Final = 60.0
-"""A headless replay waits this long for the findings of a picture."""
 
-
-class _Patient:
+class _Patient(PacedJudge):
     """The detection engine, asked only for the pictures that are shown, and waited for if told."""
 
     def __init__(
@@ -47,7 +45,7 @@ class _Patient:
         looks: float,
     ) -> None:
         """`looks`: how many are waited for, `wait_s` seconds each."""
-        self._engine = engine
+        super().__init__(engine)
         self._is_wanted = is_wanted
         self._wait_s = wait_s
         self._looks = looks
@@ -57,31 +55,11 @@ class _Patient:
         self._is_asked = self._is_wanted(tick) and self._engine.submit(tick)
         return self._is_asked
 
-    def rehearse(self, tick: Tick) -> None:
-        self._engine.rehearse(tick)
-
     def collect(self) -> DetectionReport | None:
         if not self._is_asked or self._looks <= 0:
             return self._engine.collect()
         self._looks -= 1
         return self._engine.finish(self._wait_s)
-
-    def finish(self, timeout_s: float) -> DetectionReport | None:
-        return self._engine.finish(timeout_s)
-
-    def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
-        return self._engine.acknowledge(identity, is_known=is_known)
-
-    def mute(
-        self, until: float, finding_class: str | None = None, subject: str | None = None
-    ) -> None:
-        self._engine.mute(until, finding_class, subject)
-
-    def renew(self) -> None:
-        self._engine.renew()
-
-    def close(self) -> None:
-        self._engine.close()
 
 
 def patient(

@@ -48,7 +48,7 @@ def _is_about(digest: Digest, subject: str, user: str) -> bool:
     """Whether a finding's subject is a user's job, a GPU that they hold, or a node of theirs."""
     kind, _, name = subject.partition(":")
     if kind == "job":
-        view = digest.tick.job(name.partition("/")[0])
+        view = digest.job(name.partition("/")[0])
         return view is not None and view.job.user == user
     if kind == "gpu":
         return _holds_gpu(digest, name, user)

@@ -11,6 +11,7 @@ from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.ledger_words import job_books
 from gpumon.report.wording.paragraphs import finding_lines, job_facts, watching_lines
 from gpumon.report.wording.pending import wait_words
+from gpumon.report.wording.trend import TREND_S
 from gpumon.report.wording.verdict_words import FOR_MACHINE, finding_cell
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ MOST_EVIDENCE: Final = 4
 """Pieces of evidence: the page of the finding has all of them."""
 
 CURVE_HEIGHT: Final = 5
-CURVE_S: Final = 7200.0
-"""As much of the past as the list's own trends show."""
 
 _LEAST_CURVED: Final = 20
 """Lines from which on a curve leaves room for the words."""
@@ -79,7 +78,7 @@ def _verdict(digest: Digest, finding: Finding, width: int) -> list[Line]:
 
 def _curve(digest: Digest, view: JobView, width: int) -> list[Line]:
     """Its activity over the same time as in the list."""
-    panel = job_activity(digest, view, CURVE_S)
+    panel = job_activity(digest, view, TREND_S)
     if panel is None:
         return []
     drawn = chart_lines(panel.chart, width, CURVE_HEIGHT)

@@ -64,7 +64,7 @@ def subject_words(digest: Digest, finding: Finding) -> str:
         return name if gpu is None else f"{gpu.node}:{index_text(gpu)}"
     if kind == "job":
         job_id, _, rank = name.partition("/rank:")
-        view = digest.tick.job(job_id)
+        view = digest.job(job_id)
         label = view.job.label if view else job_id
         return f"{label} rank {rank}" if rank else label
     return name
@@ -115,7 +115,7 @@ def _holder(digest: Digest, finding: Finding) -> JobView | None:
     kind, _, name = finding.subject.partition(":")
     if kind == "gpu":
         return digest.job_by_gpu.get(name)
-    return digest.tick.job(name.partition("/")[0]) if kind == "job" else None
+    return digest.job(name.partition("/")[0]) if kind == "job" else None
 
 
 def _user(digest: Digest, finding: Finding) -> Cell:

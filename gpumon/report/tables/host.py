@@ -320,7 +320,7 @@ def _disk(_digest: Digest, row: BlockRow) -> Cell:
 
 
 def _owner(digest: Digest, row: BlockRow) -> Cell:
-    view = digest.tick.job(row.key)
+    view = digest.job(row.key)
     return Cell(f"{view.job.user} {view.job.name}") if view else Cell("not listed", Tone.DIM)
 
 

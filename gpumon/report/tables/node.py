@@ -301,7 +301,7 @@ def _leading(digest: Digest, row: NodeRow) -> Cell | None:
         return None
     leading = digest.by_loss(dict.fromkeys(found))[0]
     name = leading.subject.partition(":")[2].partition("/")[0]
-    view = digest.tick.job(name)
+    view = digest.job(name)
     return borne_cell(leading, f"job {view.job.label if view else name}")
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 TREND_S: Final = 7200.0
+"""So much of the past a trend shows, and the curve of a job at a glance."""
+
 CELLS: Final = 12
 """A cell is ten minutes: a hang, a decay and an idle tail show at a glance."""
 
@@ -110,13 +112,14 @@ def _text(
     from gpumon.fleet.history.windows import job_spread
 
     cell_s = TREND_S / cells
-    end = (digest.tick.at // cell_s + 1) * cell_s
-    start = end - TREND_S
-    times, found = job_spread(history, view.job.job_id, keys, start, end, most=MOST_GPUS)
+    now = digest.tick.at
+    start = (now // cell_s + 1) * cell_s - TREND_S
+    # No further than the picture: a past that is looked at again knows what came after it.
+    times, found = job_spread(history, view.job.job_id, keys, start, now, most=MOST_GPUS)
     curves = [mean for mean, _, _ in found]
     values = next((one for one in curves if any(not isnan(value) for value in one)), curves[0])
     held = history.intervals(view.job.job_id)
-    first = min((interval.start for interval in held), default=digest.tick.at)
+    first = min((interval.start for interval in held), default=now)
     means = _means(times, values, start, cell_s, cells)
     most = max((mean for mean in means if not isnan(mean)), default=0.0)
     return _bars(means, ceiling or most or 1.0, first - start, cell_s)

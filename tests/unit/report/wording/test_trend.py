@@ -56,6 +56,15 @@ def test_cells_stand_still_for_ten_minutes():
     assert trend_text(*early)[:-1] == trend_text(*late)[:-1]
 
 
+def test_a_past_that_is_looked_at_again_does_not_know_what_came_after_it():
+    digest, view = trend(
+        lambda ago: {"sm_active_ratio": 0.9 if ago >= 0 else 0.02}, until=END + 560
+    )
+    again = Digest(digest.tick._replace(at=END + 20.0))
+    assert trend_text(again, view)[-1] == "█"
+    assert trend_text(digest, view)[-1] == "▁"
+
+
 def test_a_trend_is_read_once_a_minute_for_all_pictures_of_an_app():
     digest, view = trend(lambda _: {"sm_active_ratio": 0.5})
     shared: dict = {}
