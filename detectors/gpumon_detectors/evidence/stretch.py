@@ -36,16 +36,20 @@ def began_with_job(job: JobLook, past: Past, at: float) -> bool:
     return start_at is not None and at <= start_at + PAUSE_S + row_s
 
 
-def since_words(window: Window, is_open: bool, known_s: float | None = None) -> str:
+def since_words(
+    window: Window, is_open: bool, known_s: float | None = None, before_s: float = 0.0
+) -> str:
     """`since 14:03 (20 min observed)`, or `for at least 20 min (observed since 14:03)`.
 
     Args:
         window: From when to when.
         is_open: Whether it may have begun before.
         known_s: Seconds of it that were observed, where that is not all of it.
+        before_s: Seconds before, in which something else than its samples tells of it.
     """
     length_s = window.end - window.start
     clock, length = clock_time(window.start), span(length_s if known_s is None else known_s)
     if is_open:
-        return f"for at least {length} (observed since {clock})"
+        perhaps = f", perhaps {span(length_s + before_s)}" if before_s else ""
+        return f"for at least {length}{perhaps} (observed since {clock})"
     return f"since {clock} ({length} observed)"

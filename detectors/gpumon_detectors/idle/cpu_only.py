@@ -129,7 +129,7 @@ class CpuOnly(Detector):
         busy = host.mean_cores(begin)
         most = Confidence.HYPOTHESIS if doubts else Confidence.ESTABLISHED
         is_long = known_s >= self.established_after_s
-        before = unwatched(job, use, host, begin)
+        before = unwatched(job, use.past, host, begin)
         if before is not None:
             is_open = not (is_long or before.is_like(busy))
             open_most = Confidence.HYPOTHESIS if is_open else Confidence.SUPPORTED

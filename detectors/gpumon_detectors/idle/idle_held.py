@@ -26,6 +26,7 @@ from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
 from gpumon_detectors.evidence.watched import mean_of
 from gpumon_detectors.idle.rest import computes_on_cpus, rest_of, was_used_before
+from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +82,10 @@ class IdleHeld(Detector):
     about then on, that is what stopped the job (`gpu_fault`). With MIG, and without utilisation,
     nothing is claimed; without CPU time it is a *hypothesis* for four hours.
 
+    A job that rests when gpumon sees it first is told at once, as a *hypothesis*, where its control
+    group has used next to no CPU time since it began, and uses none now: half a minute for each GPU
+    beside what it uses at rest. No GPU can have been at work for long then.
+
     Lost are the seconds for which the GPUs were seen to rest.
     """
 
@@ -124,7 +129,8 @@ class IdleHeld(Detector):
         if context.is_bursty and rest.known_s < LONGEST_REST_S:
             return
         used = use.newest("mem_used_bytes")
-        since = since_words(rest.window, is_open(job, use, host, rest.first), rest.known_s)
+        is_open_still = is_open(job, use, host, rest.first)
+        since = since_words(rest.window, is_open_still, rest.known_s, rest.before_s)
         yield view.finding(
             self,
             subject=job.subject,
@@ -135,6 +141,7 @@ class IdleHeld(Detector):
             evidence=_evidence(job, use, host, context, rest, may_hang=may_hang),
             advice=(*_ADVICE, *look_inside(job)),
             gpu_seconds=rest.gpu_seconds,
+            onset=rest.began_at,
             at_most=min(
                 _most(context, rest.known_s, may_hang=may_hang),
                 rest.at_most,
@@ -196,6 +203,9 @@ def _evidence(
         host.evidence(job, rest.window.start),
         *rest.evidence,
     ]
+    before = unwatched(job, use.past, host, rest.window.start) if rest.before_s else None
+    if before is not None:
+        found.append(before.evidence(job))
     if may_hang:
         text = "may hang asleep: its ranks worked, and poll on about a CPU each"
         found.append(Evidence("job_cpu_cores_used", job.subject, text))

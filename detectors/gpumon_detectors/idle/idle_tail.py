@@ -97,7 +97,7 @@ class IdleTail(Detector):
             rest = rest_of(self, job, use, host, first)
             if rest is None:
                 continue
-            before = None if was_seen_at_work else unwatched(job, use, host, rest.window.start)
+            before = None if was_seen_at_work else unwatched(job, use.past, host, rest.window.start)
             if was_seen_at_work or (before is not None and before.has_worked):
                 yield from self._findings(view, job, use, host, rest, before)
 

@@ -15,10 +15,12 @@ from gpumon_detectors.evidence.gpu_use import (
     filled,
     is_named,
 )
+from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.plugin import Finding, JobLook, Past, View
+    from gpumon_detectors.idle.unwatched import Unwatched
 
 _HOUR_S: Final = 3600.0
 """A session is judged by its last hour: a lecture or a meal is no end of it."""
@@ -65,6 +68,8 @@ class _Idle(NamedTuple):
     """Part of it in which any of the GPUs ran a kernel."""
     known_s: float
     gpu_seconds: float
+    before: Unwatched | None = None
+    """What it did before it was watched, where that tells of a rest as well."""
 
 
 class InteractiveIdle(Detector):
@@ -74,8 +79,10 @@ class InteractiveIdle(Detector):
     `portal_names`, exact names that a site's portal gives to its sessions, separated by commas. It
     is idle from when its GPUs worked in less than `busy_time_ratio` of the last hour, until they
     worked in one and a half times that share of it, or for ten minutes on end. The two bounds lie
-    on both sides of the taxonomy's 10 %. The first half hour is judged when it is over. A rest that
-    was on already when the session became idle counts from its beginning.
+    on both sides of the taxonomy's 10 %. The first half hour is judged when it is over; before, a
+    session that rests is told of as a *hypothesis* where it began half an hour ago or earlier,
+    sleeps, and has used no more than half a minute of CPU time for each GPU beside what it uses
+    now. A rest that was on already when the session became idle counts from its beginning.
 
     *Supported* after 120 minutes that the session is idle (the taxonomy's window for interactive
     work), *established* after 240, the sliding window of Princeton's Job Defense Shield.
@@ -106,7 +113,7 @@ class InteractiveIdle(Detector):
         for job in view.jobs:
             if not is_interactive(job, self.portal_names) or not is_named(job):
                 continue
-            idle = self._idle(job)
+            idle = self._idle(job) or _at_first(view, job)
             if idle is not None:
                 yield self._finding(view, job, idle)
 
@@ -186,19 +193,41 @@ class InteractiveIdle(Detector):
         ]
         if name is not None:
             evidence.append(Evidence("job", job.subject, f"may be a server: named {name}"))
+        if idle.before is not None:
+            evidence.append(idle.before.evidence(job))
+        before_s = idle.before.seconds if idle.before is not None else 0.0
+        perhaps = f"perhaps for {span(before_s + idle.known_s)}, " if before_s else ""
         most = Confidence.HYPOTHESIS if name is not None else Confidence.ESTABLISHED
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.WARNING,
             summary=f"session uses its {count} {100 * idle.share:.0f} % of the time since "
-            f"{clock_time(idle.window.start)} ({span(idle.known_s)} observed)",
+            f"{clock_time(idle.window.start)} ({perhaps}{span(idle.known_s)} observed)",
             window=idle.window,
             evidence=evidence,
             advice=(*_ADVICE, *look_inside(job)),
             gpu_seconds=idle.gpu_seconds,
+            onset=idle.window.start - before_s,
             at_most=surest(self, idle.known_s, idle.window.samples, most),
         )
+
+
+def _at_first(view: View, job: JobLook) -> _Idle | None:
+    """The rest of a session that rested when it was first seen, and by its CPU time long before."""
+    past = job.past(("gpu_util_ratio",), PAST_S, 1)
+    if not len(past.times) or past.seconds.sum() >= _LEAST_S:
+        return None
+    peaks = past.peaks["gpu_util_ratio"]
+    if not np.isfinite(peaks).all() or (peaks > FAINT_RATIO).any():
+        return None
+    begin = float(past.begins[0])
+    before = unwatched(job, past, host_use(view, job, PAST_S), begin)
+    if before is None or before.rested_s(max(1, len(job.job.nodes))) < _LEAST_S:
+        return None
+    known_s = float(past.seconds.sum())
+    window = Window(begin, float(past.times[-1]), len(past.times))
+    return _Idle(window, 0.0, known_s, known_s * len(job.gpus), before)
 
 
 def _sliding(past: Past, seconds: NDArray[np.float64], length_s: float) -> NDArray[np.float64]:

@@ -45,8 +45,9 @@ class NeverStarted(Detector):
     (Northeastern's IdleBot). *Established* after 60: there the same bot cancels, and Princeton's
     Job Defense Shield warns. Where the job's start was not watched, it is *supported* at most, and
     only where the CPU time that the job has used since it began is what it uses at rest: no GPU can
-    have worked for long then. Where that time tells of work, the GPUs were used (`idle_tail`); in
-    between, and where it is not known, the claim is a *hypothesis*.
+    have worked for long then, and where the job sleeps that is told at once, as a *hypothesis*.
+    Where that time tells of work, the GPUs were used (`idle_tail`); in between, and where it is not
+    known, the claim is a *hypothesis*.
 
     What looks alike: an image that is pulled, packages that are installed, data that are staged.
     Where CPUs or traffic tell of such, or a neighbour's traffic could be it, the claim comes after
@@ -89,7 +90,7 @@ class NeverStarted(Detector):
             rest = rest_of(self, job, use, host, first)
             if rest is None:
                 continue
-            before = unwatched(job, use, host, rest.window.start)
+            before = unwatched(job, use.past, host, rest.window.start)
             if before is None or not before.has_worked:
                 yield self._finding(view, job, use, host, rest, before)
 
@@ -107,7 +108,9 @@ class NeverStarted(Detector):
         since = (
             f"since it began ({span(rest.known_s)} observed)"
             if is_from_start
-            else since_words(rest.window, is_open(job, use, host, rest.first), rest.known_s)
+            else since_words(
+                rest.window, is_open(job, use, host, rest.first), rest.known_s, rest.before_s
+            )
         )
         evidence = _evidence(job, use, host, rest)
         most = Confidence.ESTABLISHED
@@ -127,6 +130,7 @@ class NeverStarted(Detector):
                 *look_inside(job),
             ),
             gpu_seconds=rest.gpu_seconds,
+            onset=rest.began_at,
             at_most=min(most, rest.at_most, key=lambda step: step.rank),
         )
 

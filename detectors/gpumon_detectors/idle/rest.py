@@ -16,6 +16,7 @@ from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_o
 from gpumon_detectors.evidence.phrases import listed
 from gpumon_detectors.evidence.stretch import began_with_job
 from gpumon_detectors.evidence.watched import surest
+from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -63,6 +64,14 @@ class Rest(NamedTuple):
     evidence: tuple[Evidence, ...]
     is_quiet: bool = True
     """Whether the job itself was seen to do nothing, whatever went on beside it."""
+    before_s: float = 0.0
+    """So much longer it lasts as its CPU time tells, if it was on already when it was first seen:
+    since the job began."""
+
+    @property
+    def began_at(self) -> float:
+        """Unix time since when it lasts as far as anything tells."""
+        return self.window.start - self.before_s
 
     @property
     def but(self) -> str:
@@ -75,7 +84,8 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
 
     The GPUs rest from the row on. Either the claim begins when everything else was quiet too, or
     it counts all of the rest and is capped by what went on meanwhile. That is said only when the
-    rest alone would be *supported*: before, what goes on explains it. None under five minutes.
+    rest alone would be *supported*: before, what goes on explains it. None where the evidence is
+    shorter than five minutes; what tells of the time before it was watched counts with its span.
     """
     flows = (*host.flows, *_copies(use, first))
     quiet_since = max(
@@ -91,13 +101,22 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
         whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
         if whole.known_s >= detector.supported_after_s:
             found.append(_capped(detector, job, host, whole, stirring))
-    found = [rest for rest in found if rest.known_s >= LEAST_EVIDENCE_S]
+    found = [rest._replace(before_s=_before_s(job, use, host, rest)) for rest in found]
+    found = [rest for rest in found if rest.known_s + rest.before_s >= LEAST_EVIDENCE_S]
     if not found:
         return None
     best = max(found, key=lambda rest: rest.at_most.rank)
     # Else each burst of a neighbour would begin it anew: beside one the rest is one, and as sure as
     # its surest part.
     return next((r._replace(at_most=best.at_most) for r in found[1:] if r.is_quiet), best)
+
+
+def _before_s(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> float:
+    """Seconds of the rest before it was watched; 0 where nothing tells of them."""
+    if rest.stirs or rest.first > max(0, use.row_at(host.observed_since)):
+        return 0.0
+    before = unwatched(job, use.past, host, rest.window.start)
+    return before.rested_s(max(1, len(job.job.nodes))) if before is not None else 0.0
 
 
 def was_used_before(job: JobLook, use: GpuUse) -> bool:

@@ -13,12 +13,12 @@ import numpy as np
 
 from gpumon.plugin import Evidence
 from gpumon_detectors.evidence.gpu_use import PAST_S
+from gpumon_detectors.evidence.host_use import IDLE_CORES
 from gpumon_detectors.evidence.phrases import span
 from gpumon_detectors.evidence.stretch import began_with_job
 
 if TYPE_CHECKING:
-    from gpumon.plugin import JobLook
-    from gpumon_detectors.evidence.gpu_use import GpuUse
+    from gpumon.plugin import JobLook, Past
     from gpumon_detectors.evidence.host_use import HostUse
 
 _CPU: Final = "job_cpu_us"
@@ -65,6 +65,17 @@ class Unwatched(NamedTuple):
         most_s = _LIKE_REST * self.rest_cpu_s + _NO_WORK_S * self.gpus
         return self.cpu_s is not None and self.cpu_s <= most_s
 
+    def rested_s(self, nodes: int) -> float:
+        """Seconds in which no GPU worked, as far as its CPU time can tell; 0 where it cannot.
+
+        What polls on a CPU at rest may have fed a GPU with as much.
+
+        Args:
+            nodes: On how many the job is.
+        """
+        is_asleep = self.rest_cpu_s <= IDLE_CORES * nodes * self.seconds
+        return self.seconds if self.has_rested and is_asleep else 0.0
+
     def is_like(self, cores: float) -> bool:
         """Whether about so many CPUs were busy before, too."""
         if self.cpu_s is None or self.seconds <= 0:
@@ -87,17 +98,17 @@ class Unwatched(NamedTuple):
         return Evidence(_CPU, job.subject, text, self.cpu_s)
 
 
-def unwatched(job: JobLook, use: GpuUse, host: HostUse, since: float) -> Unwatched | None:
+def unwatched(job: JobLook, watched: Past, host: HostUse, since: float) -> Unwatched | None:
     """What a job did before its first sample; None where it was watched from its start on.
 
     Args:
         job: The job.
-        use: Its GPUs as watched.
+        watched: Its GPUs as watched.
         host: What its CPUs did since, of which the quiet part is the measure.
         since: Unix time since when it rests as watched.
     """
-    start_at, first_at = job.job.start_at, float(use.past.begins[0])
-    if began_with_job(job, use.past, first_at):
+    start_at, first_at = job.job.start_at, float(watched.begins[0])
+    if began_with_job(job, watched, first_at):
         return None
     if start_at is None:
         return Unwatched(0.0, None, 0.0, job.gpu_count)

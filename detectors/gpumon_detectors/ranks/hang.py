@@ -14,8 +14,8 @@ from gpumon_detectors.evidence.host_use import LEAST_POLL_CORES, SLEEPING_AFTER_
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of
 from gpumon_detectors.evidence.machine_commands import ask_node
-from gpumon_detectors.evidence.phrases import counted
-from gpumon_detectors.evidence.stretch import since_words
+from gpumon_detectors.evidence.phrases import counted, span
+from gpumon_detectors.evidence.stretch import began_with_job, since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.ranks.pauses import doubts_of, output_age_s
 from gpumon_detectors.ranks.standstill import PAST_S, State, may_stand_still, standstill_of
@@ -37,6 +37,10 @@ in which it begins, and one until the next look (measured: 10 to 28 s)."""
 
 _UNSEEN_AFTER_S: Final = 900.0
 """As long for one that was never seen at work: compilers and first steps take minutes."""
+
+_SILENT_AFTER_S: Final = 120.0
+"""As long for one that stands still since it was first seen, where its output is silent for as long
+as one that was never seen at work must be: checkpoints take less (the longest reported, 96 s)."""
 
 _PAUSES: Final = 2.0
 """A standstill must last so many times as long as the job's own longest pause before."""
@@ -67,7 +71,8 @@ class Hang(Detector):
     they do where a GPU rests beside others that spin, and the job's output is silent since; and
     where ranks sleep whose output was written every minute of 20 minutes of work, and not since. A
     job that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output
-    is silent too.
+    is silent too. Of these 15 the time before gpumon came counts, if the job stands still since it
+    was first seen, for two minutes at least: for so long its output was silent.
 
     What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
     long as any pause of this job before. Where CPUs compute, or something is read, written or
@@ -109,7 +114,7 @@ class Hang(Detector):
             if len(job.gpus) < 2 or not is_named(job) or not may_stand_still(job):
                 continue
             still = standstill_of(job)
-            if still is None or len(still.members) < 2 or not _is_long(still):
+            if still is None or len(still.members) < 2 or not _is_long(job, still):
                 continue
             spinning = still.places(State.SPINS)
             if 2 * len(spinning) >= len(still.members):
@@ -138,30 +143,46 @@ class Hang(Detector):
         window = Window(
             still.window_start, float(still.past.times[-1]), len(still.past.times) - still.first
         )
+        before_s = _silent_before_s(job, still)
         most = min((doubt.most for doubt in doubts), key=lambda step: step.rank)
         yield view.finding(
             self,
             subject=job.subject,
             severity=Severity.CRITICAL,
-            summary=_summary(still, window, suspects, is_asleep=is_asleep),
+            summary=_summary(still, window, suspects, before_s, is_asleep=is_asleep),
             window=window,
             evidence=(
                 *_evidence(job, still, is_asleep=is_asleep),
                 *(doubt.evidence for doubt in doubts if doubt.evidence is not None),
                 host.evidence(job, still.window_start),
+                *_silence(job, before_s),
                 *suspects.evidence,
             ),
             advice=tuple(_advice(job, suspects)),
             machine_advice=tuple(_machine_advice(view, suspects)),
             gpu_seconds=still.known_s * len(job.gpus),
+            onset=window.start - before_s,
             at_most=surest(self, still.known_s, window.samples, most),
         )
 
 
-def _is_long(still: Standstill) -> bool:
+def _is_long(job: JobLook, still: Standstill) -> bool:
     """Whether it lasts longer than any pause of the job itself, and than what is ever told."""
-    least_s = _SUSPECTED_AFTER_S if still.worked_s else _UNSEEN_AFTER_S
-    return still.known_s >= max(least_s, _PAUSES * still.longest_pause_s)
+    if still.worked_s:
+        return still.known_s >= max(_SUSPECTED_AFTER_S, _PAUSES * still.longest_pause_s)
+    is_watched = still.known_s >= _SILENT_AFTER_S
+    return is_watched and still.known_s + _silent_before_s(job, still) >= _UNSEEN_AFTER_S
+
+
+def _silent_before_s(job: JobLook, still: Standstill) -> float:
+    """Seconds of silent output before a standstill that was on already when it was first seen."""
+    if still.worked_s or still.first > 0 or began_with_job(job, still.past, still.window_start):
+        return 0.0
+    silent_s = output_age_s(job)
+    if not silent_s > still.known_s:
+        return 0.0
+    start_at = job.job.start_at or 0.0
+    return max(0.0, still.window_start - max(start_at, float(still.past.times[-1]) - silent_s))
 
 
 def _has_fallen(still: Standstill, places: tuple[int, ...]) -> bool:
@@ -202,8 +223,10 @@ def _all_rest(still: Standstill) -> bool:
     return resting + odd == count and odd <= max(1, count // 4)
 
 
-def _summary(still: Standstill, window: Window, suspects: Suspects, *, is_asleep: bool) -> str:
-    since = since_words(window, not still.worked_s, still.known_s)
+def _summary(
+    still: Standstill, window: Window, suspects: Suspects, before_s: float, *, is_asleep: bool
+) -> str:
+    since = since_words(window, not still.worked_s, still.known_s, before_s)
     count = len(still.members)
     if is_asleep:
         how = f"{counted(count, 'GPU')} at rest, its ranks wait asleep"
@@ -211,6 +234,14 @@ def _summary(still: Standstill, window: Window, suspects: Suspects, *, is_asleep
         how = f"{len(still.places(State.SPINS))} of {counted(count, 'GPU')} only wait"
     who = f", perhaps for {suspects.who}" if suspects.who else ""
     return f"hangs {since}: {how}{who}"
+
+
+def _silence(job: JobLook, before_s: float) -> Iterator[Evidence]:
+    """What its output tells of the time before it was watched."""
+    if before_s:
+        silent_s = output_age_s(job)
+        text = f"nothing was written to its output for {span(silent_s)}"
+        yield Evidence("job_output_age_s", job.subject, text, silent_s)
 
 
 def _evidence(job: JobLook, still: Standstill, *, is_asleep: bool) -> Iterator[Evidence]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.detect.scene import START_AT
 from gpumon.model.finding import Confidence
 from gpumon_detectors.ranks.hang import Hang
-from tests.unit.gpumon_detectors.idle_scenes import TROUBLES, played
+from tests.unit.gpumon_detectors.idle_scenes import TROUBLES, job_scene, played
 
 TRAINS = {
     "process_count": 1.0,
@@ -162,6 +163,46 @@ def test_one_that_was_never_seen_at_work_is_a_guess_if_its_output_is_silent():
     ]
     assert never_seen_at_work(1500.0, job_output_age_s=30.0) == []
     assert never_seen_at_work(1500.0) == []
+
+
+def first_seen(watched_s, silent_s, *, age_s=3 * 3600.0, values=SPINS, before=None):
+    """Four ranks that stand still when they are first seen, and whose output is silent."""
+    scene, mine = job_scene(4, period_s=10.0, start_at=START_AT - age_s)
+    scene.cgroup("42", job_cpu_cores_used=4.1)
+    if before is not None:
+        go_on(scene, mine, all_do(before), 60.0)
+    for passed_s in range(0, int(watched_s), 10):
+        if silent_s is not None:
+            scene.cgroup("42", job_output_age_s=silent_s + passed_s)
+        go_on(scene, mine, all_do(values), 10.0)
+    return findings(scene)
+
+
+def test_one_that_hung_before_anybody_watched_is_told_in_minutes_by_its_silent_output():
+    (finding,) = first_seen(150.0, 5400.0)
+    assert (finding.confidence, finding.severity) == ("hypothesis", "warning")
+    assert finding.began_at == pytest.approx(START_AT - 5400.0, abs=20)
+    assert finding.window.start >= START_AT
+    assert ", perhaps 93 min (observed since" in finding.summary or "92 min" in finding.summary
+    assert "nothing was written to its output for 92 min" in [e.text for e in finding.evidence]
+    assert finding.gpu_seconds <= 4 * 160.0
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"watched_s": 100.0, "silent_s": 5400.0},
+        {"watched_s": 150.0, "silent_s": 300.0},
+        {"watched_s": 150.0, "silent_s": None},
+        # It began as gpumon did, or was seen to do something else: a start, a pause.
+        {"watched_s": 150.0, "silent_s": 5400.0, "age_s": 0.0},
+        {"watched_s": 150.0, "silent_s": 5400.0, "before": TRAINS},
+        {"watched_s": 150.0, "silent_s": 5400.0, "values": RESTS},
+    ],
+    ids=["short", "printed", "unknown", "begun", "seen-at-work", "resting"],
+)
+def test_what_is_first_seen_at_a_standstill_may_pause(told):
+    assert first_seen(**told) == []
 
 
 def test_after_a_restart_it_is_a_guess_at_most():
