@@ -12,6 +12,7 @@ from gpumon.model.records.ledger import Prices
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpumon.fleet.ledger.kept import KeptBooks
     from gpumon.fleet.sampler.protocols import Books
     from gpumon.model.settings import Settings
 
@@ -53,3 +54,16 @@ def books_of(settings: Settings, *, is_real: bool) -> Callable[[], Books]:
         return Ledger(prices_of(settings), JournalFile(folder_of(settings)))
 
     return books
+
+
+def kept_books(settings: Settings, *, is_real: bool) -> KeptBooks | None:
+    """The books on disk, to be looked at; None: none are kept, or what is shown is invented."""
+    if not is_real or not settings.flag("ledger.is_kept"):
+        return None
+    from gpumon.fleet.ledger.kept import KeptBooks
+
+    try:
+        return KeptBooks(folder_of(settings), prices_of(settings))
+    except OSError:
+        # Whoever writes them says so.
+        return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits
-    from gpumon.tui.screens.base.contract import Discovering
+    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering
 
 
 def show(
@@ -23,6 +23,7 @@ def show(
     is_ascii: bool,
     allows_actions: bool = False,
     discovery: Discovering | None = None,
+    kept: Bookkeeping | None = None,
 ) -> int:
     """Run the terminal; its exit code."""
     from gpumon.detect.engine.notes_file import NotesFile, own_notes
@@ -40,6 +41,7 @@ def show(
         allows_actions=allows_actions,
         rings_bell=settings.flag("terminal.bell"),
         discovery=discovery,
+        kept=kept,
     )
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gpumon.tui.feed import Feed
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
-    from gpumon.tui.screens.base.contract import Application, Discovering, Muted
+    from gpumon.tui.screens.base.contract import Application, Bookkeeping, Discovering, Muted
     from gpumon.tui.time_travel import Travel
     from gpumon.tui.widgets.text.prompt import Prompt
 
@@ -93,6 +93,7 @@ class GpumonApp(DressedApp):
         allows_actions: bool = False,
         rings_bell: bool = False,
         discovery: Discovering | None = None,
+        kept: Bookkeeping | None = None,
     ) -> None:
         """Make it ready to run.
 
@@ -106,9 +107,11 @@ class GpumonApp(DressedApp):
             allows_actions: Whether commands that change something may be run when asked for.
             rings_bell: Whether the terminal's bell is rung for what is new and grave.
             discovery: Finds patterns in what nobody explains; None: nobody looks for them.
+            kept: The books on disk; None: none are kept.
         """
         super().__init__(shelf, habits)
         self.discovery = discovery
+        self.kept = kept
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()

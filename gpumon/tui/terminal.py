@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits, Shelf
-    from gpumon.tui.screens.base.contract import Discovering
+    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering
 
 CLOSE_WAIT_S: Final = 0.25
 """Longest wait for a feed to close: with the terminal's own end, half a second from key to shell.
@@ -64,6 +64,7 @@ def run_terminal(
     allows_actions: bool = False,
     rings_bell: bool = False,
     discovery: Discovering | None = None,
+    kept: Bookkeeping | None = None,
 ) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
 
@@ -76,6 +77,7 @@ def run_terminal(
         allows_actions: Whether commands that change something may be run when asked for.
         rings_bell: Whether the terminal's bell is rung for what is new and grave.
         discovery: Finds patterns in what nobody explains; None: nobody looks for them.
+        kept: The books on disk; None: none are kept.
     """
     if not sys.stdin.isatty():
         _close(feed)
@@ -96,6 +98,7 @@ def run_terminal(
         allows_actions=allows_actions,
         rings_bell=rings_bell,
         discovery=discovery,
+        kept=kept,
     )
     app.collector = QuietCollector(app.set_timer)
     try:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpumon.fleet.ledger.journal_reader import Entry
-    from gpumon.fleet.ledger.totals import Added
-    from gpumon.model.records.ledger import Prices
+    from gpumon.model.records.ledger import Added, Prices
 
 SCHEMA: Final = "gpumon-report/2"
 """Name and major version of the form of `gpumon report --json`."""
@@ -40,7 +39,8 @@ def report(words: list[str]) -> int:
     made = Parser(
         prog="gpumon report",
         description="Where GPU time went: useful, wasted by class, suspected, unexplained, "
-        "unobserved. Reads the books that gpumon keeps where ledger.is_kept is set.",
+        "unobserved. Reads the books that gpumon keeps where ledger.is_kept is set. With --since "
+        "the span of the same length before stands beside it.",
     )
     made.add_argument(
         "--since", type=since, metavar="WHEN", help="24h, 7days, 2026-11-20 (default: everything)"
@@ -56,6 +56,7 @@ def report(words: list[str]) -> int:
             narrate(problem)
         return USAGE
     from gpumon.fleet.ledger.journal_reader import Pages
+    from gpumon.fleet.ledger.kept import compared
     from gpumon.fleet.ledger.totals import add_up
 
     try:
@@ -69,17 +70,23 @@ def report(words: list[str]) -> int:
         return NOTHING_READ
     for link in pages.links():
         narrate(f"{link} is a link, to which no books are written: move it away")
-    began = options.since.seen_from(time.time()) if isinstance(options.since, Since) else None
+    now = time.time()
+    began = options.since.seen_from(now) if isinstance(options.since, Since) else None
     prices = prices_of(settings)
     try:
-        added = add_up(pages.entries(began), NAMES[options.by], prices)
+        name_of, before = NAMES[options.by], None
+        if began is None or began >= now:
+            added = add_up(pages.entries(began), name_of, prices)
+        else:
+            spans = compared(pages, began, now - began, name_of, prices)
+            added, before = spans.newest, spans.before
     except OSError as error:
         narrate(f"{error.filename or folder}: {error.strerror}")
         return NOTHING_READ
     if options.json:
-        write_json(_document(added, options.by, began, pages.skipped, prices))
+        write_json(_document(added, before, options.by, began, pages.skipped, prices))
     else:
-        write(_text(added, options.by, prices))
+        write(_text(added, before, options.by, prices))
         if pages.skipped:
             narrate(f"{pages.skipped} lines in {folder} are no entries and were skipped")
     return DONE
@@ -97,10 +104,18 @@ def _without_books(folder: Path) -> str:
 
 
 def _document(
-    added: Added, by: str, began: float | None, skipped: int, prices: Prices
+    added: Added,
+    before: Added | None,
+    by: str,
+    began: float | None,
+    skipped: int,
+    prices: Prices,
 ) -> dict[str, Any]:
     from gpumon.report.document.ledger import line, lines
     from gpumon.report.facts.entities import moment
+
+    def told(one: Added) -> dict[str, Any]:
+        return {"total": line(one.whole), "lines": [] if by == "class" else lines(one.by_name)}
 
     return {
         "schema": SCHEMA,
@@ -108,19 +123,19 @@ def _document(
         "until": None if added.end is None else moment(added.end),
         "currency": prices.currency or None,
         "skipped_lines": skipped,
-        "total": line(added.whole),
         "by": by,
-        "lines": [] if by == "class" else lines(added.by_name),
+        **told(added),
+        "before": None if before is None else told(before),
     }
 
 
-def _text(added: Added, by: str, prices: Prices) -> str:
+def _text(added: Added, before: Added | None, by: str, prices: Prices) -> str:
     from gpumon.report.pages.ledger_table import class_table, ledger_table
 
     if by == "class":
-        table = class_table(added.whole, prices.currency)
+        table = class_table(added.whole, prices.currency, before.whole if before else None)
     else:
-        table = ledger_table(added.by_name, added.whole, by, prices.currency)
+        table = ledger_table(added.by_name, added.whole, by, prices.currency, before)
     seen = added.whole.observed_since
     told = "nothing was observed" if seen is None else f"observed since {_local(seen)}"
     booked = added.whole.began_at

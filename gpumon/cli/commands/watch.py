@@ -339,6 +339,7 @@ def _tell_unkept(sampler: Sampler) -> None:
 
 
 def _terminal(request: Request) -> int:
+    from gpumon.cli.books import kept_books
     from gpumon.cli.show import show
     from gpumon.detect.learning.discovery import Discovery
 
@@ -362,6 +363,7 @@ def _terminal(request: Request) -> int:
         discovery=Discovery(
             request.wanted.own, sampler.renew, is_real=not is_demo(request.targets)
         ),
+        kept=kept_books(request.settings, is_real=not is_demo(request.targets)),
     )
     _tell_unkept(sampler)
     return code

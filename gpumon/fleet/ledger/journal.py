@@ -38,7 +38,7 @@ class JournalFile:
         """Take the folder; where that fails, `note` says why and nothing is written."""
         self._folder = folder
         self._pages = PageWriter(folder, open_wait_s)
-        self.booked = self._pages.booked
+        self.booked, self.accounts = self._pages.booked, self._pages.accounts
         self.lost_s = 0.0
         """GPU-seconds of ended jobs that were forgotten before the disk took them."""
 

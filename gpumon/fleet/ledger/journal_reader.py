@@ -6,15 +6,20 @@ import errno
 import json
 import math
 import os
+import re
 import stat
+import time
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.model.records.ledger import SUSPICION, UNEXPLAINED
+from gpumon.model.records.ledger import SUSPICION, UNEXPLAINED, Account
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    _Run = tuple[str, float]
+    """Job id, and the Unix time at which the run began."""
 
 SCHEMA: Final = "gpumon-ledger/2"
 """Name and major version of the file's form, in the first line of each file."""
@@ -25,11 +30,21 @@ was useful. Entries of both versions may stand in one file: that of the day of t
 
 SUFFIX: Final = ".ndjson"
 
+_IS_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\.ndjson")
+
 MAX_LINE_BYTES: Final = 2**20
 """No entry is so long: one of all GPUs of the largest node takes 8 KB. A longer line is skipped."""
 
 MOST_RESUMED_BYTES: Final = 64 * 2**20
 """So much of the newest pages is read for where to go on; about a second."""
+
+MOST_KEPT: Final = 10_000
+"""Runs of earlier processes that are told one by one; about 10 MB."""
+
+
+def page_name(at: float) -> str:
+    """Name of the file for the day of a Unix time."""
+    return time.strftime("%Y-%m-%d", time.gmtime(at)) + SUFFIX
 
 
 class Entry(NamedTuple):
@@ -88,19 +103,38 @@ class Entry(NamedTuple):
 
     def since(self, at: float) -> Entry | None:
         """The part of it after a Unix time, in proportion; None: all of it is before."""
-        latest = max(self.start, self.end)
-        if latest <= at:
-            return None if latest < at else self
-        if min(self.start, self.end) >= at:
-            return self
-        part = (latest - at) / abs(self.end - self.start)
+        seen = self.observed_since
+        return self._part(
+            self._share_after(at),
+            max(self.start, at),
+            max(self.end, at),
+            None if seen is None else max(seen, at),
+        )
+
+    def until(self, at: float) -> Entry | None:
+        """The part of it before a Unix time, in proportion; None: all of it is after."""
+        share = 1.0 - self._share_after(at)
+        return self._part(share, min(self.start, at), min(self.end, at), self.observed_since)
+
+    def _share_after(self, at: float) -> float:
+        """How much of it lies after a Unix time: all or nothing of what has no length."""
+        length_s = abs(self.end - self.start)
+        if length_s == 0.0:
+            return float(self.start >= at)
+        return min(1.0, max(0.0, (max(self.start, self.end) - at) / length_s))
+
+    def _part(
+        self, share: float, start: float, end: float, observed_since: float | None
+    ) -> Entry | None:
+        if share in (0.0, 1.0):
+            return self if share else None
         return self._replace(
-            start=max(self.start, at),
-            end=max(self.end, at),
-            seconds={key: amount * part for key, amount in self.seconds.items()},
-            energy_j=self.energy_j * part,
-            energy_s=self.energy_s * part,
-            observed_since=None if self.observed_since is None else max(self.observed_since, at),
+            start=start,
+            end=end,
+            seconds={key: amount * share for key, amount in self.seconds.items()},
+            energy_j=self.energy_j * share,
+            energy_s=self.energy_s * share,
+            observed_since=observed_since,
         )
 
 
@@ -129,7 +163,11 @@ class Pages:
         Raises:
             OSError: a file cannot be read.
         """
+        first = "" if since is None else page_name(since)
         for path in self.files():
+            # A day's page holds no time after that day.
+            if _IS_DAY.fullmatch(path.name) and path.name < first:
+                continue
             for entry in self._of(path):
                 kept = entry if since is None else entry.since(since)
                 if kept is not None:
@@ -141,9 +179,10 @@ class Pages:
             return
         # A pipe would keep its reader waiting for whoever writes.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
         with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "is no regular file", str(path))
             for line in _lines(file):
                 try:
                     data = json.loads(line)
@@ -154,23 +193,28 @@ class Pages:
                     self.skipped += 1
 
     def resumed(self) -> Resumed:
-        """Where every run's books end, from the newest pages."""
-        found: dict[tuple[str, float], dict[str, float]] = {}
+        """Where every run's books end, and what became of its time, from the newest pages."""
+        found: dict[_Run, dict[str, float]] = {}
+        kept: dict[_Run, dict[str, _Sum]] = {}
         left = MOST_RESUMED_BYTES
         for path in reversed(self.files()):
             try:
                 left -= path.stat().st_size
                 if left < 0 and found:
                     break
-                newest: dict[tuple[str, float], dict[str, float]] = {}
+                newest: dict[_Run, dict[str, float]] = {}
                 for entry in self._of(path):
-                    ends = newest.setdefault((entry.job_id, entry.began_at), {})
+                    run = (entry.job_id, entry.began_at)
+                    ends = newest.setdefault(run, {})
                     ends.update(dict.fromkeys(entry.gpus, entry.end))
+                    if run in kept or len(kept) < MOST_KEPT:
+                        kept.setdefault(run, {}).setdefault(entry.gpu, _Sum(entry)).add(entry)
             except OSError:
                 continue
             for key, ends in newest.items():
                 found[key] = ends | found.get(key, {})
-        return Resumed(found)
+        accounts = (one.account() for sums in reversed(kept.values()) for one in sums.values())
+        return Resumed(found, tuple(accounts))
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -185,10 +229,47 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         yield b""
 
 
-class Resumed:
-    """Up to when earlier processes booked each run's GPUs."""
+class _Sum:
+    """What the entries of one run on GPUs of one name come to."""
 
-    def __init__(self, ends: Mapping[tuple[str, float], Mapping[str, float]]) -> None:
+    def __init__(self, first: Entry) -> None:
+        self._first = first
+        self._seconds: dict[str, float] = {}
+        self._energy_j = self._energy_s = 0.0
+        self._observed_since: float | None = None
+
+    def add(self, entry: Entry) -> None:
+        for key, amount in entry.seconds.items():
+            self._seconds[key] = self._seconds.get(key, 0.0) + amount
+        self._energy_j += entry.energy_j
+        self._energy_s += entry.energy_s
+        seen = [at for at in (self._observed_since, entry.observed_since) if at is not None]
+        self._observed_since = min(seen, default=None)
+
+    def account(self) -> Account:
+        of = self._first
+        return Account(
+            of.job_id,
+            of.user,
+            of.account,
+            of.partition,
+            of.gpu,
+            of.began_at,
+            self._observed_since,
+            {key: amount for key, amount in self._seconds.items() if amount > 0.0},
+            energy_j=self._energy_j,
+            energy_s=self._energy_s,
+        )
+
+
+class Resumed:
+    """Up to when earlier processes booked each run's GPUs, and what became of that time."""
+
+    def __init__(
+        self, ends: Mapping[_Run, Mapping[str, float]], accounts: tuple[Account, ...] = ()
+    ) -> None:
+        self.accounts = accounts
+        """Of the newest runs, those of older pages first."""
         self._ends = ends
         self._of_gpu: dict[str, float] = {}
         for gpus in ends.values():

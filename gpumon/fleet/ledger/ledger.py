@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.ledger.holding import Holding, Run
     from gpumon.fleet.ledger.runs import Booked
     from gpumon.model.records.cluster import Gpu
-    from gpumon.model.records.ledger import Prices
+    from gpumon.model.records.ledger import Account, Prices
     from gpumon.model.records.tick import Tick
 
 WRITE_S: Final = 300.0
@@ -68,7 +68,12 @@ class Journal(Protocol):
 
     @property
     def booked(self) -> Booked | None:
-        """What earlier processes wrote."""
+        """What earlier processes wrote; None where this one does not go on with it."""
+        ...
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """What earlier processes, or the one that writes, booked of single runs."""
         ...
 
     @property
@@ -110,6 +115,7 @@ class Ledger:
         """
         self._prices = prices
         self._journal = journal
+        self._earlier = journal.accounts if journal else ()
         self._claims = Claims(self._held_by)
         self._sight = Sight()
         self._losing = LosingBook()
@@ -178,6 +184,7 @@ class Ledger:
             self._claims.charged(runs.sums.claims) if runs else {},
             self._losing.now,
             runs.closed if runs else (),
+            self._earlier,
         )
 
     def close(self) -> None:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from gpumon.model.records.ledger import NO_PRICES, NOTHING, Sums, Total, in_order
+from gpumon.model.records.ledger import NO_PRICES, NOTHING, Added, Sums, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from gpumon.fleet.ledger.journal_reader import Entry
     from gpumon.model.records.ledger import Prices
-
-
-class Added(NamedTuple):
-    """What the entries came to."""
-
-    whole: Total
-    by_name: dict[str, Total]
-    """The most wasteful first."""
-    end: float | None
-    """Unix time of the newest entry; None: there is none."""
 
 
 def add_up(

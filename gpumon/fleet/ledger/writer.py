@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 from gpumon import __version__
 from gpumon.base.paths import make_private
 from gpumon.base.writing_thread import WritingThread
-from gpumon.fleet.ledger.journal_reader import SCHEMA, SUFFIX, Pages
+from gpumon.fleet.ledger.journal_reader import SCHEMA, Pages, page_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from gpumon.fleet.ledger.journal_reader import Resumed
+    from gpumon.model.records.ledger import Account
 
 LOCK_NAME: Final = "writer.lock"
 
@@ -33,11 +34,6 @@ SLOW_S: Final = 30.0
 
 MAX_WAITING_BYTES: Final = 32 * 2**20
 """Most that waits to be written: the entries of about 50,000 jobs."""
-
-
-def page_name(at: float) -> str:
-    """Name of the file for the day of a Unix time."""
-    return time.strftime("%Y-%m-%d", time.gmtime(at)) + SUFFIX
 
 
 def _not_followed(path: Path) -> str:
@@ -61,7 +57,9 @@ class PageWriter:
         self._is_given_up = False
         self._thread = WritingThread("books", retry_s=RETRY_S, end=self._let_go, now=now)
         self.booked: Resumed | None = None
-        """What is on disk from earlier processes."""
+        """What is on disk from earlier processes; None: they are not written by this one."""
+        self.accounts: tuple[Account, ...] = ()
+        """Single runs of the same, also of the process that writes them instead."""
         self._thread.take(self._open)
         if not self._thread.settle(open_wait_s):
             self._is_given_up = True
@@ -112,9 +110,10 @@ class PageWriter:
                 return
             # The first entries come after minutes: what stands in their way is said before.
             self._note = _not_followed(today) if today in pages.links() else ""
-            self.booked, self._is_open = booked, True
+            self.booked, self.accounts, self._is_open = booked, booked.accounts, True
         except BlockingIOError:
             self._note = f"another gpumon writes the books in {self._folder}; these are not kept"
+            self.accounts = Pages(self._folder).resumed().accounts
         except OSError as error:
             self._note = f"the books cannot be kept in {self._folder}: {error.strerror}"
 

@@ -203,6 +203,27 @@ class Total(NamedTuple):
 NOTHING: Final = Total()
 
 
+class Added(NamedTuple):
+    """What entries of the books came to."""
+
+    whole: Total
+    by_name: dict[str, Total]
+    """The most wasteful first."""
+    end: float | None
+    """Unix time of the newest entry; None: there is none."""
+
+
+class Compared(NamedTuple):
+    """What became of a span of time, and of the one before it."""
+
+    since: float
+    """Unix time at which the newer one begins."""
+    span_s: float
+    """Length of each."""
+    newest: Added
+    before: Added
+
+
 class _Booked(NamedTuple):
     at: float
     since: float
@@ -222,6 +243,8 @@ class _Booked(NamedTuple):
     """What is being lost at this instant."""
     closed: tuple[Account, ...] = ()
     """Of jobs that ended too long ago to be corrected, those that ended last."""
+    earlier: tuple[Account, ...] = ()
+    """What other processes booked of single runs before this one began; in no sum."""
 
 
 class LedgerTotals(_Booked):
@@ -244,9 +267,14 @@ class LedgerTotals(_Booked):
             start_at: Unix time at which the run began; None: every run counts.
             end_at: Unix time at which it ended; None: not told.
         """
+        mine = [*self._by_job.get(job_id, ()), *self._closed_by_job.get(job_id, ())]
+        # Who goes on with books begins where they end; who does not has booked the run as a whole.
+        begun = {round(account.began_at) for account in mine}
+        earlier = self._earlier_by_job.get(job_id, ())
+        mine += [account for account in earlier if round(account.began_at) not in begun]
         mine = [
             account
-            for account in (*self._by_job.get(job_id, ()), *self._closed_by_job.get(job_id, ()))
+            for account in mine
             if start_at is None or start_at - 1.0 <= account.began_at <= (end_at or self.at)
         ]
         return self._sum(mine) if mine else None
@@ -254,6 +282,10 @@ class LedgerTotals(_Booked):
     @cached_property
     def _closed_by_job(self) -> dict[str, list[Account]]:
         return _jobs_of(self.closed)
+
+    @cached_property
+    def _earlier_by_job(self) -> dict[str, list[Account]]:
+        return _jobs_of(self.earlier)
 
     @cached_property
     def lost_by_job(self) -> dict[str, Charged]:

@@ -2,55 +2,125 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.records.ledger import HOUR_S, KWH_J, SUSPICION
+from gpumon.model.records.ledger import HOUR_S, KWH_J, NOTHING, SUSPICION
 from gpumon.report.text.cells import laid_out, safe
 from gpumon.report.text.units import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpumon.model.records.ledger import Total
+    from gpumon.model.records.ledger import Added, Total
+
+_WASTED: Final = "wasted"
+_BEFORE: Final = "before"
 
 TITLES: Final = (
-    "GPU-h", "useful", "wasted", "suspected", "unexplained", "unobserved", "most of it", "kWh",
+    "GPU-h", "useful", _WASTED, "suspected", "unexplained", "unobserved", "most of it", "kWh",
 )  # fmt: skip
 
 
-def ledger_table(totals: Mapping[str, Total], whole: Total, by: str, currency: str) -> str:
+def ledger_table(
+    totals: Mapping[str, Total], whole: Total, by: str, currency: str, before: Added | None = None
+) -> str:
     """One line per name and one for the whole, which they sum up to; ends in a line break.
 
     The shares are of what was observed, that of the unobserved is of all.
+
+    Args:
+        totals: By name.
+        whole: All of it, also of names that are not among these.
+        by: What the names are.
+        currency: Of the prices.
+        before: What an earlier span came to, of which the share that was wasted is shown.
     """
-    rows = [(name, total) for name, total in totals.items()]
-    rows.append(("total", whole))
+    earlier = {} if before is None else {**before.by_name, "total": before.whole}
+    rows = [*totals.items(), ("total", whole)]
     titles = (by, *TITLES, *_money_title(whole, currency))
     cells = [titles, *((safe(name) or MISSING, *_cells(total)) for name, total in rows)]
+    if before is not None:
+        shares = [_wasted_share(earlier.get(name)) for name, _ in rows]
+        place = titles.index(_WASTED) + 1
+        cells = [
+            (*row[:place], share, *row[place:])
+            for row, share in zip(cells, (_BEFORE, *shares), strict=True)
+        ]
     return laid_out(cells, words=("most of it",))
 
 
-def class_table(whole: Total, currency: str) -> str:
-    """Where the GPU time went: useful, each class of waste, what is suspected, the rest."""
+def _wasted_share(total: Total | None) -> str:
+    return MISSING if total is None else _share(total.of_observed(total.waste_s))
+
+
+class ClassLine(NamedTuple):
+    """What became of some GPU time."""
+
+    name: str
+    """`useful`, a class, `~` and a class that is suspected, `unexplained`, `unobserved`."""
+    seconds: float
+    share: float | None
+    """Of what was observed; of all where it is what was not."""
+    before: float | None
+    """The share in an earlier span; None: nothing was observed then, or nobody asked."""
+
+
+def class_lines(whole: Total, before: Total = NOTHING) -> list[ClassLine]:
+    """The books line by line; classes of an earlier span that take nothing now come last of theirs.
+
+    Args:
+        whole: The books.
+        before: Those of an earlier span.
+    """
+    now, earlier = _shares(whole), _shares(before)
+    nothing, was_nothing = whole.of_observed(0.0), before.of_observed(0.0)
+    names = [
+        "useful",
+        *dict.fromkeys((*whole.wasted_s, *before.wasted_s)),
+        *(SUSPICION + key for key in dict.fromkeys((*whole.suspected_s, *before.suspected_s))),
+        "unexplained",
+        "unobserved",
+    ]
+    return [
+        ClassLine(name, *now.get(name, (0.0, nothing)), earlier.get(name, (0.0, was_nothing))[1])
+        for name in names
+    ]
+
+
+def _shares(total: Total) -> dict[str, tuple[float, float | None]]:
+    """GPU-seconds and share by line of the books."""
+    observed = {
+        "useful": total.useful_s,
+        **total.wasted_s,
+        **{SUSPICION + key: seconds for key, seconds in total.suspected_s.items()},
+        "unexplained": total.unexplained_s,
+    }
+    found = {name: (seconds, total.of_observed(seconds)) for name, seconds in observed.items()}
+    return {**found, "unobserved": (total.unobserved_s, total.unobserved_share)}
+
+
+def class_table(whole: Total, currency: str, before: Total | None = None) -> str:
+    """Where the GPU time went: useful, each class of waste, what is suspected, the rest.
+
+    Args:
+        whole: The books.
+        currency: Of the prices.
+        before: Those of an earlier span, of which the shares are shown beside.
+    """
     costs = {
         **whole.wasted_cost,
         **{SUSPICION + key: cost for key, cost in whole.suspected_cost.items()},
         "total": whole.cost,
     }
-    rows = (
-        ("useful", whole.useful_s, whole.of_observed(whole.useful_s)),
-        *((key, s, whole.of_observed(s)) for key, s in whole.wasted_s.items()),
-        *((SUSPICION + key, s, whole.of_observed(s)) for key, s in whole.suspected_s.items()),
-        ("unexplained", whole.unexplained_s, whole.of_observed(whole.unexplained_s)),
-        ("unobserved", whole.unobserved_s, whole.unobserved_share),
-        ("total", whole.allocated_s, None),
-    )
-    has_money = whole.cost is not None
-    cells = [("class", "GPU-h", "share", *_money_title(whole, currency))]
-    for name, seconds, share in rows:
-        cost = (_money(costs.get(name)),) if has_money else ()
-        cells.append((name, _hours(seconds), _share(share), *cost))
-    return laid_out(cells, words=("most of it",))
+    rows = class_lines(whole, before or NOTHING)
+    rows.append(ClassLine("total", whole.allocated_s, None, None))
+    title = (_BEFORE,) if before is not None else ()
+    cells = [("class", "GPU-h", "share", *title, *_money_title(whole, currency))]
+    for name, seconds, share, was in rows:
+        earlier = (_share(was),) if before is not None else ()
+        cost = (_money(costs.get(name)),) if whole.cost is not None else ()
+        cells.append((name, _hours(seconds), _share(share), *earlier, *cost))
+    return laid_out(cells)
 
 
 def _cells(total: Total) -> tuple[str, ...]:

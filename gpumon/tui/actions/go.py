@@ -162,6 +162,14 @@ GO_ACTIONS: Final = (
         frozenset({"ranks", "job", "gpu"}),
     ),
     Action(
+        "books",
+        ("B",),
+        "B",
+        "",
+        "The books: where GPU time went this week, beside the week before: what got better.",
+        MAIN,
+    ),
+    Action(
         "errors",
         ("e",),
         "e",

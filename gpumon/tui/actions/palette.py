@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SCOPES: Final[tuple[ScopeKind, ...]] = ("user", "account", "partition", "reservation")
 """Words for groups of jobs."""
 
-PAGES: Final = ("findings", "errors", "patterns", "help", "ascii", "quit")
+PAGES: Final = ("findings", "errors", "patterns", "books", "help", "ascii", "quit")
 """Words that do what the action of the same name does."""
 
 NAMING: Final = ("name", "unname")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.report.next_steps.commands import Subject
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.screens.base.contract import Discovering, Entries, Trail
+    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Entries, Trail
     from gpumon.tui.screens.base.view import View
     from gpumon.tui.status import Mood
 
@@ -153,6 +153,12 @@ class AllViews:
         from gpumon.tui.screens.base.page import patterns_page
 
         return patterns_page(trail, discovery)
+
+    def books(self, trail: Trail, kept: Bookkeeping | None) -> Screen[None]:
+        """Where GPU time went, week by week."""
+        from gpumon.tui.screens.base.page import books_page
+
+        return books_page(trail, kept)
 
 
 def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewName:

@@ -238,7 +238,7 @@ async def test_keys_scroll_a_page_of_text(stage):
 
 
 async def test_help_explains_this_view_and_can_be_searched(stage):
-    async with stage(fleet(), (100, 90)) as s:
+    async with stage(fleet(), (100, 92)) as s:
         await s.press("question_mark")
         assert "jobs › help" in s.lines[0]
         for action in actions_of("jobs"):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
+    from gpumon.model.records.ledger import Compared
     from gpumon.model.records.pattern import Patterns
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column, Sorting
@@ -109,6 +110,28 @@ class Views(Protocol):
         """Patterns in what nobody explains; None: nobody looks for them."""
         ...
 
+    def books(self, trail: Trail, kept: Bookkeeping | None) -> Screen[None]:
+        """Where GPU time went; None: no books are kept on disk."""
+        ...
+
+
+class Bookkeeping(Protocol):
+    """The books on disk; `gpumon.fleet.ledger.kept.KeptBooks` reads them."""
+
+    @property
+    def weeks(self) -> Compared | None:
+        """The newest week and the one before; None: they were not read yet."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why they cannot be read; empty: they can, as far as is known."""
+        ...
+
+    def ask(self, now: float) -> None:
+        """Have the weeks until a Unix time read, without waiting."""
+        ...
+
 
 class Discovering(Protocol):
     """Finds patterns in what nobody explains; `gpumon.detect.learning.discovery` has one."""
@@ -172,6 +195,8 @@ class Application(Protocol):
 
     discovery: Discovering | None
     """None: nobody looks for patterns."""
+    kept: Bookkeeping | None
+    """None: no books are kept on disk."""
 
     @property
     def views(self) -> Views:

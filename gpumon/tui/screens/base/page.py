@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon.report.facts.tick_index import Digest
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.screens.base.contract import Discovering, Entries
+    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Entries
     from gpumon.tui.status import Mood
 
 
@@ -234,3 +234,24 @@ def patterns_page(trail: tuple[str, ...], discovery: Discovering | None) -> Page
         return pattern_entries(discovery.found, width)
 
     return Page("patterns", trail, entries)
+
+
+def books_page(trail: tuple[str, ...], kept: Bookkeeping | None) -> Page:
+    """Where GPU time went in a week, beside the week before; without books, since gpumon began."""
+
+    def entries(digest: Digest | None, width: int) -> list[list[Line]]:
+        if digest is None:
+            return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
+        from gpumon.report.pages.week import session_entries, week_entries
+
+        books = digest.tick.ledger
+        if kept is None:
+            return session_entries(books, width)
+        kept.ask(digest.tick.at)
+        if kept.trouble:
+            return [paragraph(kept.trouble, width, Tone.WARN, "! ", "  ")]
+        if kept.weeks is None:
+            return [paragraph("Reading the books …", width, Tone.DIM)]
+        return week_entries(kept.weeks, width)
+
+    return Page("books", trail, entries)

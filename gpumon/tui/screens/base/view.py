@@ -258,6 +258,10 @@ class View(HandOff):
         """Patterns in what nobody explains."""
         self.app.push_screen(self.gpumon.views.patterns(self.trail(), self.gpumon.discovery))
 
+    def action_books(self) -> None:
+        """Where GPU time went, week by week."""
+        self.app.push_screen(self.gpumon.views.books(self.trail(), self.gpumon.kept))
+
     def action_help(self) -> None:
         """Explain this view."""
         columns = self.help_columns()

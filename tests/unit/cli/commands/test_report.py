@@ -6,6 +6,7 @@ import pytest
 
 from gpumon.cli import main
 from gpumon.cli.books import books_of, folder_of
+from gpumon.cli.commands import report
 from gpumon.fleet.ledger.journal_reader import Entry
 from gpumon.model.settings import DEFAULTS, Chosen, Settings
 
@@ -110,6 +111,33 @@ def test_money_stands_there_only_where_prices_are(books, capsys, monkeypatch):
 def test_only_what_is_asked_for_counts(books, capsys):
     assert main(["report", "--json", "--since", "2026-01-02"]) == 0
     assert json.loads(capsys.readouterr().out)["total"]["allocated_gpu_seconds"] == 0
+
+
+@pytest.mark.parametrize("by", ["class", "user"])
+def test_with_a_beginning_the_span_before_stands_beside(books, capsys, monkeypatch, by):
+    """Half of what was booked lies in the last half hour, half in the one before it."""
+    monkeypatch.setattr(report.time, "time", lambda: START + 3600.0)
+    assert main(["report", "--since", "30min", "--by", by]) == 0
+    title, *rows = (line.split() for line in capsys.readouterr().out.splitlines() if line)
+    assert "before" in title
+    shares = {row[0]: row for row in rows}
+    if by == "class":
+        assert shares["idle_tail"] == ["idle_tail", "0.38", "20.0", "%", "20.0", "%"]
+    else:
+        assert shares["ada"][4:8] == ["42.9", "%", "42.9", "%"]
+    assert main(["report", "--json", "--since", "30min", "--by", by]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["before"]["total"]["waste"] == data["total"]["waste"] == {"idle_tail": 1350.0}
+    assert [line["name"] for line in data["before"]["lines"]] == [
+        line["name"] for line in data["lines"]
+    ]
+
+
+def test_without_a_beginning_there_is_nothing_before(books, capsys):
+    assert main(["report", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["before"] is None
+    assert main(["report"]) == 0
+    assert "before" not in capsys.readouterr().out
 
 
 def test_without_books_it_says_how_to_keep_them(tmp_path, capsys):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gpumon.fleet.ledger import runs
+import pytest
+
+from gpumon.fleet.ledger import journal_reader, runs
+from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.ledger import Ledger
 from tests.unit.fleet.ledger_world import START, claim, run, view
 
@@ -53,3 +56,68 @@ def test_of_too_many_ended_runs_the_first_are_told_no_more(monkeypatch):
     told = [totals.run(str(number), None, None) is not None for number in range(3)]
     assert told == [False, True, True]
     assert totals.total().allocated_s == 180
+
+
+def kept_by(folder, jobs, until):
+    """What a process booked that has ended since."""
+    ledger = Ledger(journal=JournalFile(folder))
+    unused = claim("partial_gpus_idle", "job:7", START, until, gpus=("b",), share=1)
+    run(ledger, START, until, jobs, ("a", "b"))
+    run(ledger, until + 1, until + 1, jobs, ("a", "b"), findings=(unused,))
+    ledger.close()
+
+
+def test_a_run_that_an_earlier_process_booked_is_told_by_itself(tmp_path):
+    kept_by(tmp_path, [view("7", ["a", "b"])], START + 499)
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    totals = run(ledger, START + 9000, START + 9002, [])
+    told = totals.run("7", START, START + 500)
+    assert told is not None
+    assert told.waste_s == pytest.approx(499, abs=1.5)
+    assert told.useful_s == pytest.approx(501, abs=1.5)
+    assert totals.total().allocated_s == 0
+    assert totals.job("7") is None
+    ledger.close()
+
+
+def test_a_run_that_goes_on_over_a_restart_is_told_as_a_whole(tmp_path):
+    job = view("7", ["a", "b"])
+    kept_by(tmp_path, [job], START + 499)
+    ledger = Ledger(journal=JournalFile(tmp_path))
+    totals = run(ledger, START + 800, START + 900, [job], ("a", "b"))
+    told = totals.run("7", START, START + 900)
+    assert told is not None
+    assert told.allocated_s == pytest.approx(1800, abs=1.0)
+    assert told.unobserved_s == pytest.approx(600, abs=4.0)
+    ledger.close()
+
+
+def test_of_too_many_kept_runs_the_newest_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_reader, "MOST_KEPT", 2)
+    for day, number in (("2026-01-01", 1), ("2026-01-02", 2), ("2026-01-03", 3)):
+        ledger = Ledger(journal=JournalFile(tmp_path / day))
+        run(ledger, START, START + 60, [view(str(number), ["a"])])
+        ledger.close()
+        (page,) = journal_reader.Pages(tmp_path / day).files()
+        page.rename(tmp_path / f"{day}.ndjson")
+    told = journal_reader.Pages(tmp_path).resumed().accounts
+    assert [account.job_id for account in told] == ["2", "3"]
+
+
+def test_runs_are_told_by_the_books_that_another_process_writes(tmp_path):
+    """Its own time with a run that goes on is not told twice."""
+    job = view("7", ["a", "b"])
+    writer = Ledger(journal=JournalFile(tmp_path))
+    run(writer, START, START + 700, [view("6", ["a"])])
+    run(writer, START + 701, START + 5000, [job], ("a", "b"), step=50.0)
+    reader = Ledger(journal=JournalFile(tmp_path))
+    totals = run(reader, START + 5001, START + 5100, [job], ("a", "b"))
+    whole = totals.run("7", START, START + 5100)
+    assert whole is not None
+    assert whole.allocated_s == pytest.approx(2 * 5100, abs=2.0)
+    told = totals.run("6", START, START + 701)
+    assert told is not None
+    assert told.useful_s == pytest.approx(701, abs=2.0)
+    assert "another gpumon writes" in totals.note
+    reader.close()
+    writer.close()
