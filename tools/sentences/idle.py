@@ -113,6 +113,11 @@ def untouched_by_its_cpu_time() -> Scene:
     return _unwatched(1, 31.0, 1200)
 
 
+def untouched_at_first_sight() -> Scene:
+    """It began four hours before gpumon came a minute ago, and slept ever since."""
+    return _unwatched(4, 31.0, 60)
+
+
 def untouched_in_doubt() -> Scene:
     """It had used a quarter of an hour of CPU time by then."""
     return _unwatched(1, 900.0, 1200)
@@ -374,6 +379,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         untouched_but_for_a_desktop,
         untouched_and_not_watched,
         untouched_by_its_cpu_time,
+        untouched_at_first_sight,
         untouched_in_doubt,
         untouched_while_data_are_staged,
         untouched_beside_another_job,

@@ -175,6 +175,15 @@ def load_and_a_long_wait() -> Scene:
     return _loads(240, 1200)
 
 
+def session_at_first_sight() -> Scene:
+    """It began six hours before gpumon came a minute ago, and slept ever since."""
+    job = {**_BY_HAND, "start_at": START_AT - 6 * HOUR_S}
+    scene, uuids = job_on_a_node(1, job=job)
+    scene.cgroup("42", job_cpu_us=24_000_000)
+    scene.run(60.0, alike(uuids, HELD))
+    return scene
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "interactive_idle": (
         session_for_an_hour,
@@ -182,6 +191,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         session_over_night,
         session_of_the_portal,
         session_with_a_server,
+        session_at_first_sight,
     ),
     "partial_gpus_idle": (
         five_of_eight,

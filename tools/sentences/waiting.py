@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.detect.scene import WORKING, Scene
+from gpumon.detect.scene import START_AT, WORKING, Scene
 from tools.sentences.stage import NO_FIELDS, QUIET_GROUP, QUIET_HOST, alike
 
 if TYPE_CHECKING:
@@ -196,6 +196,14 @@ def hung_from_the_start() -> Scene:
     return scene
 
 
+def hung_before_anybody_watched() -> Scene:
+    """It hung for two hours before gpumon came, and has printed nothing for as long."""
+    scene, uuids = _job_on(2, {"start_at": START_AT - 5 * 3600.0})
+    scene.cgroup("42", job_cpu_cores_used=4.0, job_output_age_s=7300.0)
+    scene.run(150.0, alike(uuids, _SPINNING))
+    return scene
+
+
 def hung_on_many() -> Scene:
     """Ten of 32 ranks do not wait with the others, on nodes on which others do."""
     scene, uuids = _job_on(16, NO_FIELDS)
@@ -223,6 +231,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         hung_without_counters,
         hung_while_it_writes,
         hung_from_the_start,
+        hung_before_anybody_watched,
         hung_on_many,
     )
 }
