@@ -107,6 +107,11 @@ class Travel(Protocol):
         """Whether what is shown is what is."""
         ...
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether what is shown is a recording, which answers no questions."""
+        ...
+
     def place(self) -> Place | None:
         """Where in time; None: live, which needs no words."""
         ...
@@ -167,6 +172,11 @@ class LiveTravel:
     def is_live(self) -> bool:
         """Whether nothing is held."""
         return self._held is None
+
+    @property
+    def is_recorded(self) -> bool:
+        """It is not: whoever is watched can be asked."""
+        return False
 
     def place(self) -> Place | None:
         """Where the held picture stands."""
@@ -281,6 +291,11 @@ class ReplayTravel:
     def is_live(self) -> bool:
         """Nothing of a recording is."""
         return False
+
+    @property
+    def is_recorded(self) -> bool:
+        """It is."""
+        return True
 
     def place(self) -> Place | None:
         """Where the player stands."""

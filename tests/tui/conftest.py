@@ -71,6 +71,11 @@ class Stage:
 
     async def give(self, tick: Tick) -> None:
         """Post a tick and let it be drawn."""
+        for _ in range(100):
+            # On a busy machine the first picture, after which the feed begins, may be late.
+            if self.feed.on_tick is not None:
+                break
+            await self.pilot.pause(0.01)
         assert self.feed.on_tick is not None
         self.feed.on_tick(tick)
         await settle(self.pilot)
@@ -149,3 +154,12 @@ def stage():
             yield made
 
     return open_stage
+
+
+@pytest.fixture(scope="session")
+def demo_past():
+    """Two hours of the demo; dear, so that who does not ask does not pay."""
+    from tests.tui.demo_past import lived
+
+    with lived() as past:
+        yield past

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from textual.message_pump import MessagePump
     from textual.pilot import Pilot
 
+    from tests.tui.conftest import Stage
+
 MOST_DRAWS = 1000
 """What sets off more of them never comes to rest."""
 
@@ -113,3 +115,19 @@ def _is_at_rest(pump: MessagePump) -> bool:
         return True
     came = pump._message_queue.ready_event
     return bool(came._waiters) and not came.is_set()
+
+
+AFTER = {"W": "WASTE▼", "9": "fleet › ", "s": ", by distance", "x": "Enter copies a command"}
+"""What is on the screen at once after some keys."""
+
+
+def pilots(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Textual's names of keys that tmux calls otherwise."""
+    return tuple(key.lower() if len(key) > 1 else key for key in keys)
+
+
+async def pressed(stage: Stage, keys: tuple[str, ...]) -> None:
+    """Press keys as tmux calls them; some must show at once what they do."""
+    for key in pilots(keys):
+        await stage.press(key)
+        assert AFTER.get(key, "") in stage.text, key

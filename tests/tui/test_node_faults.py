@@ -28,7 +28,7 @@ async def test_the_page_of_a_job_tells_the_fault_of_its_node_as_the_nodes(stage)
         assert "1 warning" in s.text
         assert "fabric degraded" in s.text
         # It is the node's, which lost it; the job is not charged with it again.
-        assert "27 GPU-min" not in s.lines[1]
+        assert "GPU-h" not in s.lines[1]
         assert "lost" not in s.lines[1]
 
 

@@ -1,42 +1,28 @@
-"""Tasks of six keys at most, in the demo and the lab's recording, and twenty questions of three."""
+"""Tasks of six keys at most, in the demo and in the lab's recording."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.fleet.history.history import History
-from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay import replay
-from gpumon.fleet.replay.catch_up import strides_of
-from gpumon.fleet.replay.kept_ticks import Tape
 from gpumon.fleet.replay.replay import ReplayFeed
-from gpumon.fleet.sampler.sampler import Sampler
-from gpumon.sources.address import Look, parse
-from gpumon.sources.open import open_source
 from gpumon.sources.recording.source import Recording
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.time_travel import LiveTravel
 from tests.tui.conftest import HandFeed, Stage
-from tests.worlds.clocks import Hasty
+from tests.tui.demo_past import PATIENCE_S
+from tests.tui.keyboard import pressed
 from tools.screenshots import ROOT
 from tools.tasks import DEMO, LAB, LAB_FILE, MOST_KEYS, TASKS, Task
 
-if TYPE_CHECKING:
-    from gpumon.model.records.tick import Tick
-
 pytestmark = pytest.mark.slow
 
-START = 1_760_000_000.0
-PAST_S = 7200.0
-PATIENCE_S = 60.0
-LOOK_EVERY = 8
-"""Of the demo's past one picture in two minutes is judged, and the last ones."""
 LARGE, SMALL = (120, 40), (80, 24)
 
 
@@ -77,21 +63,6 @@ ANSWERS = {
 }
 
 
-AFTER = {"W": "WASTE▼", "9": "fleet › ", "s": ", by distance", "x": "Enter copies a command"}
-"""What is on the screen at once after some keys."""
-
-
-def pilots(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Textual's names of keys that tmux calls otherwise."""
-    return tuple(key.lower() if len(key) > 1 else key for key in keys)
-
-
-async def pressed(stage: Stage, keys: tuple[str, ...]) -> None:
-    for key in pilots(keys):
-        await stage.press(key)
-        assert AFTER.get(key, "") in stage.text, key
-
-
 def answered(stage: Stage, task: Task, command: str) -> None:
     answer = ANSWERS[command, task.name]
     large = answer.large if stage.app.size.width >= LARGE[0] else ()
@@ -100,140 +71,21 @@ def answered(stage: Stage, task: Task, command: str) -> None:
     assert answer.cursor in stage.cursor_line()
 
 
-class Patient(DetectionEngine):
-    """The detection engine, waited for, and asked for some pictures only."""
-
-    is_asked = False
-
-    def submit(self, tick):
-        is_wanted = tick.number % LOOK_EVERY == 0 or tick.at > START + PAST_S - 60
-        self.is_asked = is_wanted and super().submit(tick)
-        return self.is_asked
-
-    def collect(self):
-        if not self.is_asked:
-            return super().collect()
-        self.is_asked = False
-        return self.finish(PATIENCE_S)
-
-
-class Lived(NamedTuple):
-    """A past that was watched."""
-
-    tape: Tape
-    """All pictures before the newest, as far as they are kept."""
-    newest: Tick
-
-
-@pytest.fixture(scope="module")
-def demo() -> Lived:
-    """Two hours, as `gpumon demo --past 2h` lives through them."""
-    clock = Hasty(START)
-    look = Look(strides_of(1.0).at(PAST_S), False, lambda _: True, everyone=True, past_s=PAST_S)
-    sources = [open_source(parse(DEMO.split()[1]), look, clock)]
-    tape, newest = Tape(), []
-    is_over = threading.Event()
-
-    def take(tick: Tick) -> None:
-        if tick.at < START + PAST_S:
-            tape.add(tick)
-        elif not newest:
-            newest.append(tick)
-            is_over.set()
-
-    sampler = Sampler(sources, clock, look.period_s, History, Patient, keep_books=Ledger)
-    sampler.start(take)
-    assert is_over.wait(3 * PATIENCE_S), sampler.failure
-    yield Lived(tape, newest[0])
-    sampler.close()
-
-
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-async def test_a_question_is_answered_in_the_demo(demo, task):
+async def test_a_question_is_answered_in_the_demo(demo_past, task):
     feed = HandFeed()
     app = GpumonApp(feed, "demo", monotonic=lambda: 0.0)
     async with app.run_test(size=LARGE) as pilot:
         await pilot.pause()
         stage = Stage(app, feed, pilot, [0.0])
-        app.travel = LiveTravel(demo.tape)
-        await stage.give(demo.newest)
+        app.travel = LiveTravel(demo_past.tape)
+        await stage.give(demo_past.newest)
         await pressed(stage, task.keys_of(DEMO))
         answered(stage, task, DEMO)
         if task.name == "past":
-            assert app.screen.digest.tick.at == demo.newest.at - 600
+            assert app.screen.digest.tick.at == demo_past.newest.at - 600
         await stage.resize(*SMALL)
         answered(stage, task, DEMO)
-
-
-class Question(NamedTuple):
-    """What somebody asks, and what the screen answers after three keys at most."""
-
-    asked: str
-    keys: tuple[str, ...]
-    texts: tuple[str, ...]
-    """Patterns that are found on every size of the screen."""
-
-
-MOST_KEYS_OF_A_QUESTION = 3
-
-QUESTIONS = (
-    Question("is my job healthy?", (), (r"16 48214 .* you .* ‼● hangs",)),
-    Question("since when not?", (), (r"hangs since \d\d:\d\d",)),
-    Question("mine or the machine's?", ("j", "x"), ("owner sbatch --exclude=gpu006", "admin ")),
-    Question("which rank?", ("Enter",), (r" 6 gpu007 .* ‼ hang", r"14 more like it")),
-    Question("what do I type?", ("x",), ("owner srun --jobid=48214 --overlap -w gpu007 py",)),
-    Question("is it my input?", (), ("48220 .* GPUs wait for data 69 %",)),
-    Question("does NVLink work?", ("Enter",), ("NVLink [█▁-▇]+ 0 B/s", "NVLink unused")),
-    Question("why does it wait?", (), ("48213 .* waits: Resources, starts in 16h",)),
-    Question("what did last night's job waste?", ("5",), (r"asked for the jobs of the last 24 h",)),
-    Question("will it fit fewer GPUs?", (), ("3 of 8 GPUs unused", "would fit into a sl")),
-    Question("what is lost now?", (), (r"lost now \d\d \+ ~\d\.\d GPUs",)),
-    Question("by whom?", ("6",), (r"you +\d+ +2\d", "bjorn +2 +2.0")),
-    Question("why?", ("f",), (r"‼ hang +48214 +16 ", r"some GPUs unused +48217 +3\.0 ")),
-    Question("which node to drain?", ("3",), (r"gpu006 +5\.5 .*! sw thermal", "gpu010 .*‼ ECC")),
-    Question("what got better?", ("f", "G"), (r"no tensor cores +48216 +0 ",)),
-    Question("is it one switch?", ("9", "b"), ("verdict by leaf switch",)),
-    Question("whom to write to?", ("f", "Enter"), ("hang: 48214", "Evidence|→ See")),
-    Question("do the books agree?", (), (r"lost 21\.\d|lost since \d\d:\d\d: 21\.\d",)),
-    Question("which nodes does nobody see?", ("3",), (r"gpu011 .*down\* .*never",)),
-)
-
-
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.asked)
-async def test_a_question_is_answered_in_three_keys(demo, question, size):
-    assert len(question.keys) <= MOST_KEYS_OF_A_QUESTION
-    feed = HandFeed()
-    app = GpumonApp(feed, "demo", monotonic=lambda: 0.0)
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        stage = Stage(app, feed, pilot, [0.0])
-        app.travel = LiveTravel(demo.tape)
-        await stage.give(demo.newest)
-        await pressed(stage, question.keys)
-        for text in question.texts:
-            assert re.search(text, stage.text), stage.text
-
-
-async def test_what_is_new_since_lunch_is_on_the_first_screen(demo):
-    """The twentieth: a key, an hour away, and a finding meanwhile."""
-    now = [0.0]
-    feed = HandFeed()
-    app = GpumonApp(feed, "demo", monotonic=lambda: now[0])
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        stage = Stage(app, feed, pilot, now)
-        await stage.give(demo.newest)
-        await stage.press("j", "k")
-        now[0] += 3600.0
-        at = demo.newest.at + 3600.0
-        later = demo.newest._replace(at=at, queue_at=at, number=demo.newest.number + 1)
-        fresh = next(one for one in later.findings if one.finding_class == "hang")
-        others = tuple(one for one in later.findings if one is not fresh)
-        fresh = fresh._replace(first_seen=later.at - 60.0)
-        await stage.give(later._replace(findings=(fresh, *others)))
-        assert "· ‼ 1 new" in stage.lines[1]
-        assert "‼● new: hangs" in stage.text
 
 
 class Heard(GpumonApp):

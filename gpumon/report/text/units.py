@@ -124,19 +124,15 @@ def gpus(count: int) -> str:
 
 
 def gpu_time(gpu_seconds: float | None) -> str:
-    """GPU time: `40 GPU-s`, `12 GPU-min`, `3.40 GPU-h`."""
-    if gpu_seconds is None:
-        return MISSING
-    if gpu_seconds < 100:
-        return f"{gpu_seconds:.0f} GPU-s"
-    if gpu_seconds < 6000:
-        return f"{gpu_seconds / 60:.0f} GPU-min"
-    return f"{gpu_hours(gpu_seconds)} GPU-h"
+    """GPU time, always in the unit of the books: `3.40 GPU-h`, `<0.01 GPU-h`."""
+    return MISSING if gpu_seconds is None else f"{gpu_hours(gpu_seconds)} GPU-h"
 
 
 def gpu_hours(gpu_seconds: float) -> str:
     """GPU time in hours without the unit, two decimals below 10: `0.25`, `12.4`, `1,320`."""
     hours = gpu_seconds / 3600
+    if 0 < hours < 0.005:
+        return "<0.01"
     if hours < 9.995:
         return f"{hours:.2f}"
     return f"{hours:.1f}" if hours < 99.95 else f"{hours:,.0f}"

@@ -98,7 +98,7 @@ def losing_column(stake_of: Callable[[Digest, R], Stake | None], doc: str) -> Co
 
 
 def loss_words(loss: Charged | None) -> str:
-    """GPU time that a finding costs: `3.4 GPU-h`, `~12 GPU-min` suspected, or both."""
+    """GPU time that a finding costs: `3.4 GPU-h`, `~0.20 GPU-h` suspected, or both."""
     if loss is None:
         return ""
     wasted, suspected = units.gpu_time(loss.wasted_s), units.gpu_time(loss.suspected_s)

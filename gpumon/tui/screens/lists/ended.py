@@ -84,6 +84,11 @@ class EndedView(FleetView["EndedJob"]):
         if words := self.no_queue_words(digest):
             return words
         found = digest.tick.ended
+        if found is None and self.gpumon.travel.is_recorded:
+            return (
+                "A recording has no answers of the accounting, so ended jobs are not known.",
+                "B shows what became of the GPU time of all jobs that it saw.",
+            )
         if found is None:
             window = f"{WINDOW_S / 3600:.0f} h"
             return (

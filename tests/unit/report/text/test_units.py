@@ -62,7 +62,8 @@ def test_short_durations(seconds, text):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "–"), (40, "40 GPU-s"), (1620, "27 GPU-min"), (12240, "3.40 GPU-h"),
+    [(None, "–"), (0, "0.00 GPU-h"), (7, "<0.01 GPU-h"), (1620, "0.45 GPU-h"),
+     (12240, "3.40 GPU-h"),
      (21555, "5.99 GPU-h"), (36_360, "10.1 GPU-h"), (7_200_000, "2,000 GPU-h")],
 )  # fmt: skip
 def test_gpu_time(seconds, text):
