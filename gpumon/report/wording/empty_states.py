@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.job_name import job_name
+from gpumon.model.job_states import ENDED_STATES
 from gpumon.report.text.cells import Cell, Tone, paragraph, some_names
 from gpumon.report.wording.paragraphs import all_errors, error_lines, silence_lines
 from gpumon.report.wording.verdict_words import left_since
@@ -60,6 +61,16 @@ def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
     is_known = name is not None and not name.waits_together
     ended = (f"sacct -j {name.label} says how it ended.",) if name and is_known else ()
     return (text, *ended, "Esc goes back.")
+
+
+def no_gpus_words(view: JobView) -> tuple[str, ...]:
+    """Why a job in the queue shows no GPU: it holds none any more, or none is known yet."""
+    if view.job.state in ENDED_STATES:
+        return ("The job has ended: it holds no GPU any more.", "x says how it ended.")
+    return (
+        "No telemetry names the job's GPUs yet, and no process of it was seen.",
+        "e shows what its nodes say.",
+    )
 
 
 def job_errors(digest: Digest, view: JobView) -> tuple[SourceError, ...]:

@@ -10,7 +10,12 @@ from gpumon.report.rank_map.marks import faulty_rank
 from gpumon.report.tables.folded_ranks import folded_ranks
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
 from gpumon.report.text.cells import Tone, paragraph
-from gpumon.report.wording.empty_states import gone_job_words, job_errors, stale_job_lines
+from gpumon.report.wording.empty_states import (
+    gone_job_words,
+    job_errors,
+    no_gpus_words,
+    stale_job_lines,
+)
 from gpumon.report.wording.ledger_words import job_books
 from gpumon.report.wording.loss_words import LOSING
 from gpumon.report.wording.paragraphs import (
@@ -139,10 +144,7 @@ class JobScreen(RankView, TableView["RankRow"]):
             return wait_words(digest, view)
         if view.job.gpu_count == 0:
             return ("The job holds no GPUs.",)
-        return (
-            "No telemetry names the job's GPUs yet, and no process of it was seen.",
-            "e shows what its nodes say.",
-        )
+        return no_gpus_words(view)
 
     def draw(self) -> None:
         """Also begin on the rank at fault."""

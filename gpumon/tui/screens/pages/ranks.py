@@ -32,7 +32,12 @@ from gpumon.report.rank_map.strips import RankStrips, slot_count, time_row
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_search_text
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, paragraph
-from gpumon.report.wording.empty_states import gone_job_words, nothing_lines, stale_job_lines
+from gpumon.report.wording.empty_states import (
+    gone_job_words,
+    no_gpus_words,
+    nothing_lines,
+    stale_job_lines,
+)
 from gpumon.report.wording.paragraphs import finding_lines, first_lines
 from gpumon.tui.actions.registry import bindings_of, footer_of
 from gpumon.tui.look.theme import look_of
@@ -211,7 +216,7 @@ class RanksScreen(RankView, ColumnFiltered):
         if self._needle:
             text = f"No rank passes “{self._needle}”. Esc clears the filter."
         else:
-            text = "No telemetry names the job's GPUs yet, and no process of it was seen."
+            text = no_gpus_words(view)[0]
         return [(), *_indented(paragraph(text, width, Tone.STRONG))]
 
     def on_rank_chart_moved(self) -> None:

@@ -13,6 +13,7 @@ from gpumon.report.text.units import clock_time
 from gpumon.report.wording.empty_states import (
     gone_job_words,
     job_errors,
+    no_gpus_words,
     nothing_lines,
     silent_lines,
     silent_nodes_lines,
@@ -59,6 +60,21 @@ def test_a_job_is_only_called_gone_where_the_queue_was_read(picture, said, not_s
 def test_accounting_is_named_for_ids_that_it_knows():
     assert "sacct -j 6_1 says" in " ".join(gone_job_words(Digest(tick()), "6_1", "7"))
     assert "sacct" not in " ".join(gone_job_words(Digest(tick()), "x", "x; reboot"))
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("CANCELLED", "has ended"),
+        ("TIMEOUT", "has ended"),
+        ("RUNNING", "yet"),
+        ("SUSPENDED", "yet"),
+    ],
+)
+def test_a_job_that_has_ended_is_not_waited_for(state, said):
+    view, _ = job_with_gpus("7", {"n1": 2})
+    words = no_gpus_words(view._replace(job=view.job._replace(state=state)))
+    assert said in words[0]
 
 
 def test_a_job_answers_for_its_own_nodes_only():
