@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits
-    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering
+    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Outputs
 
 
 def show(
@@ -24,6 +24,7 @@ def show(
     allows_actions: bool = False,
     discovery: Discovering | None = None,
     kept: Bookkeeping | None = None,
+    outputs: Outputs | None = None,
 ) -> int:
     """Run the terminal; its exit code."""
     from gpumon.detect.engine.notes_file import NotesFile, own_notes
@@ -42,6 +43,7 @@ def show(
         rings_bell=settings.flag("terminal.bell"),
         discovery=discovery,
         kept=kept,
+        outputs=outputs,
     )
 
 

@@ -42,7 +42,13 @@ if TYPE_CHECKING:
     from gpumon.tui.feed import Feed
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
-    from gpumon.tui.screens.base.contract import Application, Bookkeeping, Discovering, Muted
+    from gpumon.tui.screens.base.contract import (
+        Application,
+        Bookkeeping,
+        Discovering,
+        Muted,
+        Outputs,
+    )
     from gpumon.tui.time_travel import Travel
     from gpumon.tui.widgets.text.prompt import Prompt
 
@@ -94,6 +100,7 @@ class GpumonApp(DressedApp):
         rings_bell: bool = False,
         discovery: Discovering | None = None,
         kept: Bookkeeping | None = None,
+        outputs: Outputs | None = None,
     ) -> None:
         """Make it ready to run.
 
@@ -108,10 +115,12 @@ class GpumonApp(DressedApp):
             rings_bell: Whether the terminal's bell is rung for what is new and grave.
             discovery: Finds patterns in what nobody explains; None: nobody looks for them.
             kept: The books on disk; None: none are kept.
+            outputs: Reads what jobs print; None: that cannot be read here.
         """
         super().__init__(shelf, habits)
         self.discovery = discovery
         self.kept = kept
+        self.outputs = outputs
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()

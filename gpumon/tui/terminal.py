@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits, Shelf
-    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering
+    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Outputs
 
 CLOSE_WAIT_S: Final = 0.25
 """Longest wait for a feed to close: with the terminal's own end, half a second from key to shell.
@@ -65,6 +65,7 @@ def run_terminal(
     rings_bell: bool = False,
     discovery: Discovering | None = None,
     kept: Bookkeeping | None = None,
+    outputs: Outputs | None = None,
 ) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
 
@@ -78,6 +79,7 @@ def run_terminal(
         rings_bell: Whether the terminal's bell is rung for what is new and grave.
         discovery: Finds patterns in what nobody explains; None: nobody looks for them.
         kept: The books on disk; None: none are kept.
+        outputs: Reads what jobs print; None: that cannot be read here.
     """
     if not sys.stdin.isatty():
         _close(feed)
@@ -99,6 +101,7 @@ def run_terminal(
         rings_bell=rings_bell,
         discovery=discovery,
         kept=kept,
+        outputs=outputs,
     )
     app.collector = QuietCollector(app.set_timer)
     try:

@@ -342,6 +342,7 @@ def _terminal(request: Request) -> int:
     from gpumon.cli.books import kept_books
     from gpumon.cli.show import show
     from gpumon.detect.learning.discovery import Discovery
+    from gpumon.sources.job_output import JobOutput
 
     title = " ".join(target.url for target in request.targets)
     feed: Feed
@@ -363,6 +364,10 @@ def _terminal(request: Request) -> int:
         discovery=Discovery(
             request.wanted.own, sampler.renew, is_real=not is_demo(request.targets)
         ),
+        # Behind a login node the files of a job are not here.
+        outputs=JobOutput()
+        if any(target.scheme == "slurm" and not target.hop for target in request.targets)
+        else None,
         kept=kept_books(request.settings, is_real=not is_demo(request.targets)),
     )
     _tell_unkept(sampler)

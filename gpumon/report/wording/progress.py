@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.missing import Reason
 from gpumon.report.facts.rows import block_rows
 from gpumon.report.text import units
-from gpumon.report.text.cells import Tone, paragraph
+from gpumon.report.text.cells import Cell, Tone, fit, paragraph
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView, Node
     from gpumon.report.facts.rows import BlockRow
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
+    from gpumon.sources.job_output import Tail
 
 _UNKNOWN: Final = {
     Reason.NO_PERMISSION: "no permission to see where its processes write",
@@ -55,6 +56,14 @@ def output_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     amount = "" if size is None else f", {units.quantity(float(size), 'bytes')} so far"
     text = f"output: grew {units.short_duration(age_s)} ago{place}{_rate(row)}{amount}"
     return paragraph(text, width, Tone.DIM)
+
+
+def tail_lines(tail: Tail | None, width: int) -> list[Line]:
+    """What it printed last, a line for each line of its file."""
+    if tail is None or not tail.lines:
+        return []
+    head = f"{tail.name}:"
+    return [(Cell(fit(f"  {text}", width).rstrip(), Tone.DIM),) for text in (head, *tail.lines)]
 
 
 def _age_s(digest: Digest, node: Node, row: BlockRow) -> float | None:

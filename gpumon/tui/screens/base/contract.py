@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
+    from gpumon.model.records.cluster import Job
     from gpumon.model.records.ledger import Compared
     from gpumon.model.records.pattern import Patterns
     from gpumon.model.records.tick import Tick
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.next_steps.commands import Change, Command, Subject
     from gpumon.report.text.cells import Line
+    from gpumon.sources.job_output import Tail
     from gpumon.sources.source import Wish
     from gpumon.tui.actions.action import ViewName
     from gpumon.tui.look.theme import Look
@@ -133,6 +135,14 @@ class Bookkeeping(Protocol):
         ...
 
 
+class Outputs(Protocol):
+    """What jobs print; `gpumon.sources.job_output.JobOutput` reads it."""
+
+    def tail(self, job: Job) -> Tail | None:
+        """The newest lines that are known, without waiting; None: none are."""
+        ...
+
+
 class Discovering(Protocol):
     """Finds patterns in what nobody explains; `gpumon.detect.learning.discovery` has one."""
 
@@ -197,6 +207,8 @@ class Application(Protocol):
     """None: nobody looks for patterns."""
     kept: Bookkeeping | None
     """None: no books are kept on disk."""
+    outputs: Outputs | None
+    """None: what jobs print cannot be read here."""
 
     @property
     def views(self) -> Views:

@@ -28,7 +28,7 @@ from gpumon.report.wording.paragraphs import (
     watching_lines,
 )
 from gpumon.report.wording.pending import wait_words
-from gpumon.report.wording.progress import output_lines
+from gpumon.report.wording.progress import output_lines, tail_lines
 from gpumon.report.wording.trend import trend_lines
 from gpumon.sources.source import Wish
 from gpumon.tui.actions.registry import bindings_of
@@ -133,7 +133,10 @@ class JobScreen(RankView, TableView["RankRow"]):
                 lines += blind_lines(digest, view, width)
         lines += contradiction_lines(view, width)
         lines += unknown_gpus(digest, view, width)
-        return lines + output_lines(digest, view, width) + job_books(digest, view, width)
+        lines += output_lines(digest, view, width)
+        outputs = self.gpumon.outputs if self.gpumon.travel.is_live else None
+        lines += tail_lines(outputs.tail(view.job), width) if outputs is not None else []
+        return lines + job_books(digest, view, width)
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Ended, pending, or without telemetry."""
