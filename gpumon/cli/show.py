@@ -9,9 +9,9 @@ from gpumon.model.settings import BY_KEY
 if TYPE_CHECKING:
     from gpumon.model.settings import Settings
     from gpumon.report.lists.filter_tables import RowFilter
+    from gpumon.tui.beside import Beside
     from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits
-    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Outputs
 
 
 def show(
@@ -22,12 +22,11 @@ def show(
     *,
     is_ascii: bool,
     allows_actions: bool = False,
-    discovery: Discovering | None = None,
-    kept: Bookkeeping | None = None,
-    outputs: Outputs | None = None,
+    beside: Beside | None = None,
 ) -> int:
     """Run the terminal; its exit code."""
     from gpumon.detect.engine.notes_file import NotesFile, own_notes
+    from gpumon.tui.beside import NOTHING_BESIDE
     from gpumon.tui.look.saved_choices import FILE_NAME, habits_of
     from gpumon.tui.terminal import run_terminal
 
@@ -41,9 +40,7 @@ def show(
         habits,
         allows_actions=allows_actions,
         rings_bell=settings.flag("terminal.bell"),
-        discovery=discovery,
-        kept=kept,
-        outputs=outputs,
+        beside=beside or NOTHING_BESIDE,
     )
 
 

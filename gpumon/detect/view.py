@@ -440,20 +440,18 @@ class View:
         `finding_class` is the detector's first one unless named; `at_most` keeps a claim down
         whose evidence is weaker than its window. A hypothesis is a warning at most, and so is
         what is said of a job whose processes are on other GPUs than Slurm gave it. `onset` is
-        when it began, where that is known to be before the window, as by a driver's event; else
-        the window's start. `advice` is for who owns the job, `machine_advice` for who runs the
-        machine. `gpus` are the UUIDs whose time `gpu_seconds` counts, where
-        they are not all of the subject's, and `owners` the uids that hold it without a job.
+        when it began where that is before the window. `advice` is for who owns the job,
+        `machine_advice` for who runs the machine. `gpus` are the UUIDs whose time `gpu_seconds`
+        counts, where they are not the subject's, and `owners` the uids that hold it without a job.
         """
-        doubts = self._doubts.get(subject, ())
-        if doubts:
+        if doubts := self._doubts.get(subject, ()):
             at_most = Confidence.HYPOTHESIS
-        finding_class = finding_class or detector.finding_classes[0]
-        allowed = self.confidence(window, detector, finding_class)
-        confidence = min(allowed, at_most, key=lambda step: step.rank)
+        named = finding_class or detector.finding_classes[0]
+        steps = (self.confidence(window, detector, named), at_most)
+        confidence = min(steps, key=lambda step: step.rank)
         return Finding(
             detector=detector.name,
-            finding_class=finding_class,
+            finding_class=named,
             subject=subject,
             severity=honest_severity(severity, confidence),
             confidence=confidence,

@@ -19,6 +19,7 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
 from gpumon.tui.attention import Attention
+from gpumon.tui.beside import NOTHING_BESIDE
 from gpumon.tui.feed import TickReady
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.take_along import SAID_S
@@ -39,16 +40,11 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.beside import Beside
     from gpumon.tui.feed import Feed
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
-    from gpumon.tui.screens.base.contract import (
-        Application,
-        Bookkeeping,
-        Discovering,
-        Muted,
-        Outputs,
-    )
+    from gpumon.tui.screens.base.contract import Application, Muted
     from gpumon.tui.time_travel import Travel
     from gpumon.tui.widgets.text.prompt import Prompt
 
@@ -98,9 +94,7 @@ class GpumonApp(DressedApp):
         *,
         allows_actions: bool = False,
         rings_bell: bool = False,
-        discovery: Discovering | None = None,
-        kept: Bookkeeping | None = None,
-        outputs: Outputs | None = None,
+        beside: Beside = NOTHING_BESIDE,
     ) -> None:
         """Make it ready to run.
 
@@ -113,14 +107,10 @@ class GpumonApp(DressedApp):
             habits: What was chosen before.
             allows_actions: Whether commands that change something may be run when asked for.
             rings_bell: Whether the terminal's bell is rung for what is new and grave.
-            discovery: Finds patterns in what nobody explains; None: nobody looks for them.
-            kept: The books on disk; None: none are kept.
-            outputs: Reads what jobs print; None: that cannot be read here.
+            beside: What is read beside the pictures.
         """
         super().__init__(shelf, habits)
-        self.discovery = discovery
-        self.kept = kept
-        self.outputs = outputs
+        self.discovery, self.kept, self.outputs = beside
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()

@@ -18,6 +18,7 @@ from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
 from gpumon.model.text import plain
 from gpumon.tui.app import GpumonApp
+from gpumon.tui.beside import NOTHING_BESIDE
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
 from gpumon.tui.textual_private.screen_stream import (
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.report.lists.filter_tables import RowFilter
+    from gpumon.tui.beside import Beside
     from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits, Shelf
-    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Outputs
 
 CLOSE_WAIT_S: Final = 0.25
 """Longest wait for a feed to close: with the terminal's own end, half a second from key to shell.
@@ -63,9 +64,7 @@ def run_terminal(
     *,
     allows_actions: bool = False,
     rings_bell: bool = False,
-    discovery: Discovering | None = None,
-    kept: Bookkeeping | None = None,
-    outputs: Outputs | None = None,
+    beside: Beside = NOTHING_BESIDE,
 ) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
 
@@ -77,9 +76,7 @@ def run_terminal(
         habits: What was chosen before.
         allows_actions: Whether commands that change something may be run when asked for.
         rings_bell: Whether the terminal's bell is rung for what is new and grave.
-        discovery: Finds patterns in what nobody explains; None: nobody looks for them.
-        kept: The books on disk; None: none are kept.
-        outputs: Reads what jobs print; None: that cannot be read here.
+        beside: What is read beside the pictures.
     """
     if not sys.stdin.isatty():
         _close(feed)
@@ -99,16 +96,14 @@ def run_terminal(
         habits=habits,
         allows_actions=allows_actions,
         rings_bell=rings_bell,
-        discovery=discovery,
-        kept=kept,
-        outputs=outputs,
+        beside=beside,
     )
     app.collector = QuietCollector(app.set_timer)
     try:
         return _shown(app, feed, shelf)
     finally:
-        if discovery is not None:
-            discovery.close()
+        if beside.discovery is not None:
+            beside.discovery.close()
         _drop_unwritten()
 
 

@@ -20,6 +20,7 @@ from gpumon.fleet.replay.replay import ReplayFeed
 from gpumon.model.records.ledger import NO_PRICES
 from gpumon.sources.recording.source import Recording
 from gpumon.tui.app import GpumonApp
+from gpumon.tui.beside import Beside
 from gpumon.tui.time_travel import LiveTravel, ReplayTravel
 from tests.tui.conftest import HandFeed, Stage
 from tests.tui.demo_past import PATIENCE_S
@@ -217,7 +218,7 @@ async def test_a_question_is_answered_in_three_keys(worlds, monkeypatch, name, a
     assert len(answer.keys) <= MOST_KEYS
     world = worlds(name)
     feed = HandFeed()
-    app = GpumonApp(feed, name, monotonic=lambda: 0.0, kept=world.kept)
+    app = GpumonApp(feed, name, monotonic=lambda: 0.0, beside=Beside(kept=world.kept))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         stage = Stage(app, feed, pilot, [0.0])

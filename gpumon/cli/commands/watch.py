@@ -343,6 +343,7 @@ def _terminal(request: Request) -> int:
     from gpumon.cli.show import show
     from gpumon.detect.learning.discovery import Discovery
     from gpumon.sources.job_output import JobOutput
+    from gpumon.tui.beside import Beside
 
     title = " ".join(target.url for target in request.targets)
     feed: Feed
@@ -354,6 +355,9 @@ def _terminal(request: Request) -> int:
     if user is not None and all(target.scheme in WITHOUT_QUEUE for target in request.targets):
         # Where a queue is asked, only that user's jobs are.
         passes = of_user(passes, user)
+    is_real = not is_demo(request.targets)
+    # Behind a login node the files of a job are not here.
+    is_near = any(target.scheme == "slurm" and not target.hop for target in request.targets)
     code = show(
         feed,
         title,
@@ -361,14 +365,11 @@ def _terminal(request: Request) -> int:
         passes,
         is_ascii=request.is_ascii,
         allows_actions=request.allows_actions,
-        discovery=Discovery(
-            request.wanted.own, sampler.renew, is_real=not is_demo(request.targets)
+        beside=Beside(
+            Discovery(request.wanted.own, sampler.renew, is_real=is_real),
+            kept_books(request.settings, is_real=is_real),
+            JobOutput() if is_near else None,
         ),
-        # Behind a login node the files of a job are not here.
-        outputs=JobOutput()
-        if any(target.scheme == "slurm" and not target.hop for target in request.targets)
-        else None,
-        kept=kept_books(request.settings, is_real=not is_demo(request.targets)),
     )
     _tell_unkept(sampler)
     return code

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.report.next_steps.commands import Subject
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Entries, Trail
+    from gpumon.tui.beside import Bookkeeping, Discovering
+    from gpumon.tui.screens.base.contract import Entries, Trail
     from gpumon.tui.screens.base.view import View
     from gpumon.tui.status import Mood
 

@@ -10,18 +10,14 @@ if TYPE_CHECKING:
 
     from textual.screen import Screen
 
-    from gpumon.model.records.cluster import Job
-    from gpumon.model.records.ledger import Compared
-    from gpumon.model.records.pattern import Patterns
-    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column, Sorting
     from gpumon.report.facts.groups import Scope
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.next_steps.commands import Change, Command, Subject
     from gpumon.report.text.cells import Line
-    from gpumon.sources.job_output import Tail
     from gpumon.sources.source import Wish
     from gpumon.tui.actions.action import ViewName
+    from gpumon.tui.beside import Bookkeeping, Discovering, Outputs
     from gpumon.tui.look.theme import Look
     from gpumon.tui.status import Mood
     from gpumon.tui.time_travel import Travel
@@ -114,57 +110,6 @@ class Views(Protocol):
 
     def books(self, trail: Trail, kept: Bookkeeping | None) -> Screen[None]:
         """Where GPU time went; None: no books are kept on disk."""
-        ...
-
-
-class Bookkeeping(Protocol):
-    """The books on disk; `gpumon.fleet.ledger.kept.KeptBooks` reads them."""
-
-    @property
-    def weeks(self) -> Compared | None:
-        """The newest week and the one before; None: they were not read yet."""
-        ...
-
-    @property
-    def trouble(self) -> str:
-        """Why they cannot be read; empty: they can, as far as is known."""
-        ...
-
-    def ask(self, now: float) -> None:
-        """Have the weeks until a Unix time read, without waiting."""
-        ...
-
-
-class Outputs(Protocol):
-    """What jobs print; `gpumon.sources.job_output.JobOutput` reads it."""
-
-    def tail(self, job: Job) -> Tail | None:
-        """The newest lines that are known, without waiting; None: none are."""
-        ...
-
-
-class Discovering(Protocol):
-    """Finds patterns in what nobody explains; `gpumon.detect.learning.discovery` has one."""
-
-    @property
-    def found(self) -> Patterns | None:
-        """The newest patterns; None: there are none yet."""
-        ...
-
-    def take(self, tick: Tick) -> None:
-        """A picture, without waiting."""
-        ...
-
-    def name(self, number: int, name: str) -> str:
-        """Call a pattern so from now on; returns what came of it. May take seconds."""
-        ...
-
-    def unname(self, name: str) -> str:
-        """Take a name back; returns what came of it. May take seconds."""
-        ...
-
-    def close(self) -> None:
-        """End what is under way, without waiting."""
         ...
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon.report.facts.tick_index import Digest
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.screens.base.contract import Bookkeeping, Discovering, Entries
+    from gpumon.tui.beside import Bookkeeping, Discovering
+    from gpumon.tui.screens.base.contract import Entries
     from gpumon.tui.status import Mood
 
 
