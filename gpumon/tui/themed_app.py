@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.app import App
 
 from gpumon.tui.look.saved_choices import NO_HABITS, Habits, written
+from gpumon.tui.look.sixteen import sixteen
 from gpumon.tui.look.theme import FALLBACKS, Look
 from gpumon.tui.look.themes import DARK, MONO, SHORT_NAMES, THEMES
 from gpumon.tui.textual_private.ascii_filter import AsciiFilter
@@ -73,6 +74,12 @@ class DressedApp(App[int]):
         """Our own variables under a theme that does not know them."""
         theme = self.current_theme.to_color_system().generate()
         return {name: theme[other] for name, other in FALLBACKS.items()}
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Those of the theme, or what stands for them where the terminal has sixteen colours."""
+        variables = super().get_css_variables()
+        has_few = self.console.color_system == "standard"
+        return {**variables, **sixteen(self.theme)} if has_few else variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and in the end ASCII only."""

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from textual import constants
 
 from gpumon.report.headline.lines import TALL, headline
 from gpumon.tui.app import GpumonApp
@@ -154,6 +155,12 @@ def stage():
             yield made
 
     return open_stage
+
+
+@pytest.fixture(autouse=True)
+def all_colours(monkeypatch):
+    """Whatever terminal the tests run on, what they draw has all colours."""
+    monkeypatch.setattr(constants, "COLOR_SYSTEM", "truecolor")
 
 
 @pytest.fixture(scope="session")

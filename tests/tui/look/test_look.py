@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from rich.color import Color
+from rich.console import COLOR_SYSTEMS
 
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.tui.app import GpumonApp
@@ -63,6 +64,58 @@ def test_curves_and_areas_stand_out_from_the_ground(name):
     keys = ["tone-past", *(f"heat-{n}" for n in range(4)), *(f"owner-{n}" for n in range(6))]
     for key in keys:
         assert contrast(of(key), of("background")) >= LEAST_OF_GRAPHICS, key
+
+
+def few(name, system="standard"):
+    """Colours of a theme on a terminal, as it draws them; each by its number where it has few."""
+    app = GpumonApp(None)  # type: ignore[arg-type]
+    app.console._color_system = COLOR_SYSTEMS[system]
+    app.theme = name
+    variables = app.get_css_variables()
+    return lambda key: Color.parse(variables[key]).downgrade(COLOR_SYSTEMS[system])
+
+
+COLOURED = [theme.name for theme in THEMES if theme is not MONO]
+
+
+@pytest.mark.parametrize("name", COLOURED)
+def test_sixteen_colours_tell_what_is_bad_from_what_is_not(name):
+    of = few(name)
+    tones = [of(VARIABLES[tone]).number for tone in (Tone.PLAIN, Tone.INFO, Tone.WARN, Tone.BAD)]
+    assert len(set(tones)) == 4
+    for tone in (Tone.GOOD, Tone.DIM):
+        assert of(VARIABLES[tone]).number not in tones[2:]
+
+
+@pytest.mark.parametrize("name", COLOURED)
+def test_sixteen_colours_have_four_steps_that_differ_in_lightness(name):
+    steps = [few(name)(f"heat-{step}") for step in range(4)]
+    assert len({step.number for step in steps}) == 4
+    light = [luminance(step) for step in steps]
+    assert light in (sorted(light), sorted(light, reverse=True))
+
+
+@pytest.mark.parametrize("name", COLOURED)
+@pytest.mark.parametrize("tone", [tone for tone in Tone if tone is not Tone.PAST])
+def test_every_tone_can_be_read_in_sixteen_colours(name, tone):
+    """On the ground and the cursor; shades are a terminal's own, so that they differ widely."""
+    of = few(name)
+    text = of(VARIABLES[tone])
+    for ground in ("background", "bar", "cursor"):
+        assert text.number != of(ground).number
+        assert contrast(text, of(ground)) >= LEAST_ON_CURSOR
+    assert of("cursor").number != of("background").number
+
+
+@pytest.mark.parametrize("name", [theme.name for theme in THEMES])
+@pytest.mark.parametrize("system", ["256", "truecolor"])
+def test_with_more_colours_a_theme_stays_as_it_is(name, system):
+    app = GpumonApp(None)  # type: ignore[arg-type]
+    app.console._color_system = COLOR_SYSTEMS[system]
+    app.theme = name
+    variables = app.get_css_variables()
+    for key in ("bar", "cursor", "tone-dim", "heat-2"):
+        assert variables[key] == app.current_theme.variables[key]
 
 
 def test_the_theme_without_hues_has_none():
