@@ -117,7 +117,7 @@ def _is_at_rest(pump: MessagePump) -> bool:
     return bool(came._waiters) and not came.is_set()
 
 
-AFTER = {"W": "WASTE▼", "9": "fleet › ", "s": ", by distance", "x": "Enter copies a command"}
+AFTER = {"W": "LOST▼", "9": "fleet › ", "s": ", by distance", "x": "Enter copies a command"}
 """What is on the screen at once after some keys."""
 
 

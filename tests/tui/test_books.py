@@ -14,17 +14,17 @@ async def test_which_job_wastes_most_is_answered_by_one_key_however_narrow(stage
     ]
     books = LedgerTotals(AT, AT - 9000, tuple(accounts), tuple(accounts))
     async with stage(picture._replace(ledger=books), (80, 24)) as s:
-        assert "WASTE" not in s.text
+        assert "LOST▼" not in s.text
         await s.press("W")
         assert s.text.index("4690 ") < s.text.index("4711 ")
-        assert "WASTE▼" in s.text
+        assert "LOST▼" in s.text
         assert "1.00" in s.cursor_line()
         await s.press("W")
-        assert "WASTE▼" in s.text
+        assert "LOST▼" in s.text
         await s.press("S", "W")
-        assert "WASTE▼" in s.text
+        assert "LOST▼" in s.text
         await s.press("0")
-        assert "WASTE" not in s.text
+        assert "LOST▼" not in s.text
 
 
 async def test_a_jobs_page_shows_its_books(stage):

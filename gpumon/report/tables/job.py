@@ -419,7 +419,7 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     ),
     Column(
         "wasted_gpu_s",
-        "WASTE",
+        "LOST",
         7,
         "right",
         8,

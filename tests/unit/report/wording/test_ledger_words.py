@@ -92,7 +92,7 @@ def test_without_books_or_prices_nothing_is_made_up():
     bare = Digest(digest.tick._replace(ledger=None))
     shown = cells(bare, USER_COLUMNS, groups(bare, "user")[0])
     assert [shown[title] for title in ("GPU-H", "LOST", "LOST%")] == ["–"] * 3
-    assert cells(bare, JOB_COLUMNS, bare.tick.job("1"))["WASTE"] == "–"
+    assert cells(bare, JOB_COLUMNS, bare.tick.job("1"))["LOST"] == "–"
 
 
 def test_partitions_have_them_too():
@@ -103,10 +103,10 @@ def test_partitions_have_them_too():
 
 def test_jobs_sort_by_what_they_wasted_and_keep_their_order_otherwise():
     digest = booked()
-    (waste,) = [column for column in JOB_COLUMNS if column.title == "WASTE"]
+    (waste,) = [column for column in JOB_COLUMNS if column.title == "LOST"]
     rows = arranged(digest.tick.jobs, lambda row: waste.order(digest, row), waste.is_descending)
     assert [row.job.job_id for row in rows] == ["1", "2"]
-    assert cells(digest, JOB_COLUMNS, rows[0])["WASTE"] == "1.00h"
+    assert cells(digest, JOB_COLUMNS, rows[0])["LOST"] == "1.00h"
     bare = Digest(digest.tick._replace(ledger=None))
     for row in digest.tick.jobs:
         assert default_order(digest, row) == default_order(bare, row)
@@ -154,7 +154,7 @@ def guessed():
 
 def test_what_is_only_suspected_is_shown_with_its_mark_and_never_as_nothing():
     digest = guessed()
-    assert cells(digest, JOB_COLUMNS, digest.tick.job("1"))["WASTE"] == "~2.00h"
+    assert cells(digest, JOB_COLUMNS, digest.tick.job("1"))["LOST"] == "~2.00h"
     ada = groups(digest, "user")[0]
     shown = cells(digest, USER_COLUMNS, ada)
     assert (shown["LOST"], shown["LOST%"], shown["SEEN%"]) == ("~2.00h", "0", "100")

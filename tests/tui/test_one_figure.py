@@ -1,0 +1,161 @@
+"""Every view of one picture: one figure for a loss, one sum for the fleet, one order."""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gpumon.report.document.document import document
+from gpumon.report.lists.once import table
+from gpumon.report.text import units
+from gpumon.tui.app import GpumonApp
+from tests.tui.conftest import HandFeed, Stage
+from tests.tui.keyboard import pressed
+
+pytestmark = pytest.mark.slow
+
+HOUR_S = 3600.0
+SIZES = [(80, 24), (160, 50)]
+VIEWS = {"jobs": "1", "gpus": "2", "nodes": "3", "users": "6", "accounts": "7", "partitions": "8"}
+ROUNDED = 0.05
+"""A cell of LOST/H shows a decimal below 10, none above: each may be off by half of that."""
+
+
+@asynccontextmanager
+async def opened(demo_past, size):
+    """The terminal on the demo's newest picture, in a size."""
+    feed = HandFeed()
+    app = GpumonApp(feed, "demo", monotonic=lambda: 0.0)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        stage = Stage(app, feed, pilot, [0.0])
+        await stage.give(demo_past.newest)
+        yield stage
+
+
+def cells(stage, title):
+    """The texts of a column in the view on top, by row."""
+    columns, rows = stage.app.screen.grid.table
+    column = next(one for one in stage.app.screen.grid.plan.columns if one.title == title)
+    assert columns
+    return [column.cell(stage.app.digest, row).text.strip() for row in rows]
+
+
+def parts(text):
+    """What is wasted and what is suspected, of a cell such as `3.4~1.7`, `~0.7`, `16`, `–`."""
+    wasted, _, suspected = text.replace(",", "").replace("<", "").replace("h", "").partition("~")
+    return tuple(float(one) if one not in ("", "–") else 0.0 for one in (wasted, suspected))
+
+
+def off_by(text):
+    """By how much a cell may be off."""
+    return sum(0.5 if float(one) >= 9.95 else ROUNDED for one in re.findall(r"[\d.]+", text))
+
+
+def summed(texts):
+    """Sums of both parts, and by how much they may be off."""
+    both = [parts(text) for text in texts]
+    return (
+        sum(wasted for wasted, _ in both),
+        sum(suspected for _, suspected in both),
+        sum(map(off_by, texts)) + 1e-6,
+    )
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_a_loss_has_one_figure(demo_past, size):
+    """In the list of findings, on the finding's page, on the job's, in JSON and in the books."""
+    tick = demo_past.newest
+    told = {one["summary"]: one for one in document(tick)["findings"]}
+    async with opened(demo_past, size) as stage:
+        await stage.press("f")
+        _, rows = stage.app.screen.grid.table
+        losses = dict(zip((row.identity for row in rows), cells(stage, "LOST"), strict=True))
+        by_identity = {one.identity: one for one in (*tick.findings, *tick.cleared)}
+        checked = 0
+        for identity, shown in losses.items():
+            finding = by_identity[identity]
+            charged = tick.ledger.charged.get(identity)
+            booked_s = charged.wasted_s if charged else 0.0
+            if booked_s < 0.005 * HOUR_S:
+                await stage.press("j")
+                continue
+            figure = units.gpu_hours(booked_s)
+            assert shown.removesuffix("h").startswith(figure)
+            if finding.is_open:
+                data = told[finding.summary]
+                assert data["wasted_gpu_seconds"] == pytest.approx(booked_s, abs=1e-3)
+            await stage.press("enter")
+            assert re.search(rf"lost\s+{re.escape(figure)}", stage.text), stage.text
+            await stage.press("escape", "j")
+            checked += 1
+        assert checked >= 6
+        await pressed(stage, ("q", "1", "Enter"))
+        top = next(iter(losses.values())).removesuffix("h")
+        assert f"{top} GPU-h lost since" in stage.text
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_the_fleet_has_one_sum(demo_past, size):
+    """What is lost now and what was lost: in every table, the headline, the books and JSON."""
+    tick = demo_past.newest
+    total, losing = tick.ledger.total(), tick.ledger.losing.total()
+    async with opened(demo_past, size) as stage:
+        for name, key in VIEWS.items():
+            await stage.press(key)
+            wasted, suspected, off = summed(cells(stage, "LOST/H"))
+            assert wasted == pytest.approx(losing.wasted_gpus, abs=off), name
+            assert suspected == pytest.approx(losing.suspected_gpus, abs=off), name
+            if name not in ("gpus", "nodes"):
+                lost, _, _ = summed(cells(stage, "LOST"))
+                assert lost == pytest.approx(total.waste_s / HOUR_S, abs=0.06 * len(tick.jobs)), (
+                    name
+                )
+            headline = "\n".join(stage.lines[:4])
+            assert f"lost now {units.gpus_lost(losing.wasted_gpus)} + ~" in headline, name
+            assert units.gpu_hours(total.waste_s) in headline, name
+        await stage.press("B")
+        shares = re.findall(r"^ *([a-z][^~\n]*?)  +([\d.,]+) +[\d.]+ %$", stage.text, re.MULTILINE)
+        known = {"useful", "unexplained", "unobserved"}
+        booked = sum(float(hours.replace(",", "")) for cause, hours in shares if cause not in known)
+        assert booked == pytest.approx(total.waste_s / HOUR_S, abs=0.05)
+        data = document(tick)
+        assert data["ledger"]["total"]["wasted_gpu_seconds"] == pytest.approx(
+            total.waste_s, abs=1.0
+        )
+        for name in ("user", "account", "partition", "gpu"):
+            parts_s = sum(line["wasted_gpu_seconds"] for line in data["ledger"][f"by_{name}"])
+            assert parts_s == pytest.approx(total.waste_s, abs=1.0), name
+        plain = table(tick, 120)
+        assert f"lost now {units.gpus_lost(losing.wasted_gpus)} + ~" in plain
+        assert units.gpu_hours(total.waste_s) in plain
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_there_is_one_order(demo_past, size):
+    """By what is lost an hour, what is suspected counting less; its column says so."""
+    async with opened(demo_past, size) as stage:
+        for name, key in VIEWS.items():
+            await stage.press(key)
+            assert "LOST/H▼" in stage.text, name
+            texts = cells(stage, "LOST/H")
+            sure = [parts(text)[0] for text in texts if "~" not in text]
+            assert sure == sorted(sure, reverse=True), name
+            assert parts(texts[0])[0] == max(parts(text)[0] for text in texts), name
+        await stage.press("1")
+        _, rows = stage.app.screen.grid.table
+        jobs = [row.job.job_id for row in rows]
+        losing = {job_id for job_id, text in zip(jobs, cells(stage, "LOST/H"), strict=True)
+                  if any(parts(text))}  # fmt: skip
+        await stage.press("f")
+        _, rows = stage.app.screen.grid.table
+        digest = stage.app.digest
+        of = [digest.job_of(row) if hasattr(digest, "job_of") else row.subject for row in rows]
+        named = [subject.removeprefix("job:") for subject in of if subject.startswith("job:")]
+        first = [job_id for job_id in dict.fromkeys(named) if job_id in losing]
+        assert first == [job_id for job_id in jobs if job_id in first]
+        plain = [line.split()[1] for line in table(demo_past.newest, 120).splitlines()
+                 if re.match(r" *[\d~.]+ 48\d+", line)]  # fmt: skip
+        assert plain == [job_id for job_id in jobs if job_id in plain]
