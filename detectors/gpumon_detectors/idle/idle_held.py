@@ -25,7 +25,7 @@ from gpumon_detectors.evidence.job_context import (
 from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
 from gpumon_detectors.evidence.watched import mean_of
-from gpumon_detectors.idle.rest import computes_on_cpus, rest_of, was_used_before
+from gpumon_detectors.idle.rest import computes_on_cpus, cpu_evidence, rest_of, was_used_before
 from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _evidence(
             f"{gib(float(used.sum()))} of {gib(float(total.sum()))} of memory held",
             float(used.sum()),
         ),
-        host.evidence(job, rest.window.start),
+        *cpu_evidence(job, host, rest),
         *rest.evidence,
     ]
     before = unwatched(job, use.past, host, rest.window.start) if rest.before_s else None

@@ -20,7 +20,7 @@ from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import began_with_job, is_open, since_words
-from gpumon_detectors.idle.rest import computes_on_cpus, rest_of
+from gpumon_detectors.idle.rest import computes_on_cpus, cpu_evidence, rest_of
 from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
@@ -146,6 +146,6 @@ def _evidence(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> list[Evid
             f"{gib(most)} of memory in use, {counted(rest.window.samples, 'sample')}{age}",
             0.0,
         ),
-        host.evidence(job, rest.window.start),
+        *cpu_evidence(job, host, rest),
         *rest.evidence,
     ]

@@ -119,6 +119,12 @@ def _before_s(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> float:
     return before.rested_s(max(1, len(job.job.nodes))) if before is not None else 0.0
 
 
+def cpu_evidence(job: JobLook, host: HostUse, rest: Rest) -> tuple[Evidence, ...]:
+    """What its CPUs did meanwhile; nothing where that is not seen, and what they did before tells."""
+    is_told_by_before = rest.before_s > 0.0 and not host.is_seen
+    return () if is_told_by_before else (host.evidence(job, rest.window.start),)
+
+
 def was_used_before(job: JobLook, use: GpuUse) -> bool:
     """Whether a GPU was loaded before anybody watched the job: then it was used, and by work."""
     used = use.past.columns["mem_used_bytes"]

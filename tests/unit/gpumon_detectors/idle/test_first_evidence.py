@@ -42,6 +42,14 @@ def test_a_job_that_slept_since_it_began_is_told_at_first_sight(detector, values
 
 
 @RESTING
+def test_in_the_first_seconds_its_cpu_time_tells_though_no_rate_is_known(detector, values, fields):
+    (finding,) = found(detector, values, watched_s=20.0, cores=None, **fields)
+    texts = [evidence.text for evidence in finding.evidence]
+    assert "in the 4.5 h before it was watched it used 1 min of CPU time" in texts
+    assert not any("not seen" in text for text in texts)
+
+
+@RESTING
 def test_what_is_lost_is_what_was_seen_to_rest(detector, values, fields):
     (finding,) = found(detector, values, **fields)
     length_s = finding.window.end - finding.window.start
