@@ -120,7 +120,7 @@ def _before_s(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> float:
 
 
 def cpu_evidence(job: JobLook, host: HostUse, rest: Rest) -> tuple[Evidence, ...]:
-    """What its CPUs did meanwhile; nothing where that is not seen, and what they did before tells."""
+    """What its CPUs did meanwhile; nothing where that is not seen, but what they did before."""
     is_told_by_before = rest.before_s > 0.0 and not host.is_seen
     return () if is_told_by_before else (host.evidence(job, rest.window.start),)
 
