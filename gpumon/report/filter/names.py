@@ -17,6 +17,9 @@ R = TypeVar("R")
 _UNIT_ENDS: Final = ("_bytes_per_s", "_bytes", "_ratio", "_count", "_mhz", "_w", "_c", "_s")
 """Ends of keys that nobody types."""
 
+_EARLIER: Final = {"power_w": "pwr", "local_rank": "lrank"}
+"""What columns were called before, where no other name begins so: filters that people keep."""
+
 LEAST_PREFIX: Final = 2
 """Characters of a name that may be cut short: one says too little."""
 
@@ -32,15 +35,15 @@ def unit_of(column: Column[R]) -> str | None:
 def names_of(column: Column[R]) -> tuple[str, ...]:
     """How a column may be called, lower case, the shortest way to say it first.
 
-    By its title, by the first word of its title without signs, by its key, and by its key without
-    the unit.
+    By its title, by the first word of its title without signs, by its key, by its key without the
+    unit, and by what it was called before.
     """
     title = column.title.lower()
     first = title.split()[0] if title.split() else ""
     bare = first.strip("%°?/").removesuffix("/s")
     key = column.key.lower()
     short = next((key.removesuffix(end) for end in _UNIT_ENDS if key.endswith(end)), key)
-    found = (bare, short, first, title, key)
+    found = (bare, short, first, title, key, _EARLIER.get(key, ""))
     return tuple(dict.fromkeys(name for name in found if name))
 
 

@@ -165,7 +165,7 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
     ),
     Column(
         "local_rank",
-        "LRANK",
+        "LOCAL",
         5,
         "right",
         8,

@@ -116,7 +116,7 @@ def _verdict(digest: Digest, view: JobView) -> str:
 
 
 def _activity(digest: Digest, view: JobView) -> Cell:
-    """SM activity; where no GPU of the job has that counter, the duty cycle, marked `u`."""
+    """SM activity; where no GPU of the job has that counter, the duty cycle, marked `≤`."""
     value = digest.mean(view, "sm_active_ratio")
     if value is None:
         return duty_cell(digest.mean(view, "gpu_util_ratio"))
@@ -343,8 +343,8 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     ),
     Column(
         "tensor_active_ratio",
-        "TENS%",
-        5,
+        "TENSOR%",
+        7,
         "right",
         3,
         _ratio("tensor_active_ratio"),
@@ -363,7 +363,7 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
     ),
     Column(
         "power_w",
-        "PWR W/cap",
+        "W/LIMIT",
         9,
         "right",
         4,

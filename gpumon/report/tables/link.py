@@ -183,7 +183,7 @@ def _share(key: str, title: str, priority: int) -> Column[BlockRow]:
         value = row.value(key)
         return NO_VALUE if value is None else Cell(units.percent(value))
 
-    return Column(key, title, 5, "right", priority, cell, None, CATALOGUE[key].doc)
+    return Column(key, title, max(5, len(title)), "right", priority, cell, None, CATALOGUE[key].doc)
 
 
 SLICE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
@@ -230,6 +230,6 @@ SLICE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
     ),
     _share("mig_sm_active_ratio", "SM%", 0),
     _share("mig_sm_occupancy_ratio", "OCC%", 1),
-    _share("mig_tensor_active_ratio", "TENS%", 1),
+    _share("mig_tensor_active_ratio", "TENSOR%", 1),
     _share("mig_dram_active_ratio", "DRAM%", 1),
 )

@@ -216,7 +216,7 @@ def _held_count(row: NodeRow) -> SortKey | None:
 
 
 def _activity(row: NodeRow) -> Cell:
-    """Mean SM activity; where no GPU has that counter the duty cycle, marked `u`."""
+    """Mean SM activity; where no GPU has that counter the duty cycle, marked `≤`."""
     value = row.mean("sm_active_ratio")
     return duty_cell(row.mean("gpu_util_ratio")) if value is None else Cell(units.percent(value))
 
@@ -340,7 +340,7 @@ _COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
     Column(
         "sm_active_ratio", "SM%", 4, "right", 1, lambda _d, r: _activity(r),
         lambda _d, r: _key(r.mean("sm_active_ratio")),
-        "Share of SM-cycles with work, mean of its GPUs; u48: only the duty cycle is known.",
+        "Share of SM-cycles with work, mean of its GPUs; ≤48: only the duty cycle is known.",
         0, True,
     ),
     Column(

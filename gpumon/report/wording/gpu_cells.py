@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu
     from gpumon.report.facts.tick_index import Digest
 
-DUTY_DOC: Final = " u48: not offered by this GPU, 48 is UTIL%, the time in which any kernel ran."
+DUTY_DOC: Final = " ≤48: not offered by this GPU, but any kernel ran 48 % of the time (UTIL%)."
 """What the help says of the duty cycle that stands in for SM activity."""
 
 
@@ -81,16 +81,16 @@ def ratio_cell(gpu: Gpu | None, key: str) -> Cell:
 
 
 def activity_cell(gpu: Gpu | None) -> Cell:
-    """SM activity; on GPUs without that counter the duty cycle, marked `u`, which says far less."""
+    """SM activity; on GPUs without that counter the duty cycle, its upper bound."""
     cell = ratio_cell(gpu, "sm_active_ratio")
     return cell if cell is not NO_VALUE else duty_cell(gpu.value("gpu_util_ratio") if gpu else None)
 
 
 def duty_cell(gpu_util_ratio: float | None) -> Cell:
-    """The duty cycle in the place of SM activity: `u48`."""
+    """The duty cycle in the place of SM activity, which is no more than that: `≤48`."""
     if gpu_util_ratio is None:
         return NO_VALUE
-    return Cell(f"u{units.percent(gpu_util_ratio)}", Tone.DIM)
+    return Cell(f"≤{units.percent(gpu_util_ratio).removeprefix('<')}", Tone.DIM)
 
 
 def _dim_ratio(gpu: Gpu | None) -> Cell:
@@ -179,8 +179,8 @@ _MEASURED: Final = (
     ),
     _Measured(
         "tensor_active_ratio",
-        "TENS%",
-        5,
+        "TENSOR%",
+        7,
         2,
         lambda gpu: ratio_cell(gpu, "tensor_active_ratio"),
         CATALOGUE["tensor_active_ratio"].doc,
@@ -203,7 +203,7 @@ _MEASURED: Final = (
     ),
     _Measured(
         "power_w",
-        "PWR W/cap",
+        "W/LIMIT",
         9,
         2,
         power_cell,

@@ -244,7 +244,7 @@ async def test_help_explains_this_view_and_can_be_searched(stage):
         for action in actions_of("jobs"):
             assert action.shown in s.text
         await s.press("slash", *"tensor", "enter")
-        assert "TENS%" in s.text
+        assert "TENSOR%" in s.text
         assert "Freeze the picture" not in s.text
         await s.press("escape")
         assert "Freeze the picture" in s.text

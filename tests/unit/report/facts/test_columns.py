@@ -169,8 +169,8 @@ def test_means_are_over_known_values_only():
 def test_without_sm_counters_the_duty_cycle_stands_in_and_says_so():
     view, _ = job_with_gpus("1", {"n": 1})
     old = gpu("n", 0, {**BUSY, "sm_active_ratio": None, "gpu_util_ratio": 1.0})
-    assert job_row(tick((view,), [old]), "1")["sm_active_ratio"] == "u100"
-    assert activity_cell(old) == Cell("u100", Tone.DIM)
+    assert job_row(tick((view,), [old]), "1")["sm_active_ratio"] == "≤100"
+    assert activity_cell(old) == Cell("≤100", Tone.DIM)
     assert activity_cell(gpu("n", 0, {"index": 0})).text == "–"
 
 

@@ -73,7 +73,7 @@ def test_a_part_of_the_power_does_not_look_like_all_of_it():
 
 def test_the_duty_cycle_stands_in_marked():
     gpus = [gpu("n1", 0, {**BUSY, "sm_active_ratio": None, "gpu_util_ratio": 0.5})]
-    assert shown(tick((), gpus, nodes={"n1": node("n1", 1)}), "n1")["sm_active_ratio"] == "u50"
+    assert shown(tick((), gpus, nodes={"n1": node("n1", 1)}), "n1")["sm_active_ratio"] == "≤50"
 
 
 @pytest.mark.parametrize(
