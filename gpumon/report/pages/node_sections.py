@@ -71,7 +71,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
                 *slurm_facts(digest, node.name),
                 ("heard", heard),
                 *((name, host.label(key) or "") for name, key in _FACTS),
-                *_load(host),
+                *load_facts(host),
             ),
             width,
         ),
@@ -82,7 +82,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
     return [*lines, *error_lines(node.errors, width, most=4)]
 
 
-def _load(host: BlockRow) -> list[tuple[str, str]]:
+def load_facts(host: BlockRow) -> list[tuple[str, str]]:
     """The host in a line: CPU, load, memory, pressure, stuck processes."""
 
     def text(key: str) -> str:

@@ -6,7 +6,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.report.facts.columns import Column, shown_first
-from gpumon.report.facts.rows import block_rows
+from gpumon.report.facts.rows import block_rows, host_row
 from gpumon.report.tables.field import PAST_WIDTH, bars, round_up, span_s
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
@@ -139,6 +139,19 @@ def _job(_digest: Digest, row: ProcessRow) -> Cell:
     if job is None:
         return EMPTY_CELL
     return Cell(job if step is None else f"{job}.{step}")
+
+
+def _gpu(digest: Digest, row: ProcessRow) -> Cell:
+    return Cell(units.index_text(digest.tick.gpus.get(row.uuid)))
+
+
+def _age(digest: Digest, row: ProcessRow) -> Cell:
+    """How long it runs, by its node's clock."""
+    node = digest.tick.nodes.get(row.process.node)
+    began, now = row.process.start_time_s, host_row(node).value("uptime_s") if node else None
+    if began is None or now is None:
+        return NO_VALUE
+    return Cell(units.short_duration(max(0.0, now - began)))
 
 
 _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
@@ -292,6 +305,17 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         60,
     ),
 )
+
+MACHINE_PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
+    Column("gpu", "GPU", 3, "right", 0, _gpu, None, "Index of the GPU, as NVML counts."),
+    *(
+        column
+        for column in _COLUMNS
+        if column.key in ("pid", "program", "type", "user", "memory", "sm", "cores", "rss")
+    ),
+    Column("age", "TIME", 6, "right", 1, _age, None, "How long it runs."),
+)
+"""Of the processes on all GPUs of a machine."""
 
 PROCESS_COLUMNS: Final = shown_first(
     ("pid", "program", "user", "job", "rank", "memory", "sm", "why"), _COLUMNS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.report.document.queue import stray_lines
 from gpumon.report.facts.rows import awaited_call
@@ -13,12 +13,22 @@ from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Plan
+from gpumon.tui.widgets.table.split import Pane, Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from textual.app import ComposeResult
+
     from gpumon.report.facts.tick_index import Digest, GpuRow
     from gpumon.report.text.cells import Line
+
+
+_FRAME: Final = 7
+"""Lines of the screen that are neither rows nor the machine: head, titles, status, keys."""
+
+LEAST_LINES: Final = 8
+"""Lines from which on a machine is shown: host, some GPUs, some processes."""
 
 
 class GpusView(FleetView["GpuRow"]):
@@ -36,6 +46,54 @@ class GpusView(FleetView["GpuRow"]):
         led_by=LOSING,
         rests_on=fleet_basis,
     )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pane = Pane()
+        self._split = Split(self.grid, self.pane)
+
+    def parts(self) -> ComposeResult:
+        """The table, and below it the machine under the cursor where no queue is asked."""
+        for part in super().parts():
+            yield self._split if part is self.grid else part
+
+    def draw(self) -> None:
+        """The rows, then the machine."""
+        self._split.share_below(self._room_below())
+        super().draw()
+        self._draw_pane()
+
+    def on_grid_settled(self) -> None:
+        """Also the machine."""
+        super().on_grid_settled()
+        self._draw_pane()
+
+    def on_moved(self) -> None:
+        """The cursor may be on another machine."""
+        self._draw_pane()
+
+    def on_pane_resized(self) -> None:
+        """There is room now, or other room."""
+        self._draw_pane()
+
+    def _room_below(self) -> int:
+        """Lines that the table leaves; none where a queue says whose GPUs are, or too few."""
+        digest = self.digest
+        if digest is None or not digest.tick.gpus:
+            return 0
+        if digest.tick.queue_at is not None or digest.tick.jobs:
+            return 0
+        left = self.size.height - len(digest.gpu_rows) - _FRAME
+        return left if left >= LEAST_LINES else 0
+
+    def _draw_pane(self) -> None:
+        width, height = self.pane.room
+        row, digest = self.grid.current, self.digest
+        if not height or digest is None:
+            return
+        from gpumon.report.pages.machine_glance import machine_glance
+
+        self.pane.show_lines([] if row is None else machine_glance(digest, row.node, width, height))
 
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""

@@ -68,7 +68,7 @@ class Pane(PlainLines, Widget):
         if not self.display:
             return 0, 0
         width, height = self.size
-        return max(0, width - (0 if self.is_below else 2)), max(0, height - self._first)
+        return max(0, width - (1 if self.is_below else 2)), max(0, height - self._first)
 
     @property
     def _first(self) -> int:
@@ -101,6 +101,13 @@ class Split(Widget):
         """The table first: it has the focus."""
         yield self._table
         yield self._pane
+
+    def share_below(self, lines: int) -> None:
+        """Give the pane so many lines below the table; none: it is not shown."""
+        pane = self._pane
+        pane.is_below = pane.display = lines > 0
+        self.styles.layout = "vertical"
+        pane.styles.width, pane.styles.height = "1fr", max(1, lines)
 
     def share(self, screen: Size) -> None:
         """Give the pane its place on a screen of this size, or none."""

@@ -1,0 +1,145 @@
+"""A machine at a glance, below the list of its GPUs: host, what each GPU did, who is on them."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.report.facts.rows import host_row
+from gpumon.report.pages.node_sections import load_facts
+from gpumon.report.tables.field import bars
+from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, process_rows
+from gpumon.report.tables.sections import table_section
+from gpumon.report.text import units
+from gpumon.report.text.cells import Cell, Tone
+from gpumon.report.text.units import index_text
+from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
+from gpumon.report.wording.paragraphs import facts
+
+if TYPE_CHECKING:
+    from gpumon.model.records.cluster import Gpu, Node
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.tables.process import ProcessRow
+    from gpumon.report.text.cells import Line
+
+PAST_CELLS: Final = 20
+CELL_S: Final = 30.0
+"""A cell of a GPU's past: what stands still on the screen for so long goes over no wire."""
+
+MOST_GPUS: Final = 16
+"""GPUs of a machine that have a line each."""
+
+_LEAST_OF_PROCESSES: Final = 4
+"""Lines that are left for processes: the list above has the GPUs' values, but none of these."""
+
+_BAR: Final = 16
+_WIDE: Final = 110
+"""Cells from which on there are bars beside the past."""
+
+_FULL, _EMPTY = "█", "░"
+
+
+def machine_glance(digest: Digest, node: Node, width: int, height: int) -> list[Line]:
+    """The host, a line for each GPU, and the processes on them; at most so many lines."""
+    gpus = sorted(
+        (gpu for uuid in node.gpu_uuids if (gpu := digest.tick.gpus.get(uuid)) is not None),
+        key=lambda gpu: (gpu.nvml_index is None, gpu.nvml_index or 0),
+    )
+    lines = facts((("host", node.name), *load_facts(host_row(node)), *_others(node)), width)
+    if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
+        lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
+    lines += _processes(digest, gpus, width, height - len(lines))
+    return lines[:height]
+
+
+def _others(node: Node) -> list[tuple[str, str]]:
+    """Disks and network of the host, as far as they move."""
+    host = host_row(node)
+    told = []
+    for name, keys in (
+        ("disk r/w", ("disk_read_bytes_per_s", "disk_write_bytes_per_s")),
+        ("net in/out", ("net_rx_bytes_per_s", "net_tx_bytes_per_s")),
+    ):
+        moved = [host.value(key) for key in keys]
+        if any(value is not None for value in moved):
+            told.append((name, "/".join(units.short_rate(value) for value in moved)))
+    return told
+
+
+def _gpu_line(digest: Digest, gpu: Gpu, width: int) -> Line:
+    """`GPU 3  SM ██████░░ 64 %  MEM ███░░ 40/80  560/700 W  61 °C`, and its last minutes."""
+    sm = gpu.value("sm_active_ratio")
+    name, ratio = ("SM", sm) if sm is not None else ("UTIL", gpu.value("gpu_util_ratio"))
+    used, total = gpu.value("mem_used_bytes"), gpu.value("mem_total_bytes")
+    share = used / total if used is not None and total else None
+    bar = _BAR if width >= _WIDE else _BAR // 2
+    held = throttle_cell(gpu)
+    temperature = temperature_cell(gpu)
+    cells = [
+        Cell(f"GPU {index_text(gpu):<3}"),
+        Cell(f"{name:<4} ", Tone.DIM),
+        _bar(ratio, bar),
+        Cell(f"{units.percent(ratio):>4} %  "),
+        Cell("MEM ", Tone.DIM),
+        _bar(share, bar),
+        Cell(f" {units.memory(used, total) if used is not None else units.MISSING:>8}  "),
+        Cell(f"{power_cell(gpu).text:>8} W  "),
+        temperature._replace(text=f"{temperature.text:>3} °C  "),
+    ]
+    if width >= _WIDE:
+        cells.append(Cell(f"{_past(digest, gpu)} ", Tone.PAST))
+    if held is not None:
+        cells.append(held)
+    return tuple(cells)
+
+
+def _bar(ratio: float | None, width: int) -> Cell:
+    """A share as a bar; blank where it is not known, which is no empty bar."""
+    if ratio is None:
+        return Cell(" " * width)
+    full = round(min(1.0, max(0.0, ratio)) * width)
+    return Cell(_FULL * full + _EMPTY * (width - full), Tone.INFO)
+
+
+def _past(digest: Digest, gpu: Gpu) -> str:
+    """SM activity of the last ten minutes, else utilisation; a block for half a minute."""
+    history: Any = digest.tick.history
+    if not hasattr(history, "window"):
+        return " " * PAST_CELLS
+    end = (digest.tick.at // CELL_S + 1) * CELL_S
+    start = end - PAST_CELLS * CELL_S
+    for key in ("sm_active_ratio", "gpu_util_ratio"):
+        times, values = history.window(gpu.uuid, key, start, digest.tick.at)
+        if any(not isnan(value) for value in values):
+            return bars(times, values, (start, end), (0.0, 1.0), PAST_CELLS)
+    return " " * PAST_CELLS
+
+
+def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[Line]:
+    """Every process on them, those with most memory first; what has no room is counted."""
+    rows = [row for gpu in gpus for row in process_rows(digest, gpu)]
+    if room < 3:
+        return []
+    if not rows:
+        return [(), (Cell("No process is on its GPUs.", Tone.DIM),)]
+    rows.sort(key=_largest)
+    section = table_section(
+        "",
+        digest,
+        MACHINE_PROCESS_COLUMNS,
+        rows,
+        width,
+        lambda row: f"{row.process.pid}/{row.uuid}",
+    )
+    shown = section.entries[: max(1, room - 2)]
+    if len(shown) < len(rows):
+        shown = shown[:-1]
+    lines: list[Line] = [(), section.head, *(entry.line for entry in shown)]
+    if len(shown) < len(rows):
+        left = f"  {len(rows) - len(shown)} more: Enter on a GPU shows its own"
+        lines.append((Cell(left, Tone.DIM),))
+    return lines
+
+
+def _largest(row: ProcessRow) -> tuple[float, int, str]:
+    return (-(row.process.mem_used_bytes.get(row.uuid) or 0.0), row.process.pid, row.uuid)

@@ -1,0 +1,43 @@
+"""Below the list of GPUs the machine is told where no queue is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.worlds.tick import BUSY, fleet, gpu, tick
+
+
+def workstation(count=8):
+    return tick((), [gpu("desk", place, BUSY) for place in range(count)], queue_at=None)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_workstation_shows_its_host_and_its_processes_at_first_sight(stage, size):
+    async with stage(workstation(), size) as s:
+        await s.press("2")
+        assert "host desk" in s.text
+        assert "No process is on its GPUs." in s.text
+        assert ("GPU 7 " in s.text) is (size[1] > 24)
+        assert all(len(line) <= size[0] for line in s.lines)
+
+
+async def test_where_a_queue_says_whose_gpus_are_there_is_none(stage):
+    async with stage(fleet(), (120, 40)) as s:
+        await s.press("2")
+        assert "host gpu01" not in s.text
+
+
+async def test_a_table_that_fills_the_screen_keeps_it(stage):
+    async with stage(workstation(40), (120, 40)) as s:
+        await s.press("2")
+        assert "host desk" not in s.text
+
+
+async def test_the_machine_under_the_cursor_is_shown(stage):
+    gpus = [gpu(name, place, BUSY) for name in ("a", "b") for place in range(2)]
+    async with stage(tick((), gpus, queue_at=None), (120, 40)) as s:
+        await s.press("2")
+        assert "host a" in s.text
+        await s.press("G")
+        assert "host b" in s.text
+        assert "host a" not in s.text

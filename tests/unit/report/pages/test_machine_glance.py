@@ -1,0 +1,118 @@
+"""A machine at a glance: host, GPUs, processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.fleet.history.history import History
+from gpumon.model.records.cluster import Process
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, machine_glance
+from tests.worlds.tick import AT, BUSY, gpu, tick
+
+GIB = 2.0**30
+
+
+def process(number, uuids, gib, **fields):
+    made = Process(
+        node="n1", pid=4000 + number, name=f"train{number}", uid=1000, job_id=None, step=None,
+        mem_used_bytes=dict.fromkeys(uuids, gib * GIB), why=None, user="ada",
+        rank_vars={}, gpu_uuids=tuple(uuids),
+    )  # fmt: skip
+    return made._replace(**fields)
+
+
+def machine(count=2, processes=(), **values):
+    gpus = [gpu("n1", place, {**BUSY, **values}) for place in range(count)]
+    gpus = [
+        one._replace(processes=tuple(p for p in processes if one.uuid in p.mem_used_bytes))
+        for one in gpus
+    ]
+    return tick((), gpus, queue_at=None)
+
+
+def lines_of(made, width=120, height=30, history=None):
+    made = made._replace(history=history)
+    shown = machine_glance(Digest(made), made.nodes["n1"], width, height)
+    return ["".join(cell.text for cell in line) for line in shown]
+
+
+def uuids(made):
+    return made.nodes["n1"].gpu_uuids
+
+
+def test_each_gpu_has_a_line_with_what_it_uses_of_what_there_is():
+    lines = lines_of(machine(sm_active_ratio=0.5, mem_used_bytes=20 * GIB, power_w=350.0))
+    (first, second) = [line for line in lines if line.startswith("GPU ")]
+    assert first.startswith("GPU 0 ")
+    assert second.startswith("GPU 1 ")
+    assert "SM   ████████░░░░░░░░  50 %" in first
+    assert "20/80" in first
+    assert "350/700 W" in first
+
+
+def test_what_is_not_known_is_no_empty_bar():
+    lines = lines_of(machine(1, sm_active_ratio=None, gpu_util_ratio=None, mem_used_bytes=None))
+    (line,) = [line for line in lines if line.startswith("GPU ")]
+    assert "░" not in line
+    assert "–" in line
+    assert "UTIL" in line
+
+
+def test_processes_of_all_gpus_stand_in_one_table_the_largest_first():
+    made = machine(3)
+    a, b, c = uuids(made)
+    made = machine(3, [process(1, [a], 10), process(2, [b, c], 30), process(3, [c], 0.4)])
+    lines = lines_of(made)
+    head = next(n for n, line in enumerate(lines) if "PROGRAM" in line)
+    assert lines[head].split()[:3] == ["GPU", "PID", "PROGRAM"]
+    shown = [line.split()[:3] for line in lines[head + 1 :]]
+    assert shown == [
+        ["1", "4002", "train2"], ["2", "4002", "train2"], ["0", "4001", "train1"],
+        ["2", "4003", "train3"],
+    ]  # fmt: skip
+
+
+def test_where_there_is_little_room_processes_come_before_bars_and_the_rest_is_counted():
+    made = machine(2)
+    a, b = uuids(made)
+    made = machine(2, [process(n, [a if n % 2 else b], n) for n in range(1, 21)])
+    lines = lines_of(made, height=6)
+    assert len(lines) <= 6
+    assert not any(line.startswith("GPU 0") for line in lines)
+    assert "more: Enter on a GPU shows its own" in lines[-1]
+    counted = int(lines[-1].split()[0])
+    assert counted + sum("train" in line for line in lines) == 20
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("height", [3, 8, 30])
+def test_it_keeps_within_its_room(width, height):
+    made = machine(8)
+    made = machine(8, [process(n, [uuid], 3) for n, uuid in enumerate(uuids(made))])
+    lines = lines_of(made, width, height)
+    assert len(lines) <= height
+    assert all(len(line) <= width + 40 for line in lines if "W " in line)
+
+
+def test_without_a_process_it_says_so():
+    assert "No process is on its GPUs." in lines_of(machine(1))
+
+
+def test_the_past_is_drawn_in_blocks_that_stand_still():
+    history = History()
+    for second in range(0, 600, 10):
+        values = {**BUSY, "sm_active_ratio": 1.0 if second < 300 else 0.02}
+        at = AT - 600 + second
+        one = gpu("n1", 0, values)._replace(taken_at=at)
+        history.append(tick((), [one], at=at, number=second, history=None))
+    reader = history.reader()
+    made = machine(1)
+    (line,) = [one for one in lines_of(made, history=reader) if one.startswith("GPU ")]
+    past = line.split(" °C  ")[1][:PAST_CELLS]
+    assert past.strip()[0] == "█"
+    assert past.rstrip()[-1] == "▁"
+    later = made._replace(at=AT + CELL_S / 3)
+    (again,) = [one for one in lines_of(later, history=reader) if one.startswith("GPU ")]
+    moved = later.at // CELL_S != AT // CELL_S
+    assert (again.split(" °C  ")[1][:PAST_CELLS] == past) is not moved
