@@ -10,6 +10,11 @@ from gpumon.report.headline.lines import headline
 from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
+from gpumon.report.tables.process import (
+    MACHINE_PROCESS_COLUMNS,
+    PROCESS_NODE_COLUMN,
+    all_process_rows,
+)
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit, safe
 from gpumon.report.wording.ended import ended_title
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import Job, JobView
+    from gpumon.model.records.cluster import Gpu, Job, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column
     from gpumon.report.lists.filter_tables import RowFilter
@@ -102,7 +107,23 @@ def _jobs_or_gpus(
     if passes is not None or user is not None:
         shown = [row.gpu.uuid for row in rows if row.gpu is not None]
         findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
-    return table_lines(digest, FLEET_COLUMNS, rows, width), findings
+    lines = table_lines(digest, FLEET_COLUMNS, rows, width)
+    if tick.queue_at is None:
+        lines += _processes(digest, [row.gpu for row in rows if row.gpu is not None], width, user)
+    return lines, findings
+
+
+def _processes(digest: Digest, gpus: list[Gpu], width: int, user: str | None) -> list[str]:
+    """The processes on these GPUs, as below them in the terminal; of several nodes with theirs."""
+    rows = all_process_rows(digest, gpus)
+    if user is not None:
+        rows = [row for row in rows if row.process.is_of(user)]
+    if not rows:
+        return []
+    columns = MACHINE_PROCESS_COLUMNS
+    if len({gpu.node for gpu in gpus}) > 1:
+        columns = (PROCESS_NODE_COLUMN, *columns)
+    return ["", *table_lines(digest, columns, rows, width)]
 
 
 def _id(view: JobView) -> str:

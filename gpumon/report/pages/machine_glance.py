@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.report.facts.rows import host_row
 from gpumon.report.pages.node_sections import load_facts
 from gpumon.report.tables.field import bars
-from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, process_rows
+from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, all_process_rows
 from gpumon.report.tables.sections import table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone
@@ -19,7 +19,6 @@ from gpumon.report.wording.paragraphs import facts
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Node
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.tables.process import ProcessRow
     from gpumon.report.text.cells import Line
 
 PAST_CELLS: Final = 20
@@ -117,12 +116,11 @@ def _past(digest: Digest, gpu: Gpu) -> str:
 
 def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[Line]:
     """Every process on them, those with most memory first; what has no room is counted."""
-    rows = [row for gpu in gpus for row in process_rows(digest, gpu)]
+    rows = all_process_rows(digest, gpus)
     if room < 3:
         return []
     if not rows:
         return [(), (Cell("No process is on its GPUs.", Tone.DIM),)]
-    rows.sort(key=_largest)
     section = table_section(
         "",
         digest,
@@ -139,7 +137,3 @@ def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[L
         left = f"  {len(rows) - len(shown)} more: Enter on a GPU shows its own"
         lines.append((Cell(left, Tone.DIM),))
     return lines
-
-
-def _largest(row: ProcessRow) -> tuple[float, int, str]:
-    return (-(row.process.mem_used_bytes.get(row.uuid) or 0.0), row.process.pid, row.uuid)

@@ -13,7 +13,7 @@ from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.wording.verdict_words import reason_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from gpumon.model.records.cluster import Gpu, Process, Rank
     from gpumon.report.facts.rows import BlockRow
@@ -58,6 +58,17 @@ def process_rows(digest: Digest, gpu: Gpu) -> tuple[ProcessRow, ...]:
     return tuple(
         sorted(rows, key=lambda r: (-r.process.mem_used_bytes.get(gpu.uuid, 0.0), r.process.pid))
     )
+
+
+def all_process_rows(digest: Digest, gpus: Iterable[Gpu]) -> list[ProcessRow]:
+    """A row for each process on each of some GPUs, the largest first."""
+    rows = [row for gpu in gpus for row in process_rows(digest, gpu)]
+    return sorted(
+        rows,
+        key=lambda row: (
+            -(row.process.mem_used_bytes.get(row.uuid) or 0.0), row.process.pid, row.uuid,
+        ),
+    )  # fmt: skip
 
 
 def _memory(_digest: Digest, row: ProcessRow) -> Cell:
@@ -304,6 +315,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         "Why the rank is not known, or what may not be read.",
         60,
     ),
+)
+
+PROCESS_NODE_COLUMN: Final[Column[ProcessRow]] = Column(
+    "node", "NODE", 8, "left", 0, lambda _d, r: Cell(r.process.node), None, "Its node.", 20
 )
 
 MACHINE_PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (

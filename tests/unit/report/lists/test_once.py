@@ -6,8 +6,9 @@ import pytest
 
 from gpumon.model.fault import SourceError
 from gpumon.model.finding import Confidence, Severity
+from gpumon.model.records.cluster import Process
 from gpumon.report.lists.once import table
-from tests.worlds.tick import failed, finding, fleet, gpu, job_with_gpus, tick
+from tests.worlds.tick import BUSY, failed, finding, fleet, gpu, job_with_gpus, tick
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
@@ -60,3 +61,36 @@ def test_the_finding_that_loses_most_is_told_first():
     lines = table(fleet()._replace(findings=claims)).split("\n")
     told = [line for line in lines if line.startswith("job:")]
     assert told == ["job:4711", "job:4702", "job:4690"]
+
+
+def held(node, number, user):
+    one = gpu(node, 0, BUSY)
+    process = Process(
+        node=node, pid=4000 + number, name="train", uid=1000, job_id=None, step=None, rank_vars={},
+        why=None, gpu_uuids=(one.uuid,), mem_used_bytes={one.uuid: number * 2.0**30}, user=user,
+    )  # fmt: skip
+    return one._replace(processes=(process,))
+
+
+def test_processes_stand_below_the_gpus_where_no_queue_is_asked():
+    shown = table(tick((), [held("desk", 3, "ada")], queue_at=None))
+    lines = shown.splitlines()
+    place = next(n for n, line in enumerate(lines) if "PROGRAM" in line)
+    assert lines[place].split()[0] == "GPU"
+    assert lines[place + 1].split()[:4] == ["0", "4003", "train", "ada"]
+    of_two = tick((), [held("a", 3, "ada"), held("b", 5, "bob")], queue_at=None)
+    lines = table(of_two).splitlines()
+    place = next(n for n, line in enumerate(lines) if "PROGRAM" in line)
+    assert lines[place].split()[0] == "NODE"
+    assert [line.split()[0] for line in lines[place + 1 : place + 3]] == ["b", "a"]
+
+
+def test_of_one_user_only_that_users_processes_are_listed():
+    of_two = tick((), [held("a", 3, "ada"), held("b", 5, "bob")], queue_at=None)
+    shown = table(of_two, user="ada")
+    assert "4003" in shown
+    assert "4005" not in shown
+
+
+def test_where_a_queue_is_asked_processes_have_their_jobs_page():
+    assert "PROGRAM" not in table(tick((), [held("desk", 3, "ada")]))
