@@ -68,6 +68,7 @@ def held(node, number, user):
     process = Process(
         node=node, pid=4000 + number, name="train", uid=1000, job_id=None, step=None, rank_vars={},
         why=None, gpu_uuids=(one.uuid,), mem_used_bytes={one.uuid: number * 2.0**30}, user=user,
+        types={one.uuid: "C"},
     )  # fmt: skip
     return one._replace(processes=(process,))
 
@@ -77,7 +78,7 @@ def test_processes_stand_below_the_gpus_where_no_queue_is_asked():
     lines = shown.splitlines()
     place = next(n for n, line in enumerate(lines) if "PROGRAM" in line)
     assert lines[place].split()[0] == "GPU"
-    assert lines[place + 1].split()[:4] == ["0", "4003", "train", "ada"]
+    assert lines[place + 1].split()[:5] == ["0", "4003", "train", "C", "ada"]
     of_two = tick((), [held("a", 3, "ada"), held("b", 5, "bob")], queue_at=None)
     lines = table(of_two).splitlines()
     place = next(n for n, line in enumerate(lines) if "PROGRAM" in line)
