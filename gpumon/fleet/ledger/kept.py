@@ -37,7 +37,8 @@ def compared(
 
 
 def _between(pages: Pages, since: float, until: float) -> Iterator[Entry]:
-    for entry in pages.entries(since):
+    # Of its own, so that a torn line is counted once.
+    for entry in Pages(pages.folder).entries(since):
         part = entry.until(until)
         if part is not None:
             yield part

@@ -81,7 +81,11 @@ class GpusView(FleetView["GpuRow"]):
         digest = self.digest
         if digest is None or not digest.tick.gpus:
             return 0
-        if digest.tick.queue_at is not None or digest.tick.jobs:
+        tick = digest.tick
+        if tick.queue_at is not None or tick.jobs:
+            return 0
+        if max(len(tick.gpus), len(tick.nodes)) > self.size.height:
+            # Rows of a large fleet are made in steps, and fill the screen anyway.
             return 0
         left = self.size.height - len(digest.gpu_rows) - _FRAME
         return left if left >= LEAST_LINES else 0

@@ -126,7 +126,9 @@ def test_with_a_beginning_the_span_before_stands_beside(books, capsys, monkeypat
     else:
         assert shares["ada"][4:8] == ["42.9", "%", "42.9", "%"]
     assert main(["report", "--json", "--since", "30min", "--by", by]) == 0
-    data = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    data = json.loads(said.out)
+    assert data["skipped_lines"] == 1
     assert data["before"]["total"]["waste"] == data["total"]["waste"] == {"idle_tail": 1350.0}
     assert [line["name"] for line in data["before"]["lines"]] == [
         line["name"] for line in data["lines"]
