@@ -52,9 +52,14 @@ def names(screen: Screen) -> object:
     return tuple(row[1:8] for row in screen.cells()[2:-3])
 
 
+def jobs(screen: Screen) -> object:
+    """The same behind what is lost an hour, which ticks change."""
+    return tuple(row[9:17] for row in screen.cells()[2:-3])
+
+
 def titles(screen: Screen) -> object:
-    """The first line, and the titles below it."""
-    return tuple(screen.text()[:2])
+    """The line of titles, which says by which column rows are in order."""
+    return tuple(line for line in screen.text()[:8] if "▲" in line or "▼" in line)
 
 
 def title(screen: Screen) -> object:
@@ -75,10 +80,10 @@ def table_strokes() -> tuple[Stroke, ...]:
     """What is pressed in a table of gpumon."""
     typed = (b"7", b"3", BACKSPACE, BACKSPACE)
     return (
-        Stroke("j, k", _there_and_back(DOWN, UP, 25), names),
-        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), names),
+        Stroke("j, k", _there_and_back(DOWN, UP, 25), jobs),
+        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), jobs),
         Stroke("s (sort)", (b"s",) * 14, titles),
-        Stroke("/ (typing)", typed * 5, names, b"/", b"\r"),
+        Stroke("/ (typing)", typed * 5, jobs, b"/", b"\r"),
     )
 
 
@@ -87,8 +92,8 @@ def map_strokes() -> tuple[Stroke, ...]:
     return (
         Stroke("j, k", _there_and_back(DOWN, UP, 25), spot),
         Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), spot),
-        Stroke("v (field)", (b"v",) * 12, title),
-        Stroke("o (group)", (b"o",) * 8, title),
+        Stroke("c (field)", (b"c",) * 12, title),
+        Stroke("b (group)", (b"b",) * 8, title),
     )
 
 

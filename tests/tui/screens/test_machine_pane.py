@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worlds.tick import BUSY, fleet, gpu, tick
+from tests.worlds.tick import AT, BUSY, fleet, gpu, tick
 
 
 def workstation(count=8):
@@ -41,3 +41,22 @@ async def test_the_machine_under_the_cursor_is_shown(stage):
         await s.press("G")
         assert "host b" in s.text
         assert "host a" not in s.text
+
+
+async def test_the_machine_is_told_anew_every_other_second(stage):
+    def at(second, load):
+        made = workstation()
+        gpus = {
+            uuid: gpu("desk", place, {**BUSY, "sm_active_ratio": load})
+            for place, uuid in enumerate(made.gpus)
+        }
+        return made._replace(at=AT + second, gpus=gpus, number=second + 1)
+
+    async with stage(at(0, 0.2), (120, 40)) as s:
+        await s.press("2")
+        assert "20 %  MEM" in s.text
+        await s.give(at(1, 0.9))
+        assert "20 %  MEM" in s.text
+        await s.give(at(2, 0.9))
+        assert "90 %  MEM" in s.text
+        assert "20 %  MEM" not in s.text

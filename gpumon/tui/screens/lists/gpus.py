@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _FRAME: Final = 7
 """Lines of the screen that are neither rows nor the machine: head, titles, status, keys."""
 
+_RENEWED_S: Final = 1.9
+"""The machine is told anew every other second: the table above has each."""
+
 LEAST_LINES: Final = 8
 """Lines from which on a machine is shown: host, some GPUs, some processes."""
 
@@ -51,6 +54,9 @@ class GpusView(FleetView["GpuRow"]):
         super().__init__()
         self.pane = Pane()
         self._split = Split(self.grid, self.pane)
+        self._shown: tuple[str | None, int, int] | None = None
+        """Which machine the pane shows, and in which room."""
+        self._shown_at = 0.0
 
     def parts(self) -> ComposeResult:
         """The table, and below it the machine under the cursor where no queue is asked."""
@@ -95,6 +101,10 @@ class GpusView(FleetView["GpuRow"]):
         row, digest = self.grid.current, self.digest
         if not height or digest is None:
             return
+        shown = (None if row is None else row.node.name, width, height)
+        if shown == self._shown and 0.0 <= digest.tick.at - self._shown_at < _RENEWED_S:
+            return
+        self._shown, self._shown_at = shown, digest.tick.at
         from gpumon.report.pages.machine_glance import machine_glance
 
         self.pane.show_lines([] if row is None else machine_glance(digest, row.node, width, height))
