@@ -41,6 +41,10 @@ LARGE: Final = 2_000
 """Nodes from which on a map takes longer to draw than a key may: its frame is painted first."""
 
 
+_LARGE_BEAT_S: Final = 1.9
+"""Such a map is drawn every other second at most: each time hundreds of its cells have changed."""
+
+
 class HeatView(RootView, ColumnFiltered):
     """The headline, the map, what its signs mean, and what the cursor is on."""
 
@@ -58,6 +62,8 @@ class HeatView(RootView, ColumnFiltered):
         self._trouble: FilterError | None = None
         self._keeping: Callable[[Digest, Unit], bool] | None = None
         self._passes: Callable[[Digest, GpuRow], bool] = lambda _digest, _row: True
+        self._shown: object = None
+        """What the map was drawn for, beside the picture."""
 
     def body(self) -> HeatMap:
         """The map."""
@@ -120,7 +126,18 @@ class HeatView(RootView, ColumnFiltered):
             self.map.set_notice([(), *_indented(paragraph(text, width, Tone.DIM))])
             return
         is_large = len(digest.tick.nodes) >= LARGE
+        if is_large and self._is_fresh(digest):
+            return
+        self._shown = (self._passes, self.size)
         self.map.show(digest, self._keeping, is_large=is_large)
+
+    def _is_fresh(self, digest: Digest) -> bool:
+        """Whether what is drawn is hardly older than a picture of the present, and all else is."""
+        heat = self.map.heat
+        is_same = self._shown == (self._passes, self.size)
+        if heat is None or not is_same or not self.gpumon.travel.is_live:
+            return False
+        return 0.0 <= digest.tick.at - heat.digest.tick.at < _LARGE_BEAT_S
 
     def _tell(self) -> None:
         """Write around the map what goes with the picture that it has drawn."""

@@ -291,7 +291,8 @@ async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, m
         await s.pilot.pause()
         with monkeypatch.context() as held:
             held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
-            await s.give(many(35))
+            later = many(35)
+            await s.give(later._replace(at=later.at + 5.0))
             await s.press("G")
             assert "n0039" in s.lines[-3]
             assert s.app.screen.subject_here() is not None
@@ -303,6 +304,24 @@ async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, m
         assert len(drawn.heat.roster.units) == 35
         assert drawn.heat.field.key == "sm"
         assert "n0039" not in s.text
+
+
+async def test_a_large_map_is_drawn_every_other_second_and_at_once_when_somebody_asks(
+    stage, monkeypatch
+):
+    monkeypatch.setattr("gpumon.tui.screens.lists.fleet.LARGE", 30)
+    async with stage(many(40), (120, 40)) as s:
+        await press_and_draw(s, FLEET)
+        drawn, first = s.app.screen.map, many(40)
+        for second, nodes in ((1.0, 40), (2.0, 38), (3.0, 38)):
+            await s.give(many(nodes)._replace(at=first.at + second, number=int(second) + 1))
+            drawn.slices.finish()
+            await s.pilot.pause()
+            assert drawn.heat.digest.tick.at == first.at + (2.0 if second >= 2.0 else 0.0)
+        await press_and_draw(s, "comma")
+        assert drawn.heat.digest.tick.at == first.at + 2.0
+        await press_and_draw(s, "comma")
+        assert drawn.heat.digest.tick.at == first.at + 1.0
 
 
 async def press_and_draw(s, *keys):
