@@ -60,3 +60,7 @@ async def test_the_machine_is_told_anew_every_other_second(stage):
         await s.give(at(2, 0.9))
         assert "90 %  MEM" in s.text
         assert "20 %  MEM" not in s.text
+        await s.press("comma", "comma", "full_stop")
+        assert "90 %  MEM" in s.text
+        await s.press("comma")
+        assert "20 %  MEM" in s.text

@@ -102,7 +102,8 @@ class GpusView(FleetView["GpuRow"]):
         if not height or digest is None:
             return
         shown = (None if row is None else row.node.name, width, height)
-        if shown == self._shown and 0.0 <= digest.tick.at - self._shown_at < _RENEWED_S:
+        is_fresh = 0.0 <= digest.tick.at - self._shown_at < _RENEWED_S
+        if shown == self._shown and is_fresh and self.gpumon.travel.is_live:
             return
         self._shown, self._shown_at = shown, digest.tick.at
         from gpumon.report.pages.machine_glance import machine_glance
