@@ -53,6 +53,7 @@ from gpumon.tui.actions.registry import keys_markdown
 from tools import bounds
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
+from tools.questions import questions_table
 from tools.rooms import rooms
 from tools.sentences.block import what_it_looks_like, what_it_says
 from tools.simulated_kinds import KIND_HEAD, kind_rows
@@ -389,6 +390,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "wasteful kinds": lambda: table(KIND_HEAD, kind_rows((*WASTEFUL, *MISPLACED.values()))),
     "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
     "faults": fault_tables,
+    "questions": questions_table,
     "xids": lambda: table(XID_HEAD, xid_rows()),
 }
 
