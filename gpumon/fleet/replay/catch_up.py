@@ -34,10 +34,6 @@ LOOK_S: Final = 180.0
 
 LATE_LOOK_S: Final = 90.0
 
-FIRST_LOOK_S: Final = 900.0
-"""Between the first look, for which the worker starts, and the next: nothing is waited for before
-there is anything to say."""
-
 _WAITED_S: Final = 0.05
 """Real time between two looks at whether the past is over."""
 
@@ -127,8 +123,6 @@ class _LaggingJudge(PacedJudge):
         super().__init__(engine)
         self._clock = clock
         self._judged_at: float | None = None
-        self._is_first = False
-        """Whether the picture judged last was the first."""
         self._report: DetectionReport | None = None
         self._is_live = False
 
@@ -137,13 +131,11 @@ class _LaggingJudge(PacedJudge):
             return self._engine.submit(tick)
         behind_s = self._clock.behind_s
         every_s = LOOK_S if behind_s > LATE_S else LATE_LOOK_S
-        if self._is_first:
-            every_s = max(every_s, FIRST_LOOK_S)
         before = self._judged_at
         if behind_s > 0 and before is not None and tick.at - before < every_s:
             return False
         self._report = None if before is None else self._engine.finish(FINDINGS_WAIT_S)
-        self._judged_at, self._is_first = tick.at, before is None
+        self._judged_at = tick.at
         is_taken = self._engine.submit(tick)
         if behind_s <= 0:
             self._is_live = True

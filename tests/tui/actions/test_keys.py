@@ -179,6 +179,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "findings": {
         view: Expected(to("page" if view == "findings" else "findings")) for view in VIEWS
     },
+    "books": Expected(to("page")),
     "errors": Expected(to("page")),
     "pause": Expected(says("PAUSED")),
     "step_back": Expected(says("PAUSED")),

@@ -12,7 +12,6 @@ from gpumon.detect.series import LEAST_GAP_S
 from gpumon.fleet.history.history import History
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay.catch_up import (
-    FIRST_LOOK_S,
     LATE_LOOK_S,
     LATE_S,
     LATE_STRIDE_S,
@@ -174,9 +173,7 @@ def test_a_past_is_judged_now_and_then_and_its_last_picture_for_sure():
     last = min(at for at in ticks if at >= AT)
     asked = [at for at in engine.asked if at <= last]
     assert asked[-1] == last == engine.waited[-1]
-    # The first look starts the worker, and nobody waits for it before there is anything to say.
-    assert FIRST_LOOK_S <= asked[1] - asked[0] < FIRST_LOOK_S + STRIDE_S
-    early = [b - a for a, b in pairwise(asked[1:]) if a < AT - LATE_S - LOOK_S]
+    early = [b - a for a, b in pairwise(asked) if a < AT - LATE_S - LOOK_S]
     late = [b - a for a, b in pairwise(asked) if a > AT - LATE_S][:-1]
     assert LOOK_S <= min(early) <= max(early) < LOOK_S + STRIDE_S
     assert LATE_LOOK_S <= min(late) <= max(late) < LATE_LOOK_S + LATE_STRIDE_S
