@@ -52,7 +52,7 @@ def names(screen: Screen) -> object:
     return tuple(row[1:8] for row in screen.cells()[2:-3])
 
 
-def jobs(screen: Screen) -> object:
+def jobs_of(screen: Screen) -> object:
     """The same behind what is lost an hour, which ticks change."""
     return tuple(row[9:17] for row in screen.cells()[2:-3])
 
@@ -76,14 +76,14 @@ def _there_and_back(there: bytes, back: bytes, times: int) -> tuple[bytes, ...]:
     return (there, back) * times
 
 
-def table_strokes() -> tuple[Stroke, ...]:
-    """What is pressed in a table of gpumon."""
+def table_strokes(look: Callable[[Screen], object]) -> tuple[Stroke, ...]:
+    """What is pressed in a table of gpumon, and what of a line is no value."""
     typed = (b"7", b"3", BACKSPACE, BACKSPACE)
     return (
-        Stroke("j, k", _there_and_back(DOWN, UP, 25), jobs),
-        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), jobs),
+        Stroke("j, k", _there_and_back(DOWN, UP, 25), look),
+        Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), look),
         Stroke("s (sort)", (b"s",) * 14, titles),
-        Stroke("/ (typing)", typed * 5, jobs, b"/", b"\r"),
+        Stroke("/ (typing)", typed * 5, look, b"/", b"\r"),
     )
 
 
@@ -103,9 +103,9 @@ VIEWS_KEY: Final = Stroke("Tab (view)", (TAB,) * 20, title)
 def fleet(jobs: int) -> Case:
     """Gpumon over a fleet of jobs with a node each."""
     words = (sys.executable, "-m", "tests.bench.live_app", str(jobs), str(GPUS_A_NODE))
-    views = [("jobs", b":jobs\r", (*table_strokes(), VIEWS_KEY))]
+    views = [("jobs", b":jobs\r", (*table_strokes(jobs_of), VIEWS_KEY))]
     if jobs >= 10_000:
-        views += [("fleet", b":fleet\r", map_strokes()), ("gpus", b":gpus\r", table_strokes())]
+        views += [("fleet", b":fleet\r", map_strokes()), ("gpus", b":gpus\r", table_strokes(names))]
     name = f"gpumon, {jobs:,} jobs, {jobs * GPUS_A_NODE:,} GPUs"
     return Case(name, words, "n000", tuple(views), dict(os.environ))
 
