@@ -72,11 +72,6 @@ class Stage:
 
     async def give(self, tick: Tick) -> None:
         """Post a tick and let it be drawn."""
-        for _ in range(100):
-            # On a busy machine the first picture, after which the feed begins, may be late.
-            if self.feed.on_tick is not None:
-                break
-            await self.pilot.pause(0.01)
         assert self.feed.on_tick is not None
         self.feed.on_tick(tick)
         await settle(self.pilot)

@@ -23,7 +23,8 @@ async def paint():
 asyncio.run(paint())
 """
 FIRST = {
-    "base", "base.column_filter", "base.files", "base.fleet_view", "base.root_view",
+    "base", "base.column_filter", "base.files", "base.fleet_view", "base.pane_view",
+    "base.root_view",
     "base.table_view", "base.take_along", "base.time_screen", "base.view", "lists",
     "lists.jobs", "open",
 }  # fmt: skip

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from contextlib import asynccontextmanager
 
 import pytest
 
 from gpumon.report.document.document import document
 from gpumon.report.lists.once import table
 from gpumon.report.text import units
-from gpumon.tui.app import GpumonApp
-from tests.tui.conftest import HandFeed, Stage
 from tests.tui.keyboard import pressed
 
 pytestmark = pytest.mark.slow
@@ -21,18 +18,6 @@ SIZES = [(80, 24), (160, 50)]
 VIEWS = {"jobs": "1", "gpus": "2", "nodes": "3", "users": "6", "accounts": "7", "partitions": "8"}
 ROUNDED = 0.05
 """A cell of LOST/H shows a decimal below 10, none above: each may be off by half of that."""
-
-
-@asynccontextmanager
-async def opened(demo_past, size):
-    """The terminal on the demo's newest picture, in a size."""
-    feed = HandFeed()
-    app = GpumonApp(feed, "demo", monotonic=lambda: 0.0)
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        stage = Stage(app, feed, pilot, [0.0])
-        await stage.give(demo_past.newest)
-        yield stage
 
 
 def cells(stage, title):
@@ -65,14 +50,14 @@ def summed(texts):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-async def test_a_loss_has_one_figure(demo_past, size):
+async def test_a_loss_has_one_figure(stage, demo_past, size):
     """In the list of findings, on the finding's page, on the job's, in JSON and in the books."""
     tick = demo_past.newest
     told = {one["summary"]: one for one in document(tick)["findings"]}
-    async with opened(demo_past, size) as stage:
-        await stage.press("f")
-        _, rows = stage.app.screen.grid.table
-        losses = dict(zip((row.identity for row in rows), cells(stage, "LOST"), strict=True))
+    async with stage(demo_past.newest, size) as s:
+        await s.press("f")
+        _, rows = s.app.screen.grid.table
+        losses = dict(zip((row.identity for row in rows), cells(s, "LOST"), strict=True))
         by_identity = {one.identity: one for one in (*tick.findings, *tick.cleared)}
         checked = 0
         for identity, shown in losses.items():
@@ -80,44 +65,44 @@ async def test_a_loss_has_one_figure(demo_past, size):
             charged = tick.ledger.charged.get(identity)
             booked_s = charged.wasted_s if charged else 0.0
             if booked_s < 0.005 * HOUR_S:
-                await stage.press("j")
+                await s.press("j")
                 continue
             figure = units.gpu_hours(booked_s)
             assert shown.removesuffix("h").startswith(figure)
             if finding.is_open:
                 data = told[finding.summary]
                 assert data["wasted_gpu_seconds"] == pytest.approx(booked_s, abs=1e-3)
-            await stage.press("enter")
-            assert re.search(rf"lost\s+{re.escape(figure)}", stage.text), stage.text
-            await stage.press("escape", "j")
+            await s.press("enter")
+            assert re.search(rf"lost\s+{re.escape(figure)}", s.text), s.text
+            await s.press("escape", "j")
             checked += 1
         assert checked >= 6
-        await pressed(stage, ("q", "1", "Enter"))
+        await pressed(s, ("q", "1", "Enter"))
         top = next(iter(losses.values())).removesuffix("h")
-        assert f"{top} GPU-h lost since" in stage.text
+        assert f"{top} GPU-h lost since" in s.text
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-async def test_the_fleet_has_one_sum(demo_past, size):
+async def test_the_fleet_has_one_sum(stage, demo_past, size):
     """What is lost now and what was lost: in every table, the headline, the books and JSON."""
     tick = demo_past.newest
     total, losing = tick.ledger.total(), tick.ledger.losing.total()
-    async with opened(demo_past, size) as stage:
+    async with stage(demo_past.newest, size) as s:
         for name, key in VIEWS.items():
-            await stage.press(key)
-            wasted, suspected, off = summed(cells(stage, "LOST/H"))
+            await s.press(key)
+            wasted, suspected, off = summed(cells(s, "LOST/H"))
             assert wasted == pytest.approx(losing.wasted_gpus, abs=off), name
             assert suspected == pytest.approx(losing.suspected_gpus, abs=off), name
             if name not in ("gpus", "nodes"):
-                lost, _, _ = summed(cells(stage, "LOST"))
+                lost, _, _ = summed(cells(s, "LOST"))
                 assert lost == pytest.approx(total.waste_s / HOUR_S, abs=0.06 * len(tick.jobs)), (
                     name
                 )
-            headline = "\n".join(stage.lines[:4])
+            headline = "\n".join(s.lines[:4])
             assert f"lost now {units.gpus_lost(losing.wasted_gpus)} + ~" in headline, name
             assert units.gpu_hours(total.waste_s) in headline, name
-        await stage.press("B")
-        shares = re.findall(r"^ *([a-z][^~\n]*?)  +([\d.,]+) +[\d.]+ %$", stage.text, re.MULTILINE)
+        await s.press("B")
+        shares = re.findall(r"^ *([a-z][^~\n]*?)  +([\d.,]+) +[\d.]+ %$", s.text, re.MULTILINE)
         known = {"useful", "unexplained", "unobserved"}
         booked = sum(float(hours.replace(",", "")) for cause, hours in shares if cause not in known)
         assert booked == pytest.approx(total.waste_s / HOUR_S, abs=0.05)
@@ -134,24 +119,24 @@ async def test_the_fleet_has_one_sum(demo_past, size):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-async def test_there_is_one_order(demo_past, size):
+async def test_there_is_one_order(stage, demo_past, size):
     """By what is lost an hour, what is suspected counting less; its column says so."""
-    async with opened(demo_past, size) as stage:
+    async with stage(demo_past.newest, size) as s:
         for name, key in VIEWS.items():
-            await stage.press(key)
-            assert "LOST/H▼" in stage.text, name
-            texts = cells(stage, "LOST/H")
+            await s.press(key)
+            assert "LOST/H▼" in s.text, name
+            texts = cells(s, "LOST/H")
             sure = [parts(text)[0] for text in texts if "~" not in text]
             assert sure == sorted(sure, reverse=True), name
             assert parts(texts[0])[0] == max(parts(text)[0] for text in texts), name
-        await stage.press("1")
-        _, rows = stage.app.screen.grid.table
+        await s.press("1")
+        _, rows = s.app.screen.grid.table
         jobs = [row.job.job_id for row in rows]
-        losing = {job_id for job_id, text in zip(jobs, cells(stage, "LOST/H"), strict=True)
+        losing = {job_id for job_id, text in zip(jobs, cells(s, "LOST/H"), strict=True)
                   if any(parts(text))}  # fmt: skip
-        await stage.press("f")
-        _, rows = stage.app.screen.grid.table
-        digest = stage.app.digest
+        await s.press("f")
+        _, rows = s.app.screen.grid.table
+        digest = s.app.digest
         of = [digest.job_of(row) if hasattr(digest, "job_of") else row.subject for row in rows]
         named = [subject.removeprefix("job:") for subject in of if subject.startswith("job:")]
         first = [job_id for job_id in dict.fromkeys(named) if job_id in losing]

@@ -19,10 +19,7 @@ from gpumon.fleet.replay import replay
 from gpumon.fleet.replay.replay import ReplayFeed
 from gpumon.model.records.ledger import NO_PRICES
 from gpumon.sources.recording.source import Recording
-from gpumon.tui.app import GpumonApp
-from gpumon.tui.beside import Beside
 from gpumon.tui.time_travel import LiveTravel, ReplayTravel
-from tests.tui.conftest import HandFeed, Stage
 from tests.tui.demo_past import PATIENCE_S
 from tests.tui.keyboard import pressed
 from tools.questions import DEMO, KEPT, LAB, MOST_KEYS
@@ -144,24 +141,22 @@ CASES = [
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize(("name", "asked", "answer"), CASES)
-async def test_a_question_is_answered_in_three_keys(worlds, monkeypatch, name, asked, answer, size):
+async def test_a_question_is_answered_in_three_keys(
+    stage, worlds, monkeypatch, name, asked, answer, size
+):
     monkeypatch.setattr(replay, "SOUGHT_S", PATIENCE_S)
     assert len(answer.keys) <= MOST_KEYS
     world = worlds(name)
-    feed = HandFeed()
-    app = GpumonApp(feed, name, monotonic=lambda: 0.0, beside=Beside(kept=world.kept))
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        stage = Stage(app, feed, pilot, [0.0])
-        app.travel = world.travel
-        await stage.give(world.newest)
-        await pressed(stage, answer.keys)
+    async with stage(size=size) as s:
+        s.app.kept, s.app.travel = world.kept, world.travel
+        await s.give(world.newest)
+        await pressed(s, answer.keys)
         if world.kept is not None and world.kept._thread is not None:
             # What is read on a thread is drawn with the next picture.
             world.kept._thread.join(PATIENCE_S)
-            await stage.give(world.newest)
+            await s.give(world.newest)
         for text in answer.texts:
-            assert re.search(text, stage.text), (asked, stage.text)
+            assert re.search(text, s.text), (asked, s.text)
 
 
 def test_every_world_is_asked_every_question():
@@ -169,23 +164,17 @@ def test_every_world_is_asked_every_question():
     assert len(DEMO) == 19
 
 
-async def test_what_is_new_since_lunch_is_on_the_first_screen(demo_past):
+async def test_what_is_new_since_lunch_is_on_the_first_screen(stage, demo_past):
     """The twentieth: a key, an hour away, and a finding meanwhile."""
-    now = [0.0]
-    feed = HandFeed()
-    app = GpumonApp(feed, "demo", monotonic=lambda: now[0])
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        stage = Stage(app, feed, pilot, now)
-        await stage.give(demo_past.newest)
-        await stage.press("j", "k")
-        now[0] += 3600.0
+    async with stage(demo_past.newest, (80, 24)) as s:
+        await s.press("j", "k")
+        s.now[0] += 3600.0
         at = demo_past.newest.at + 3600.0
         newest = demo_past.newest
         later = newest._replace(at=at, queue_at=at, number=newest.number + 1)
         fresh = next(one for one in later.findings if one.finding_class == "hang")
         others = tuple(one for one in later.findings if one is not fresh)
         fresh = fresh._replace(first_seen=later.at - 60.0)
-        await stage.give(later._replace(findings=(fresh, *others)))
-        assert "· ‼ 1 new" in stage.lines[1]
-        assert "‼● new: hangs" in stage.text
+        await s.give(later._replace(findings=(fresh, *others)))
+        assert "· ‼ 1 new" in s.lines[1]
+        assert "‼● new: hangs" in s.text

@@ -15,7 +15,7 @@ from gpumon.fleet.replay.replay import ReplayFeed
 from gpumon.sources.recording.source import Recording
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.time_travel import LiveTravel
-from tests.tui.conftest import HandFeed, Stage
+from tests.tui.conftest import Stage
 from tests.tui.demo_past import PATIENCE_S
 from tests.tui.keyboard import pressed
 from tools.screenshots import ROOT
@@ -72,20 +72,16 @@ def answered(stage: Stage, task: Task, command: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-async def test_a_question_is_answered_in_the_demo(demo_past, task):
-    feed = HandFeed()
-    app = GpumonApp(feed, "demo", monotonic=lambda: 0.0)
-    async with app.run_test(size=LARGE) as pilot:
-        await pilot.pause()
-        stage = Stage(app, feed, pilot, [0.0])
-        app.travel = LiveTravel(demo_past.tape)
-        await stage.give(demo_past.newest)
-        await pressed(stage, task.keys_of(DEMO))
-        answered(stage, task, DEMO)
+async def test_a_question_is_answered_in_the_demo(stage, demo_past, task):
+    async with stage(size=LARGE) as s:
+        s.app.travel = LiveTravel(demo_past.tape)
+        await s.give(demo_past.newest)
+        await pressed(s, task.keys_of(DEMO))
+        answered(s, task, DEMO)
         if task.name == "past":
-            assert app.screen.digest.tick.at == demo_past.newest.at - 600
-        await stage.resize(*SMALL)
-        answered(stage, task, DEMO)
+            assert s.app.screen.digest.tick.at == demo_past.newest.at - 600
+        await s.resize(*SMALL)
+        answered(s, task, DEMO)
 
 
 class Heard(GpumonApp):

@@ -26,7 +26,6 @@ from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
 from gpumon_detectors.evidence.watched import mean_of
 from gpumon_detectors.idle.rest import computes_on_cpus, cpu_evidence, rest_of, was_used_before
-from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,9 +202,8 @@ def _evidence(
         *cpu_evidence(job, host, rest),
         *rest.evidence,
     ]
-    before = unwatched(job, use.past, host, rest.window.start) if rest.before_s else None
-    if before is not None:
-        found.append(before.evidence(job))
+    if rest.before is not None:
+        found.append(rest.before.evidence(job))
     if may_hang:
         text = "may hang asleep: its ranks worked, and poll on about a CPU each"
         found.append(Evidence("job_cpu_cores_used", job.subject, text))

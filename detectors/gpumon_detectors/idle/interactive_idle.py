@@ -223,7 +223,7 @@ def _at_first(view: View, job: JobLook) -> _Idle | None:
         return None
     begin = float(past.begins[0])
     before = unwatched(job, past, host_use(view, job, PAST_S), begin)
-    if before is None or before.rested_s(max(1, len(job.job.nodes))) < _LEAST_S:
+    if before is None or before.seconds < _LEAST_S or not before.slept(max(1, len(job.job.nodes))):
         return None
     known_s = float(past.seconds.sum())
     window = Window(begin, float(past.times[-1]), len(past.times))

@@ -90,7 +90,7 @@ class NeverStarted(Detector):
             rest = rest_of(self, job, use, host, first)
             if rest is None:
                 continue
-            before = unwatched(job, use.past, host, rest.window.start)
+            before = rest.before or unwatched(job, use.past, host, rest.window.start)
             if before is None or not before.has_worked:
                 yield self._finding(view, job, use, host, rest, before)
 

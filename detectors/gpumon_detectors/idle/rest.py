@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpumon.plugin import JobLook, Windows
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
+    from gpumon_detectors.idle.unwatched import Unwatched
 
 SERIAL_CORES: Final = 0.8
 """What a serial program keeps busy of one core, at least."""
@@ -64,9 +65,14 @@ class Rest(NamedTuple):
     evidence: tuple[Evidence, ...]
     is_quiet: bool = True
     """Whether the job itself was seen to do nothing, whatever went on beside it."""
-    before_s: float = 0.0
-    """So much longer it lasts as its CPU time tells, if it was on already when it was first seen:
-    since the job began."""
+    before: Unwatched | None = None
+    """What the job did before it was watched, where that tells that the rest was on since it began;
+    None: nothing tells of it."""
+
+    @property
+    def before_s(self) -> float:
+        """So much longer it lasts than was seen of it."""
+        return self.before.seconds if self.before is not None else 0.0
 
     @property
     def began_at(self) -> float:
@@ -101,7 +107,7 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
         whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
         if whole.known_s >= detector.supported_after_s:
             found.append(_capped(detector, job, host, whole, stirring))
-    found = [rest._replace(before_s=_before_s(job, use, host, rest)) for rest in found]
+    found = [rest._replace(before=_before(job, use, host, rest)) for rest in found]
     found = [rest for rest in found if rest.known_s + rest.before_s >= LEAST_EVIDENCE_S]
     if not found:
         return None
@@ -111,17 +117,17 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
     return next((r._replace(at_most=best.at_most) for r in found[1:] if r.is_quiet), best)
 
 
-def _before_s(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> float:
-    """Seconds of the rest before it was watched; 0 where nothing tells of them."""
+def _before(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> Unwatched | None:
+    """What tells of the rest before it was watched, None where nothing does."""
     if rest.stirs or rest.first > max(0, use.row_at(host.observed_since)):
-        return 0.0
+        return None
     before = unwatched(job, use.past, host, rest.window.start)
-    return before.rested_s(max(1, len(job.job.nodes))) if before is not None else 0.0
+    return before if before is not None and before.slept(max(1, len(job.job.nodes))) else None
 
 
 def cpu_evidence(job: JobLook, host: HostUse, rest: Rest) -> tuple[Evidence, ...]:
     """What its CPUs did meanwhile; nothing where that is not seen, but what they did before."""
-    is_told_by_before = rest.before_s > 0.0 and not host.is_seen
+    is_told_by_before = rest.before is not None and not host.is_seen
     return () if is_told_by_before else (host.evidence(job, rest.window.start),)
 
 

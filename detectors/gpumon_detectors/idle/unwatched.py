@@ -65,8 +65,8 @@ class Unwatched(NamedTuple):
         most_s = _LIKE_REST * self.rest_cpu_s + _NO_WORK_S * self.gpus
         return self.cpu_s is not None and self.cpu_s <= most_s
 
-    def rested_s(self, nodes: int) -> float:
-        """Seconds in which no GPU worked, as far as its CPU time can tell; 0 where it cannot.
+    def slept(self, nodes: int) -> bool:
+        """Whether no GPU worked, as far as its CPU time can tell.
 
         What polls on a CPU at rest may have fed a GPU with as much.
 
@@ -74,7 +74,7 @@ class Unwatched(NamedTuple):
             nodes: On how many the job is.
         """
         is_asleep = self.rest_cpu_s <= IDLE_CORES * nodes * self.seconds
-        return self.seconds if self.has_rested and is_asleep else 0.0
+        return self.has_rested and is_asleep
 
     def is_like(self, cores: float) -> bool:
         """Whether about so many CPUs were busy before, too."""

@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.ledger.journal_reader import Pages
-from gpumon.fleet.ledger.totals import add_up
+from gpumon.fleet.ledger.totals import Adding
 from gpumon.model.records.ledger import Compared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpumon.fleet.ledger.journal_reader import Entry
@@ -31,17 +31,12 @@ def compared(
     Raises:
         OSError: a file cannot be read.
     """
-    newest = add_up(pages.entries(since), name_of, prices)
-    before = add_up(_between(pages, since - span_s, since), name_of, prices)
-    return Compared(since, span_s, newest, before)
-
-
-def _between(pages: Pages, since: float, until: float) -> Iterator[Entry]:
-    # Of its own, so that a torn line is counted once.
-    for entry in Pages(pages.folder).entries(since):
-        part = entry.until(until)
-        if part is not None:
-            yield part
+    newest, before = (Adding(name_of, prices) for _ in range(2))
+    for entry in pages.entries(since - span_s):
+        for adding, part in ((newest, entry.since(since)), (before, entry.until(since))):
+            if part is not None:
+                adding.add(part)
+    return Compared(since, span_s, newest.added(), before.added())
 
 
 class KeptBooks:

@@ -11,14 +11,11 @@ from gpumon.report.text.cells import some_names
 from gpumon.report.wording.empty_states import silent_nodes_lines
 from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
-from gpumon.tui.screens.base.fleet_view import FleetView
+from gpumon.tui.screens.base.pane_view import PaneView
 from gpumon.tui.widgets.table.grid import Plan
-from gpumon.tui.widgets.table.split import Pane, Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from textual.app import ComposeResult
 
     from gpumon.report.facts.tick_index import Digest, GpuRow
     from gpumon.report.text.cells import Line
@@ -30,11 +27,11 @@ _FRAME: Final = 7
 _RENEWED_S: Final = 1.9
 """The machine is told anew every other second: the table above has each."""
 
-LEAST_LINES: Final = 8
+_LEAST_LINES: Final = 8
 """Lines from which on a machine is shown: host, some GPUs, some processes."""
 
 
-class GpusView(FleetView["GpuRow"]):
+class GpusView(PaneView["GpuRow"]):
     """One line per GPU, and one per node that shows none."""
 
     view = "gpus"
@@ -52,35 +49,13 @@ class GpusView(FleetView["GpuRow"]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pane = Pane()
-        self._split = Split(self.grid, self.pane)
-        self._shown: tuple[str | None, int, int] | None = None
+        self._shown: tuple[str, int, int] | None = None
         """Which machine the pane shows, and in which room."""
         self._shown_at = 0.0
 
-    def parts(self) -> ComposeResult:
-        """The table, and below it the machine under the cursor where no queue is asked."""
-        for part in super().parts():
-            yield self._split if part is self.grid else part
-
-    def draw(self) -> None:
-        """The rows, then the machine."""
-        self._split.share_below(self._room_below())
-        super().draw()
-        self._draw_pane()
-
-    def on_grid_settled(self) -> None:
-        """Also the machine."""
-        super().on_grid_settled()
-        self._draw_pane()
-
-    def on_moved(self) -> None:
-        """The cursor may be on another machine."""
-        self._draw_pane()
-
-    def on_pane_resized(self) -> None:
-        """There is room now, or other room."""
-        self._draw_pane()
+    def share(self) -> None:
+        """Below the table, where no queue is asked and there is room."""
+        self.split.share_below(self._room_below())
 
     def _room_below(self) -> int:
         """Lines that the table leaves; none where a queue says whose GPUs are, or too few."""
@@ -94,21 +69,21 @@ class GpusView(FleetView["GpuRow"]):
             # Rows of a large fleet are made in steps, and fill the screen anyway.
             return 0
         left = self.size.height - len(digest.gpu_rows) - _FRAME
-        return left if left >= LEAST_LINES else 0
+        return left if left >= _LEAST_LINES else 0
 
-    def _draw_pane(self) -> None:
-        width, height = self.pane.room
+    def pane_lines(self, width: int, height: int) -> Sequence[Line] | None:
+        """What is known of the machine, every other second."""
         row, digest = self.grid.current, self.digest
-        if not height or digest is None:
-            return
-        shown = (None if row is None else row.node.name, width, height)
+        if row is None or digest is None:
+            return []
+        shown = (row.node.name, width, height)
         is_fresh = 0.0 <= digest.tick.at - self._shown_at < _RENEWED_S
         if shown == self._shown and is_fresh and self.gpumon.travel.is_live:
-            return
+            return None
         self._shown, self._shown_at = shown, digest.tick.at
         from gpumon.report.pages.machine_glance import machine_glance
 
-        self.pane.show_lines([] if row is None else machine_glance(digest, row.node, width, height))
+        return machine_glance(digest, row.node, width, height)
 
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""

@@ -8,18 +8,16 @@ from gpumon.report.facts.groups import jobs_of
 from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
 from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
-from gpumon.tui.screens.base.fleet_view import FleetView
+from gpumon.tui.screens.base.pane_view import PaneView
 from gpumon.tui.widgets.table.grid import Plan
-from gpumon.tui.widgets.table.split import Pane, Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from textual.app import ComposeResult
-
     from gpumon.model.records.cluster import JobView
     from gpumon.report.facts.groups import Scope
     from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.text.cells import Line
     from gpumon.tui.actions.action import ViewName
 
 _ROOTS: Final[dict[str, ViewName]] = {
@@ -31,7 +29,7 @@ _ROOTS: Final[dict[str, ViewName]] = {
 """The view that lists groups of a kind."""
 
 
-class JobsView(FleetView["JobView"]):
+class JobsView(PaneView["JobView"]):
     """One line per job; of one group, or of the whole queue."""
 
     view = "jobs"
@@ -50,42 +48,17 @@ class JobsView(FleetView["JobView"]):
         """A scope names the group whose jobs are listed."""
         super().__init__()
         self.scope = scope
-        self.pane = Pane()
-        self._split = Split(self.grid, self.pane)
 
-    def parts(self) -> ComposeResult:
-        """The table, and beside it what is known of the job under the cursor."""
-        for part in super().parts():
-            yield self._split if part is self.grid else part
+    def share(self) -> None:
+        """Beside the table from 160 columns on, below it from 50 lines on."""
+        self.split.share(self.size)
 
-    def draw(self) -> None:
-        """The rows, then the one under the cursor."""
-        self._split.share(self.size)
-        super().draw()
-        self._draw_pane()
-
-    def on_grid_settled(self) -> None:
-        """Also the one under the cursor."""
-        super().on_grid_settled()
-        self._draw_pane()
-
-    def on_moved(self) -> None:
-        """The cursor is on another job."""
-        self._draw_pane()
-
-    def on_pane_resized(self) -> None:
-        """There is room now, or other room."""
-        self._draw_pane()
-
-    def _draw_pane(self) -> None:
-        width, height = self.pane.room
-        if not height:
-            return
-        row, digest = self.grid.current, self.digest
+    def pane_lines(self, width: int, height: int) -> Sequence[Line]:
+        """What is known of the job under the cursor."""
         from gpumon.report.pages.job_glance import job_glance
 
-        shown = [] if row is None or digest is None else job_glance(digest, row, width, height)
-        self.pane.show_lines(shown)
+        row, digest = self.grid.current, self.digest
+        return [] if row is None or digest is None else job_glance(digest, row, width, height)
 
     @property
     def root(self) -> ViewName:
