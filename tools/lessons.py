@@ -1,6 +1,7 @@
 """The model that comes with gpumon: simulated lessons, and what is learnt from them.
 
-    python -m tools.lessons FOLDER     write the recordings that are not there yet, fit, keep
+    python -m tools.lessons FOLDER              write recordings that are not there yet, fit, keep
+    python -m tools.lessons FOLDER --exemplars  choose the jobs anew that the model comes with
 
 Lessons are fleets of the first generator, in which every kind of job stands about as often, and in
 half of the seeds those that exchange data and those that look as if they did stand most, in some
@@ -11,6 +12,7 @@ classes that it tells better than a rule does on the second generator's recordin
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -21,7 +23,8 @@ from typing import TYPE_CHECKING, Final
 from gpumon.cli.commands import simulate
 from gpumon.cli.labelled import labelled
 from gpumon.detect.learning.examples import Collector, Examples
-from gpumon.detect.learning.fitting import fitted
+from gpumon.detect.learning.fitting import exemplars_of, fitted
+from gpumon.detect.learning.model import read_model
 from gpumon.fleet.history.history import History
 from gpumon.fleet.replay.feed import play
 from gpumon.simulate.cluster.people import ACCOUNTS, YOU, Request, limit_for
@@ -31,7 +34,7 @@ from gpumon.simulate.world.mix import WORLD, name_for, trouble_for
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from random import Random
 
     from gpumon.simulate.cluster.workloads import Workload
@@ -47,6 +50,10 @@ BROAD: Final = range(801, 841)
 EXCHANGING: Final = range(851, 873)
 LARGE: Final = range(881, 893)
 """Seeds."""
+
+EXEMPLARY: Final = range(851, 855)
+"""Seeds of the lessons from which the jobs are chosen that a verdict is compared with: eight of
+them need no more, and are chosen in minutes."""
 
 PERIODS_S: Final = ((11, 30.0), (5, 20.0), (4, 5.0), (1, 10.0))
 """Of seeds that the first number divides: how often a site samples is none of its jobs' doing."""
@@ -82,17 +89,32 @@ _FAR: Final = 0.3
 
 def main() -> None:
     """Write what is missing, fit, and keep the model."""
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = {seed: folder / f"lesson-{seed}.gpumon.zst" for seed in (*BROAD, *EXCHANGING, *LARGE)}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--exemplars", action="store_true", help="only these, of the model kept")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.exemplars:
+        model, taught = read_model(MODEL), taught_in(options.folder, EXEMPLARY)
+    else:
+        taught = taught_in(options.folder, (*BROAD, *EXCHANGING, *LARGE))
+        model, scores = fitted(Examples.joined(list(taught.values())), KEPT)
+        for score in scores:
+            print(score)
+    shown = Examples.joined([taught[seed] for seed in EXEMPLARY])
+    told = tuple(one._replace(exemplars=exemplars_of(one.key, shown)) for one in model.classes)
+    text = json.dumps(model._replace(classes=told).plain(), allow_nan=False)
+    MODEL.write_text(f"{text}\n", encoding="utf-8")
+
+
+def taught_in(folder: Path, seeds: Sequence[int]) -> dict[int, Examples]:
+    """What lessons teach, by seed."""
+    paths = {seed: folder / f"lesson-{seed}.gpumon.zst" for seed in seeds}
     with ProcessPoolExecutor() as several:
         # The long ones first.
-        taught = dict(zip(reversed(paths), several.map(
+        found = dict(zip(reversed(paths), several.map(
             examples_in, reversed(paths.values()), reversed(paths)), strict=True))  # fmt: skip
-    model, scores = fitted(Examples.joined([taught[seed] for seed in paths]), KEPT)
-    for score in scores:
-        print(score)
-    MODEL.write_text(json.dumps(model.plain(), allow_nan=False) + "\n", encoding="utf-8")
+    return {seed: found[seed] for seed in seeds}
 
 
 def examples_in(path: Path, seed: int) -> Examples:

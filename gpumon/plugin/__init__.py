@@ -8,8 +8,10 @@ from gpumon.detect.contract import Detector
 from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
 from gpumon.detect.features.feature import Feature, feature_text
 from gpumon.detect.features.table import FEATURES, FeatureTable, features_of
+from gpumon.detect.learning.cases import Case, CasesError, read_cases
 from gpumon.detect.learning.model import ABSTAINS_BELOW, Learnt, Model, Verdict, read_model
 from gpumon.detect.learning.named import Named, NamedError, named_patterns
+from gpumon.detect.learning.near import Near, nearest
 from gpumon.detect.learning.signatures import SIGNATURES, Signature
 from gpumon.detect.learning.trees import ModelError
 from gpumon.detect.series import (
@@ -57,6 +59,8 @@ __all__ = [
     "SPINNING_SM",
     "Action",
     "Allocation",
+    "Case",
+    "CasesError",
     "Claimant",
     "Condition",
     "Confidence",
@@ -76,6 +80,7 @@ __all__ = [
     "ModelError",
     "Named",
     "NamedError",
+    "Near",
     "NodeFacts",
     "Past",
     "ProcessFacts",
@@ -98,7 +103,9 @@ __all__ = [
     "is_host_name",
     "job_name",
     "named_patterns",
+    "nearest",
     "pcie_bytes_per_s",
+    "read_cases",
     "read_model",
     "rows_since",
     "sheet_named",

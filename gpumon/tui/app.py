@@ -110,7 +110,7 @@ class GpumonApp(DressedApp):
             beside: What is read beside the pictures.
         """
         super().__init__(shelf, habits)
-        self.discovery, self.kept, self.outputs = beside
+        self.discovery, self.kept, self.outputs, self.cases = beside
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()

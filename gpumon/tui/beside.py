@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from gpumon.model.finding import Finding
     from gpumon.model.records.cluster import Job
     from gpumon.model.records.ledger import Compared
     from gpumon.model.records.pattern import Patterns
@@ -63,6 +64,17 @@ class Discovering(Protocol):
         ...
 
 
+class Judged(Protocol):
+    """What somebody says of findings; `gpumon.detect.learning.case_book.CaseBook` keeps it."""
+
+    def keep(self, tick: Tick, finding: Finding, *, is_right: bool | None) -> str:
+        """Keep whether a finding is right, None: no more; returns what came of it.
+
+        It may take seconds.
+        """
+        ...
+
+
 class Beside(NamedTuple):
     """What is read beside the pictures, where it can be."""
 
@@ -72,6 +84,8 @@ class Beside(NamedTuple):
     """None: no books are kept on disk."""
     outputs: Outputs | None = None
     """None: what jobs print cannot be read here."""
+    cases: Judged | None = None
+    """None: what is said of findings is not kept."""
 
 
 NOTHING_BESIDE: Final = Beside()

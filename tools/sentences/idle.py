@@ -63,6 +63,27 @@ def _beside_another(values: Values, work_s: float = 900.0) -> Scene:
     return scene
 
 
+def _beside_bursts(values: Values, work_s: float = 900.0) -> Scene:
+    """A job whose own CPUs rest while another one on its node fetches data every few minutes."""
+    scene = empty()
+    uuids = scene.node("n1", 4)
+    scene.job("42", uuids[:2], cpu_count=32)
+    scene.job("43", uuids[2:], cpu_count=32)
+    scene.host("n1", **QUIET_HOST)
+    scene.cgroup("42", job_cpu_us=20_000_000, **QUIET_GROUP)
+    if work_s:
+        scene.cgroup("42", job_cpu_cores_used=6.0)
+        scene.run(work_s, alike(uuids, WORKING))
+        scene.cgroup("42", **QUIET_GROUP)
+    now = {**alike(uuids[:2], values), **alike(uuids[2:], WORKING)}
+    for _ in range(20):
+        scene.host("n1", net_rx_bytes_per_s=QUIET_HOST["net_rx_bytes_per_s"])
+        scene.run(150, now)
+        scene.host("n1", net_rx_bytes_per_s=4e8)
+        scene.run(60, now)
+    return scene
+
+
 def _out_of_sight(values: Values, work_s: float = 900.0) -> Scene:
     """A job of whose CPUs nothing is told."""
     scene, uuids = job_on_a_node()
@@ -133,6 +154,11 @@ def untouched_beside_another_job() -> Scene:
     return _beside_another(UNUSED, 0)
 
 
+def untouched_beside_bursts_of_another_job() -> Scene:
+    """Another job fetches data every few minutes, while its own CPUs rest."""
+    return _beside_bursts(UNUSED, work_s=0.0)
+
+
 def untouched_out_of_sight() -> Scene:
     """Neither its CPU time nor its node's is told."""
     return _out_of_sight(UNUSED, 0)
@@ -187,6 +213,11 @@ def held_while_its_ranks_poll() -> Scene:
 def held_beside_another_job() -> Scene:
     """Its CPU time is not told, and another job computes on its node."""
     return _beside_another(HELD)
+
+
+def held_beside_bursts_of_another_job() -> Scene:
+    """Another job fetches data every few minutes, while its own CPUs rest."""
+    return _beside_bursts(HELD)
 
 
 def held_out_of_sight() -> Scene:
@@ -250,6 +281,11 @@ def done_but_data_are_uploaded() -> Scene:
 def done_beside_another_job() -> Scene:
     """Its CPU time is not told, and another job computes on its node."""
     return _beside_another(UNUSED)
+
+
+def done_beside_bursts_of_another_job() -> Scene:
+    """Another job fetches data every few minutes, while its own CPUs rest."""
+    return _beside_bursts(UNUSED)
 
 
 def done_out_of_sight() -> Scene:
@@ -383,6 +419,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         untouched_in_doubt,
         untouched_while_data_are_staged,
         untouched_beside_another_job,
+        untouched_beside_bursts_of_another_job,
         untouched_out_of_sight,
     ),
     "idle_held": (
@@ -394,6 +431,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         held_while_a_program_spins,
         held_while_its_ranks_poll,
         held_beside_another_job,
+        held_beside_bursts_of_another_job,
         held_out_of_sight,
         held_by_a_server,
         held_after_bursts,
@@ -405,6 +443,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         done_by_its_cpu_time,
         done_but_data_are_uploaded,
         done_beside_another_job,
+        done_beside_bursts_of_another_job,
         done_out_of_sight,
         done_by_a_server,
         done_after_bursts,

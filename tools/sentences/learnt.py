@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.sentences.work import (
+    exchanges_as_one_that_was_right,
+    exchanges_as_one_that_was_wrong,
     exchanges_at_the_memory_s_limit,
     exchanges_beside_another_job,
     exchanges_for_longer,
@@ -26,7 +28,12 @@ def a_named_pattern() -> Scene:
 
 
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
-    "learned": (exchanges_for_longer, exchanges_in_a_server),
+    "learned": (
+        exchanges_for_longer,
+        exchanges_as_one_that_was_right,
+        exchanges_as_one_that_was_wrong,
+        exchanges_in_a_server,
+    ),
     "named_patterns": (a_named_pattern,),
 }
 
@@ -39,6 +46,13 @@ DECLINED: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
 }
 """Scenes of which a detector says that it cannot judge them."""
 
+_HERE: Final = Path(__file__).parent
+
 PARAMETERS: Final[dict[Callable[[], Scene], dict[str, Any]]] = {
-    a_named_pattern: {"file": str(Path(__file__).with_name("patterns.json"))},
+    a_named_pattern: {"file": str(_HERE / "patterns.json")},
+    # Not those of whoever makes the pages.
+    exchanges_for_longer: {"cases": str(_HERE / "none.json")},
+    exchanges_in_a_server: {"cases": str(_HERE / "none.json")},
+    exchanges_as_one_that_was_right: {"cases": str(_HERE / "right.json")},
+    exchanges_as_one_that_was_wrong: {"cases": str(_HERE / "wrong.json")},
 }

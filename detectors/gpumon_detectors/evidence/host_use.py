@@ -57,6 +57,27 @@ MOST_POLL_CORES: Final = 1.6
 SLICE_S: Final = 120.0
 """Means are taken over so long: a logger that wakes once a minute is no work."""
 
+CORES_PER_BYTE_PER_S: Final = 1.0 / 4e9
+"""CPU time that whoever receives, reads or sends a byte pays at least. Measured on 26 November 2026
+on two virtual cores, shared with other work: a second of CPU for 1.7 GB that a program receives and
+drops, for .5 GB that it writes to a disk (docs/numbers.md)."""
+
+_OWN_PART: Final = 0.1
+"""Part of the traffic's ups and downs that may be the job's own where it is called another's (our
+choice)."""
+
+_STEADY_PART: Final = 0.25
+"""Part of all traffic that may flow all the time where its ups and downs are another's: whose that
+part is nobody can say, but who moves most moves the rest as likely (our choice)."""
+
+_COMPARED_S: Final = 60.0
+_LEAST_COMPARED: Final = 30
+"""Traffic and CPU time are compared over minutes, half an hour of them at least: counters of both
+are read at other instants, and a daemon that pulls an image for a job takes rarely longer."""
+
+_SURE: Final = 3.0
+"""Standard errors that a slope may be larger than it seems."""
+
 _OWN: Final = ("job_cpu_cores_used", "job_io_read_bytes_per_s", "job_io_write_bytes_per_s")
 _HOST: Final = (
     "cpu_busy_ratio",
@@ -145,6 +166,27 @@ class HostUse(NamedTuple):
         polling = ranks - min(halted, (ranks - 1) // 2)
         return LEAST_POLL_CORES * polling <= self.mean_cores(since) <= MOST_POLL_CORES * ranks
 
+    def is_others(self, flow: Flow, since: float) -> bool:
+        """Whether traffic of a shared node comes and goes while the job's own CPUs do not.
+
+        Then next to none of what comes and goes can be the job's. False where the CPUs are not seen
+        to be its own, where the traffic is too steady to tell, or for less than half an hour.
+        """
+        if flow.is_own or not (self.is_seen and self.is_own):
+            return False
+        moved, cores = _by_minute(flow, since), _by_minute(self.flows[0], since)
+        known = np.isfinite(moved) & np.isfinite(cores)
+        if known.sum() < _LEAST_COMPARED:
+            return False
+        moved, cores = moved[known], cores[known]
+        spread = float(moved.std())
+        if spread <= 0.0 or np.percentile(moved, 10) > _STEADY_PART * moved.mean():
+            return False
+        slope = float(np.cov(moved, cores, ddof=0)[0, 1]) / spread**2
+        rest = cores - cores.mean() - slope * (moved - moved.mean())
+        error = float(rest.std()) / (spread * np.sqrt(len(moved)))
+        return bool(slope + _SURE * error <= _OWN_PART * CORES_PER_BYTE_PER_S)
+
     def evidence(self, job: JobLook, since: float, own: str = "the job") -> Evidence:
         """What the CPUs did since a Unix time, or that it was not seen.
 
@@ -163,6 +205,16 @@ class HostUse(NamedTuple):
         text = f"{whose} kept {busy:.2f}{of} CPUs busy over {span(window_s)}"
         key = "job_cpu_cores_used" if self.is_own else "cpu_busy_ratio"
         return Evidence(key, job.subject, text, busy if busy == busy else None)
+
+
+def _by_minute(flow: Flow, since: float) -> NDArray[np.float64]:
+    """Means over the minutes since a Unix time, NaN where nothing is known."""
+    known = (flow.times > since) & np.isfinite(flow.values)
+    minutes = ((flow.times[known] - since) // _COMPARED_S).astype(np.intp)
+    length = int((flow.times[-1] - since) // _COMPARED_S) + 1
+    counts = np.bincount(minutes, minlength=length)[:length]
+    totals = np.bincount(minutes, flow.values[known], length)[:length]
+    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
 
 def is_spinning(job: JobLook, cores: float) -> bool:

@@ -52,9 +52,12 @@ class NeverStarted(Detector):
     What looks alike: an image that is pulled, packages that are installed, data that are staged.
     Where CPUs or traffic tell of such, or a neighbour's traffic could be it, the claim comes after
     15 minutes, stays a *hypothesis* and says so; where no more than a CPU in ten spins it is
-    *supported* after two hours. Preprocessing on CPUs, or a program that never finds its GPUs, is
-    `cpu_only`. A GPU that was used before is `idle_tail`. A session that waits for its user is
-    `interactive_idle`. Where no CPU time can be seen the claim stays a *hypothesis* for four hours.
+    *supported* after two hours. A neighbour's traffic that came and went for half an hour, while
+    the job's own CPUs did not follow it, is not the job's: then the claim is *supported*, and no
+    more, as a daemon may move data for a job. Preprocessing on CPUs, or a program that never finds
+    its GPUs, is `cpu_only`. A GPU that was used before is `idle_tail`. A session that waits for its
+    user is `interactive_idle`. Where no CPU time can be seen the claim stays a *hypothesis* for
+    four hours.
 
     Lost are the seconds for which the GPUs were seen to rest.
     """

@@ -92,22 +92,38 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
     it counts all of the rest and is capped by what went on meanwhile. That is said only when the
     rest alone would be *supported*: before, what goes on explains it. None where the evidence is
     shorter than five minutes; what tells of the time before it was watched counts with its span.
+
+    Traffic that the job's own CPUs do not follow is another's, and leaves the claim *supported* at
+    most: a daemon may move data for it.
     """
-    flows = (*host.flows, *_copies(use, first))
+    begun = float(use.past.begins[first])
+    is_others = [host.is_others(flow, begun) for flow in host.flows]
+    others = [flow for flow, is_one in zip(host.flows, is_others, strict=True) if is_one]
+    flows = (
+        *(flow for flow, is_one in zip(host.flows, is_others, strict=True) if not is_one),
+        *_copies(use, first),
+    )
     quiet_since = max(
         host.observed_since, max((f.quiet_since for f in flows), default=float("-inf"))
     )
     quiet_first = max(first, use.row_at(quiet_since))
     found: list[Rest] = []
     if quiet_first < len(use.past.times):
-        found.append(_rest(detector, use, quiet_first, quiet_since, _quiet_cap(use, host, first)))
+        most = _quiet_cap(use, host, first)
+        if any(flow.quiet_since > begun for flow in others):
+            most = min(most, Confidence.SUPPORTED, key=lambda step: step.rank)
+        found.append(_rest(detector, use, quiet_first, quiet_since, most))
     if quiet_first > first:
         begin = float(use.past.begins[first])
         stirring = [flow for flow in flows if flow.quiet_since > begin]
         whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
         if whole.known_s >= detector.supported_after_s:
             found.append(_capped(detector, job, host, whole, stirring))
-    found = [rest._replace(before=_before(job, use, host, rest)) for rest in found]
+    told = tuple(_others_evidence(job, flow, begun) for flow in others if flow.quiet_since > begun)
+    found = [
+        rest._replace(before=_before(job, use, host, rest), evidence=(*rest.evidence, *told))
+        for rest in found
+    ]
     found = [rest for rest in found if rest.known_s + rest.before_s >= LEAST_EVIDENCE_S]
     if not found:
         return None
@@ -229,6 +245,12 @@ def _evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
     return Evidence(
         flow.key, job.subject, f"{said}{_words(job, flow, since)}", mean if mean == mean else None
     )
+
+
+def _others_evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
+    mean = flow.mean(since)
+    text = f"{_words(job, flow, since)} is another job's: its own CPUs do not follow it"
+    return Evidence(flow.key, job.subject, text, mean if mean == mean else None)
 
 
 def _copies(use: GpuUse, first: int) -> list[Flow]:

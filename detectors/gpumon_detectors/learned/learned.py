@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -13,6 +14,8 @@ from gpumon.plugin import (
     ABSTAINS_BELOW,
     FEATURES,
     LINK_BUSY_BYTES_PER_S,
+    Case,
+    CasesError,
     Confidence,
     Detector,
     Evidence,
@@ -21,6 +24,8 @@ from gpumon.plugin import (
     Window,
     feature_text,
     features_of,
+    nearest,
+    read_cases,
     read_model,
 )
 from gpumon_detectors.evidence.gpu_use import is_named
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.plugin import Finding, JobLook, Learnt, Model, Verdict, View
+    from gpumon.plugin import Finding, JobLook, Learnt, Model, Near, Verdict, View
 
 WINDOW_S: Final = 900.0
 """What most features are made of: a claim begins so long before the look that makes it."""
@@ -95,7 +100,10 @@ class Learned(Detector):
     training, unless the model says that more of it speaks for the class alone; of a job on GPUs of
     several products, or that another job shares; or below a calibrated probability of .6. A claim
     names the features without which it would not be made: were they as in healthy jobs, it would
-    not.
+    not. Beside them it names the known cases that the job is nearest to: findings that somebody has
+    judged in the terminal (`V`, in `cases.json` of the user's state folder, or the file that the
+    parameter `cases` names), else jobs that the model was taught with. Where the nearest judged
+    case was wrong, the claim stays a *hypothesis*.
 
     Of a model of one's own it is *supported* after 15 minutes from the probability on at which .95
     of the claims were true on recordings left out of training, below it a *hypothesis*; it is never
@@ -113,9 +121,10 @@ class Learned(Detector):
     every_s = 60.0
     is_learned = True
 
-    def __init__(self, model: str = "", portal_names: str = "") -> None:
+    def __init__(self, model: str = "", portal_names: str = "", cases: str = "") -> None:
         self.model = model
         self.portal_names = portal_names
+        self.cases = cases
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job and class that is likely enough."""
@@ -127,7 +136,8 @@ class Learned(Detector):
             rows = learnt.rows(values[can_tell])
             for place, row in zip(can_tell.tolist(), rows, strict=True):
                 if learnt.probabilities(row[None, :])[0] >= ABSTAINS_BELOW:
-                    yield self._finding(view, jobs[place], learnt, learnt.verdict(row))
+                    near = nearest(learnt, row, _cases_in(self.cases))
+                    yield self._finding(view, jobs[place], learnt, learnt.verdict(row), near)
 
     def cannot_judge(self, view: View) -> dict[str, str]:
         """Jobs of which its model has seen nothing alike."""
@@ -144,7 +154,14 @@ class Learned(Detector):
                     reasons[jobs[place].subject] = f"unlike all it was taught with: {key}"
         return {subject: why for subject, why in reasons.items() if why}
 
-    def _finding(self, view: View, job: JobLook, learnt: Learnt, verdict: Verdict) -> Finding:
+    def _finding(
+        self,
+        view: View,
+        job: JobLook,
+        learnt: Learnt,
+        verdict: Verdict,
+        near: Sequence[Near],
+    ) -> Finding:
         doubts = doubts_of_kind(job, self.portal_names)
         window = window_of(view, job)
         length_s = window.end - window.start
@@ -169,11 +186,12 @@ class Learned(Detector):
                     f"{100 * seen['recall']:.0f} % of the jobs found",
                     verdict.probability,
                 ),
+                *(_near_evidence(job, learnt, one) for one in near),
                 *doubts,
             ),
             advice=(*_ADVICE.get(learnt.key, ()), *look_inside(job)),
             gpu_seconds=verdict.lost * length_s * len(job.gpus),
-            at_most=_CLAIM if verdict.is_sure and not doubts else _GUESS,
+            at_most=_CLAIM if verdict.is_sure and not doubts and not _was_wrong(near) else _GUESS,
         )
 
 
@@ -196,6 +214,18 @@ def model_in(path: str) -> Model:
         return read_model(Path(path))
     with as_file(files(__package__).joinpath("model.json")) as shipped:
         return read_model(shipped)
+
+
+@cache
+def _cases_in(path: str) -> tuple[Case, ...]:
+    """The cases in a file, read once; an empty path is the user's own.
+
+    Those that cannot be read are none: a claim rests on the model, and needs none.
+    """
+    try:
+        return read_cases(Path(path) if path else None)
+    except CasesError:
+        return ()
 
 
 def _features(view: View, jobs: Sequence[JobLook], model: Model) -> NDArray[np.float64]:
@@ -262,3 +292,23 @@ def _reason(job: JobLook, key: str, value: float, healthy: float) -> Evidence:
         f"{what}: {feature_text(value, feature)}, in healthy jobs {feature_text(healthy, feature)}"
     )
     return Evidence(field, job.subject, text, value)
+
+
+def _was_wrong(near: Sequence[Near]) -> bool:
+    """Whether somebody has judged the nearest case, and found it wrong."""
+    return bool(near) and isinstance(near[0].known, Case) and not near[0].known.is_right
+
+
+def _near_evidence(job: JobLook, learnt: Learnt, near: Near) -> Evidence:
+    """One known case that the job is near to."""
+    known = near.known
+    if isinstance(known, Case):
+        day = datetime.fromtimestamp(known.at, UTC).astimezone().strftime("%Y-%m-%d")
+        word = "right" if known.is_right else "wrong"
+        text = f"like job {known.job_id}, of which {known.owner} said on {day} that it was {word}"
+    else:
+        gpus = learnt.looks_at.index("gpus") if "gpus" in learnt.looks_at else None
+        size = "" if gpus is None else f" of {counted(round(2.0 ** known.row[gpus]), 'GPU')}"
+        lost = "" if np.isnan(known.lost) else f", which lost {100 * known.lost:.0f} % of its time"
+        text = f"like a job{size} that the model was taught with{lost}"
+    return Evidence("job", job.subject, text, near.distance)

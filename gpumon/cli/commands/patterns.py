@@ -14,11 +14,11 @@ from gpumon.cli.request import judge_of, past_of, settings_with
 from gpumon.detect.learning.named import (
     Named,
     NamedError,
+    names_rewritten,
     newest,
     own_patterns,
     plain,
     read_named,
-    rewritten,
     with_name,
     without_newest,
 )
@@ -125,7 +125,7 @@ def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
     """Have the user's file of named patterns say something else."""
     path = own_patterns()
     try:
-        before, after = rewritten(path, change)
+        before, after = names_rewritten(path, change)
     except NamedError as error:
         narrate(str(error))
         return NOTHING_READ

@@ -15,6 +15,7 @@ from gpumon.cli.output import is_tty, tell, write, write_json
 from gpumon.cli.request import past_of, settings_with
 
 if TYPE_CHECKING:
+    from gpumon.detect.learning.cases import Case
     from gpumon.detect.learning.examples import Collector
     from gpumon.detect.learning.fitting import Score
     from gpumon.detect.learning.model import Model
@@ -26,25 +27,41 @@ def train(words: list[str]) -> int:
     made = Parser(
         prog="gpumon train",
         description="Fit a model to labelled recordings, and tell how well each class is told on "
-        "recordings that were left out. The labels are in FILE.labels.json. Classes that are told "
+        "recordings that were left out. The labels are in FILE.labels.json; findings that were "
+        "judged in the terminal (V) lie in cases.json of the state folder. Classes that are told "
         "well are kept; the detector `learned` reads the model where its parameter names it.",
     )
-    made.add_argument("files", nargs="+", metavar="FILE", help="a recording with labels beside it")
+    made.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a recording with labels beside it, or a file of cases (.json) that were judged in "
+        "the terminal",
+    )
     made.add_argument("--out", type=Path, metavar="MODEL", help="default: below the state folder")
     made.add_argument("--json", action="store_true", help="the scores as one JSON document")
     options = made.parse_args(words)
     settings = settings_with()
     from gpumon.detect.learning.examples import Collector
 
+    paths = [Path(file) for file in options.files]
+    recordings = [path for path in paths if path.suffix != ".json"]
     collector = Collector()
     try:
-        for file in options.files:
-            if not _add(collector, Path(file), settings):
+        # Read first: a file that is none is found at once.
+        judged = _judged([path for path in paths if path.suffix == ".json"])
+        if judged is None:
+            return NOTHING_READ
+        for path in recordings:
+            if not _add(collector, path, settings):
                 return NOTHING_READ
-        narrate(f"{len(options.files)} recordings read; fitting")
+        cases = f" and {len(judged)} cases" if judged else ""
+        narrate(f"{len(recordings)} recordings{cases} read; fitting")
+        from gpumon.detect.learning.examples import Examples
         from gpumon.detect.learning.fitting import fitted
 
-        model, scores = fitted(collector.examples())
+        examples = Examples.joined([collector.examples(), Examples.of_cases(judged)])
+        model, scores = fitted(examples)
     except KeyboardInterrupt:
         return INTERRUPTED
     path = options.out or Path(state_folder()) / "model.json"
@@ -57,6 +74,28 @@ def train(words: list[str]) -> int:
         narrate("no class is told well enough; nothing is written")
         return NOTHING_READ
     return _kept(model, path)
+
+
+def _judged(paths: list[Path]) -> list[Case] | None:
+    """Cases whose features mean the same now; None: a file cannot be read, and that is said."""
+    from gpumon.detect.learning.cases import CasesError, read_cases
+
+    found: list[Case] = []
+    for path in paths:
+        try:
+            cases = read_cases(path)
+        except CasesError as error:
+            narrate(str(error))
+            return None
+        if not cases:
+            narrate(f"{path}: no case is in it")
+            return None
+        usable = [case for case in cases if case.is_usable]
+        if len(usable) < len(cases):
+            count = len(cases) - len(usable)
+            narrate(f"{path}: {count} cases are of a version with other features, and do not count")
+        found += usable
+    return found
 
 
 def _add(collector: Collector, path: Path, settings: Settings) -> bool:

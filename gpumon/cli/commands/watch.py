@@ -341,6 +341,7 @@ def _tell_unkept(sampler: Sampler) -> None:
 def _terminal(request: Request) -> int:
     from gpumon.cli.books import kept_books
     from gpumon.cli.show import show
+    from gpumon.detect.learning.case_book import CaseBook
     from gpumon.detect.learning.discovery import Discovery
     from gpumon.sources.job_output import JobOutput
     from gpumon.tui.beside import Beside
@@ -369,6 +370,7 @@ def _terminal(request: Request) -> int:
             Discovery(request.wanted.own, sampler.renew, is_real=is_real),
             kept_books(request.settings, is_real=is_real),
             JobOutput() if is_near else None,
+            CaseBook(request.wanted.own, sampler.renew, is_real=is_real),
         ),
     )
     _tell_unkept(sampler)

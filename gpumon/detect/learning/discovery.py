@@ -6,7 +6,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from gpumon.base.outcome import Outcome
 from gpumon.model.fault import shortage
 from gpumon.model.records.pattern import Patterns
 from gpumon.model.text import plain
@@ -34,9 +33,6 @@ MOST_JOBS: Final = 10_000
 MOST_LOOKED_AT: Final = 256
 """Jobs with unexplained time whose features are made each time, those with the most of it: among
 10,000 jobs 1.5 s of CPU beside the screen, of which 2,000 such jobs made five."""
-
-NAME_S: Final = 5.0
-"""A home that takes longer to keep a name is said not to answer."""
 
 
 class Discovery:
@@ -144,19 +140,14 @@ class Discovery:
         return self._changed(lambda versions: without_newest(versions, name))
 
     def _changed(self, change: Change) -> str:
-        from gpumon.detect.learning.named import NamedError, own_patterns, rewritten
+        from gpumon.detect.learning.json_file import FileError, kept_in_time
+        from gpumon.detect.learning.named import NamedError, names_rewritten, own_patterns
 
         path = own_patterns() if self._names is None else self._names
-        outcome = Outcome(lambda: rewritten(path, change), "names")
-        outcome.has_ended(NAME_S)
         try:
-            before, after = outcome.get()
-        except NamedError as error:
+            before, after = kept_in_time(path, lambda: names_rewritten(path, change))
+        except (NamedError, FileError) as error:
             return plain(str(error))
-        except TimeoutError:
-            return f"{path} does not answer: nothing is sure to be kept"
-        except OSError as error:
-            return f"{path} was not written: {error.strerror}"
         self._renew()
         added = [one for one in after if one not in before]
         if added:

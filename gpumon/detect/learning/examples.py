@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumon.detect.features.feature import Floats
+    from gpumon.detect.learning.cases import Case
     from gpumon.model.records.label import Label
     from gpumon.model.records.tick import Tick
 
@@ -43,6 +44,8 @@ class Example(NamedTuple):
     lost: float
     """Share of its GPU time that its faults lose, NaN where nobody says."""
     features: Floats
+    judged: str = ""
+    """The one class of which it is known whether the job is of it; empty: of every class."""
 
 
 class Examples(NamedTuple):
@@ -54,6 +57,8 @@ class Examples(NamedTuple):
     lost: Floats
     features: Floats
     """Example by feature."""
+    judged: Sequence[str]
+    """The one class that an example speaks of; empty: of all."""
 
     @classmethod
     def of(cls, found: Iterable[Example]) -> Examples:
@@ -65,6 +70,25 @@ class Examples(NamedTuple):
             [row.classes for row in rows],
             np.array([row.lost for row in rows], np.float64),
             np.array([row.features for row in rows], np.float64).reshape(len(rows), len(FEATURES)),
+            [row.judged for row in rows],
+        )
+
+    @classmethod
+    def of_cases(cls, cases: Sequence[Case]) -> Examples:
+        """What was judged of single findings, each a recording of its own.
+
+        A case tells of its own class alone: what else its job loses time by nobody has said.
+        """
+        return cls.of(
+            Example(
+                number,
+                number - 1,
+                frozenset({case.finding_class} if case.is_right else ()),
+                case.lost if case.is_right and case.lost is not None else np.nan,
+                case.row,
+                case.finding_class,
+            )
+            for number, case in enumerate(cases, 1)
         )
 
     @classmethod
@@ -84,7 +108,12 @@ class Examples(NamedTuple):
             [one for part in parts for one in part.classes],
             np.concatenate([part.lost for part in parts]),
             np.concatenate([part.features for part in parts]),
+            [one for part in parts for one in part.judged],
         )
+
+    def speaks_of(self, key: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Per example whether it is known of it that it is of a class, or that it is not."""
+        return np.array([one in ("", key) for one in self.judged], np.bool_)
 
     def is_of(self, key: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Per example whether it is one of a class."""

@@ -11,8 +11,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from gpumon.detect.features.table import FEATURES
-from gpumon.detect.learning.model import ABSTAINS_BELOW, Learnt, Model
+from gpumon.detect.features.table import COLUMN
+from gpumon.detect.learning.model import ABSTAINS_BELOW, MOST_EXEMPLARS, Exemplar, Learnt, Model
 from gpumon.detect.learning.signatures import SIGNATURES
 from gpumon.detect.learning.trees import Tree, Trees
 
@@ -138,10 +138,52 @@ def _fitted(
         "recordings": len(set(examples.recordings)),
         "jobs": len(set(examples.jobs)),
         "examples": len(examples.jobs),
+        "cases": sum(one != "" for one in examples.judged),
         "scikit_learn": sklearn.__version__,
         "seed": seed,
     }
     return Model(tuple(found), made_of), tuple(scores)
+
+
+def exemplars_of(key: str, examples: Examples) -> tuple[Exemplar, ...]:
+    """Jobs of one class alone: the one in their middle, then each time the farthest one."""
+    places = _alone(key, examples)
+    # A job is one, however often it was looked at.
+    places = places[np.unique(np.array(examples.jobs)[places], return_index=True)[1]]
+    if not len(places):
+        return ()
+    rows = examples.features[places][:, _columns_of(key)]
+    low, high = _bounds(rows)
+    # What is not known counts as in the middle: it tells nobody apart.
+    scaled = (rows - low) / (high - low)
+    scaled = np.where(np.isfinite(scaled), scaled, 0.5)
+    chosen = [int(np.linalg.norm(scaled - np.median(scaled, axis=0), axis=1).argmin())]
+    nearest = np.linalg.norm(scaled - scaled[chosen[0]], axis=1)
+    while len(chosen) < MOST_EXEMPLARS and nearest.max() > 0.0:
+        chosen.append(int(nearest.argmax()))
+        nearest = np.minimum(nearest, np.linalg.norm(scaled - scaled[chosen[-1]], axis=1))
+    return tuple(Exemplar(float(examples.lost[places[one]]), rows[one]) for one in chosen)
+
+
+def _columns_of(key: str) -> list[int]:
+    """Of a table of features, those that a class looks at."""
+    return [COLUMN[name] for name in SIGNATURES[key].looks_at]
+
+
+def _is_told(key: str, examples: Examples) -> NDArray[np.bool_]:
+    """Per example whether enough is known to tell a class, and whether it is one."""
+    signature = SIGNATURES[key]
+    needed = examples.features[:, [COLUMN[name] for name in signature.needs]]
+    gpus = examples.features[:, COLUMN["gpus"]]
+    is_told: NDArray[np.bool_] = np.isfinite(needed).all(axis=1) & examples.speaks_of(key)
+    is_told &= gpus >= np.log2(signature.least_gpus)
+    return is_told
+
+
+def _alone(key: str, examples: Examples) -> NDArray[np.intp]:
+    """Examples of one class and no other of which enough is known."""
+    alone = np.array([one == {key} for one in examples.classes], np.bool_)
+    return np.flatnonzero(alone & _is_told(key, examples))
 
 
 class _Class:
@@ -152,16 +194,12 @@ class _Class:
     ) -> None:
         self._key, self._signature, self._seed = key, signature, seed
         self._examples, self._parts = examples, parts
-        keys = [one.key for one in FEATURES]
-        self._columns = [keys.index(name) for name in signature.looks_at]
-        needs = [keys.index(name) for name in signature.needs]
-        gpus = examples.features[:, keys.index("gpus")]
-        is_known = np.isfinite(examples.features[:, needs]).all(axis=1)
-        self._is_told = is_known & (gpus >= np.log2(signature.least_gpus))
+        self._is_told = _is_told(key, examples)
         self._is_true = examples.is_of(key)
+        self._is_whole = np.array([not one for one in examples.judged], np.bool_)
         jobs = np.array(examples.jobs)
         self._weights = 1.0 / np.bincount(jobs)[jobs]
-        self._rows = examples.features[:, self._columns]
+        self._rows = examples.features[:, _columns_of(key)]
 
     def learnt(self) -> tuple[Learnt, Score]:
         """The class fitted to all recordings, and its score on those left out in turn."""
@@ -170,7 +208,8 @@ class _Class:
         likely = 1.0 / (1.0 + np.exp(-(slope * raw + offset)))
         score = self._score(likely)
         every = np.flatnonzero(self._is_told)
-        is_healthy = np.array([not one for one in self._examples.classes])
+        # Of a job about which one finding was judged nobody knows what else is wrong.
+        is_healthy = np.array([not one for one in self._examples.classes]) & self._is_whole
         healthy = self._rows[is_healthy & self._is_told]
         with np.errstate(all="ignore"):
             median = _median(healthy)
@@ -179,7 +218,7 @@ class _Class:
             self._key, self._signature.looks_at, self._signature.needs, self._signature.least_gpus,
             score.claims_from, slope, offset, self._fit(every), self._lost(), median,
             _bounds(self._rows[every]), np.array(self._signature.directions, np.int_),
-            {"jobs": float(score.jobs), **shares},
+            {"jobs": float(score.jobs), **shares}, exemplars_of(self._key, self._examples),
         )  # fmt: skip
         return learnt, score
 
@@ -211,8 +250,8 @@ class _Class:
 
     def _lost(self) -> Trees:
         """The share lost, of examples of this class alone of which it is known."""
-        alone = np.array([one == {self._key} for one in self._examples.classes])
-        places = np.flatnonzero(alone & self._is_told & np.isfinite(self._examples.lost))
+        places = _alone(self._key, self._examples)
+        places = places[np.isfinite(self._examples.lost[places])]
         if not len(places):
             return Trees(0.0, ())
         rows, which = _altered(self._rows[places], self._signature.looks_at, self._seed)
@@ -248,13 +287,18 @@ class _Class:
         )  # fmt: skip
 
     def _at(self, likely: Floats, at: float) -> tuple[float, float]:
-        """Precision and recall by job that can be told: claimed where two examples of it are."""
+        """Precision and recall by job that can be told: claimed where two examples of it are.
+
+        Of a case that somebody judged there is one, and that decides.
+        """
         claimed: dict[tuple[int, bool], int] = {}
-        every = zip(self._examples.jobs, self._is_true.tolist(), likely.tolist(), strict=True)
-        for job, is_true, one in every:
+        every = zip(self._examples.jobs, self._is_true.tolist(), likely.tolist(),
+                    self._is_whole.tolist(), strict=True)  # fmt: skip
+        for job, is_true, one, is_whole in every:
             if np.isnan(one):
                 continue
-            claimed[job, is_true] = claimed.get((job, is_true), 0) + (one >= at)
+            counts = (one >= at) * (1 if is_whole else 2)
+            claimed[job, is_true] = claimed.get((job, is_true), 0) + counts
         true = [count >= 2 for (_, is_true), count in claimed.items() if is_true]
         false = [count >= 2 for (_, is_true), count in claimed.items() if not is_true]
         claims = sum(true) + sum(false)

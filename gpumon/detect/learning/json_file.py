@@ -1,12 +1,21 @@
-"""Reads a JSON file of a user's or a site's, of bounded size."""
+"""Reads and rewrites a JSON file of a user's or a site's, of bounded size."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from gpumon.base.outcome import Outcome
+from gpumon.base.own_file import write_own
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+T = TypeVar("T")
+
+KEPT_S: Final = 5.0
+"""A home that takes longer to keep a file is said not to answer."""
 
 
 class FileError(Exception):
@@ -39,3 +48,45 @@ def json_in(path: Path, most_bytes: int, what: str) -> object:
     except (ValueError, RecursionError) as error:
         raise FileError("no JSON") from error
     return value
+
+
+def rewritten(
+    path: Path, read: Callable[[Path], T], change: Callable[[T], T], text: Callable[[T], str]
+) -> tuple[T, T]:
+    """What a file held before and holds after a change, which is on disk then.
+
+    Args:
+        path: The file of a user's own.
+        read: What is in it.
+        change: Makes of that what shall be in it.
+        text: Makes JSON of that, in one line.
+
+    Raises:
+        Exception: What `read` or `change` raise; nothing is written then.
+        OSError: It cannot be written; what was there is there still.
+    """
+    before = read(path)
+    after = change(before)
+    write_own(path, f"{text(after)}\n")
+    return before, after
+
+
+def kept_in_time(path: Path, keep: Callable[[], T]) -> T:
+    """What a call returns that keeps something in a file, of a home that may hang.
+
+    Args:
+        path: The file, for the message.
+        keep: The call; it runs on a thread of its own.
+
+    Raises:
+        FileError: It cannot be written, or does not answer; the message is one line.
+        Exception: What else the call raises.
+    """
+    outcome = Outcome(keep, "own file")
+    outcome.has_ended(KEPT_S)
+    try:
+        return outcome.get()
+    except TimeoutError:
+        raise FileError(f"{path} does not answer: nothing is sure to be kept") from None
+    except OSError as error:
+        raise FileError(f"{path} was not written: {error.strerror}") from error

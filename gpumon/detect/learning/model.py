@@ -17,7 +17,7 @@ from gpumon.detect.learning.json_file import FileError, json_in
 from gpumon.detect.learning.trees import ModelError, Trees, trees_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -40,6 +40,9 @@ _MOST_GPUS: Final = 2**20
 MOST_REASONS: Final = 4
 """So many features are named as the reason of a verdict at most."""
 
+MOST_EXEMPLARS: Final = 8
+"""So many jobs of the lessons come with a class at most."""
+
 
 class Verdict(NamedTuple):
     """What a model says of one job."""
@@ -53,6 +56,15 @@ class Verdict(NamedTuple):
     in healthy jobs, the class would not be claimed, or of a guess not be guessed."""
     is_sure: bool
     """Whether it is a claim, and not a guess only."""
+
+
+class Exemplar(NamedTuple):
+    """One job of the class that the model was taught with."""
+
+    lost: float
+    """Share of its GPU time that it lost, 0 to 1; NaN where no label said."""
+    row: Floats
+    """What the class looks at; NaN where it was not known."""
 
 
 class Learnt(NamedTuple):
@@ -78,6 +90,8 @@ class Learnt(NamedTuple):
     A value beyond all that was met speaks as much as the last one did where it goes on that way."""
     seen: Mapping[str, float]
     """How good it was on recordings that it was not fitted on: `jobs`, `precision`, `recall`."""
+    exemplars: tuple[Exemplar, ...] = ()
+    """Some of the jobs that it was taught with, as unlike each other as may be."""
 
     @property
     def columns(self) -> list[int]:
@@ -157,7 +171,7 @@ class Learnt(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        healthy = [None if np.isnan(value) else round(value, 7) for value in self.healthy.tolist()]
+        healthy = [_known_or_none(value) for value in self.healthy]
         return {
             "looks_at": list(self.looks_at),
             "needs": list(self.needs),
@@ -170,7 +184,15 @@ class Learnt(NamedTuple):
             "directions": self.directions.tolist(),
             "trees": self.trees.plain(),
             "lost": self.lost.plain(),
+            "exemplars": [
+                {"lost": _known_or_none(one.lost), "row": [_known_or_none(v) for v in one.row]}
+                for one in self.exemplars
+            ],
         }
+
+
+def _known_or_none(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 7)
 
 
 class Model(NamedTuple):
@@ -250,7 +272,7 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     if not looks_at or not {*looks_at, *needs} <= COLUMN.keys():
         raise ModelError(f"{key!r:.80} looks at a feature that there is not")
     slope, offset = map(float, value["calibration"])
-    healthy = np.array([np.nan if one is None else one for one in value["healthy"]], np.float64)
+    healthy = _row(value["healthy"])
     bounds = np.array(value["bounds"], np.float64)
     # A model of an earlier version does not say: then no way is open.
     directions = np.array(value.get("directions", [0] * len(looks_at)), np.int_)
@@ -268,8 +290,28 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     if not ABSTAINS_BELOW <= claims_from <= 1.0:
         raise ModelError(f"{key!r:.80}: claims_from lies between {ABSTAINS_BELOW} and 1")
     seen = {str(name): float(number) for name, number in value["seen"].items()}
+    # A model of an earlier version has none.
+    exemplars = tuple(
+        Exemplar(float(_row([one["lost"]])[0]), _row(one["row"]))
+        for one in value.get("exemplars", ())[: MOST_EXEMPLARS + 1]
+    )
+    is_whole = all(one.row.shape == (len(looks_at),) for one in exemplars)
+    if len(exemplars) > MOST_EXEMPLARS or not is_whole:
+        raise ModelError(f"{key!r:.80}: exemplars are not a few rows of one number a feature")
     return Learnt(
         key, looks_at, needs, least_gpus, claims_from, slope, offset,
         trees_from(value["trees"], len(looks_at)), trees_from(value["lost"], len(looks_at)),
-        healthy, bounds, directions, seen,
+        healthy, bounds, directions, seen, exemplars,
     )  # fmt: skip
+
+
+def _row(values: Sequence[float | None]) -> Floats:
+    """Numbers, NaN for null.
+
+    Raises:
+        ValueError: One is endless.
+    """
+    found = np.array([np.nan if one is None else one for one in values], np.float64)
+    if np.isinf(found).any():
+        raise ValueError
+    return found

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
 from gpumon.detect.features.table import COLUMN
-from gpumon.detect.learning.json_file import FileError, json_in
+from gpumon.detect.learning.json_file import FileError, json_in, rewritten
 from gpumon.model.finding_classes import CLASSES
 from gpumon.model.records.ledger import STATES
 from gpumon.model.records.pattern import Trait
@@ -169,7 +168,7 @@ def read_named(path: Path) -> tuple[Named, ...]:
     return tuple(_one(path, number, one) for number, one in enumerate(listed, 1))
 
 
-def rewritten(
+def names_rewritten(
     path: Path, change: Callable[[tuple[Named, ...]], tuple[Named, ...]]
 ) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
     """All versions in a file before and after a change, which is on disk then.
@@ -178,10 +177,9 @@ def rewritten(
         NamedError: The file cannot be read, or the change cannot be made.
         OSError: It cannot be written; what was there is there still.
     """
-    before = read_named(path)
-    after = change(before)
-    write_own(path, json.dumps(plain(after), allow_nan=False) + "\n")
-    return before, after
+    return rewritten(
+        path, read_named, change, lambda all_of: json.dumps(plain(all_of), allow_nan=False)
+    )
 
 
 def _one(path: Path, number: int, value: object) -> Named:

@@ -161,6 +161,7 @@ _FOOTER: Final = (
     "rank",
     "acknowledge",
     "mute",
+    "case",
     "span",
     "roofline",
     "switch",

@@ -203,5 +203,14 @@ FINDING_ACTIONS: Final = (
         "Do not tell of it for a while: of it, of its class, or of all of its subject.",
         JUDGING,
     ),
+    Action(
+        "case",
+        ("V",),
+        "V",
+        "right?",
+        "Say whether the finding is right: kept with how its job behaves, for gpumon train and for "
+        "jobs that are like it.",
+        JUDGING,
+    ),
 )
 """What people say about findings."""

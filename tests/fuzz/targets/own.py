@@ -12,7 +12,7 @@ import numpy as np
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.detect.engine.finding_life import notes_from
 from gpumon.detect.engine.notes_file import NotesFile
-from gpumon.detect.learning import named
+from gpumon.detect.learning import cases, named
 from gpumon.detect.learning.model import read_model
 from gpumon.detect.learning.trees import ModelError
 from gpumon.fleet.ledger.journal_reader import Pages
@@ -219,6 +219,29 @@ def _named(given: bytes) -> None:
     json.dumps(named.plain(found), allow_nan=False)
 
 
+CASES_FILE: Final = (
+    '{"format": "gpumon-cases/1", "cases": [{"finding_class": "comm_bound", "is_right": true,'
+    ' "job_id": "42_3", "owner": "ada", "at": 1795256605.0, "lost": 0.4, "made_with": "26c8137ef9dc",'
+    ' "features": {"util_15m": 0.98, "nvlink_15m": 0.4}}, {"finding_class": "straggler",'
+    ' "is_right": false, "job_id": "7", "owner": "bob", "at": 1795256605.0, "lost": null,'
+    ' "made_with": "older", "features": {}}]}',
+)
+
+
+def _cases(given: bytes) -> None:
+    path = workplace.file("cases.json", given)
+    try:
+        found = cases.read_cases(path)
+    except cases.CasesError as error:
+        oracle.well_formed(str(error))
+        return
+    oracle.well_formed([one._replace(features=dict(one.features)) for one in found])
+    for one in found:
+        oracle.well_formed(one.is_usable)
+        oracle.well_formed(float(np.nansum(one.row)))
+    cases.cases_rewritten(path, lambda same: same)
+
+
 _LEARNING: Final = "detect/learning/"
 
 TARGETS: Final = (
@@ -275,5 +298,12 @@ TARGETS: Final = (
         _named,
         (_LEARNING + "named.py",),
         aside=("newest", "with_name", "without_newest", "named_patterns", "Named.matches"),
+    ),
+    Target(
+        "cases",
+        lambda rng: _json(rng, CASES_FILE),
+        _cases,
+        (_LEARNING + "cases.py",),
+        aside=("with_case", "without_case", "case_of", "own_cases", "_is_same"),
     ),
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
     from gpumon.sources.source import Wish
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.beside import Bookkeeping, Discovering, Outputs
+    from gpumon.tui.beside import Bookkeeping, Discovering, Judged, Outputs
     from gpumon.tui.look.theme import Look
     from gpumon.tui.status import Mood
     from gpumon.tui.time_travel import Travel
@@ -154,6 +154,8 @@ class Application(Protocol):
     """None: no books are kept on disk."""
     outputs: Outputs | None
     """None: what jobs print cannot be read here."""
+    cases: Judged | None
+    """None: what is said of findings is not kept."""
 
     @property
     def views(self) -> Views:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import class_of
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 MUTE_EXAMPLES: Final = "1h, 1d, 1h class (everywhere), 1h subject (all of it), off"
+
+CASE_ANSWERS: Final = "yes, no, or off (forget what was said)"
+
+_CASE_WORDS: Final = {"yes": True, "no": False, "off": None}
 
 _MUTE: Final = re.compile(r"(\d{1,6})\s*([smhd])(?:\s+(class|subject))?\Z")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -102,4 +107,27 @@ class Judging(View):
             return str(error)
         self.gpumon.mute(muted)
         self.show(digest)
+        return ""
+
+    async def action_case(self) -> None:
+        """Ask whether the finding is right."""
+        from gpumon.tui.widgets.text.prompt import AnswerPrompt
+
+        if self.gpumon.cases is None:
+            self.say("what is said of findings is kept only where a fleet is watched as it is now")
+        elif self.current_finding() is not None:
+            await self.ask(AnswerPrompt(f"is it right? {CASE_ANSWERS}", self._keep))
+        else:
+            self.say(_NO_FINDING)
+
+    def _keep(self, text: str) -> str:
+        """Keep what was typed; returns why it cannot be understood."""
+        answer = text.strip().lower()
+        word = next((word for word in _CASE_WORDS if answer and word.startswith(answer)), None)
+        if word is None:
+            return f"“{text.strip()}” is no answer; write {CASE_ANSWERS}"
+        finding, digest, cases = self.current_finding(), self.digest, self.gpumon.cases
+        if finding is None or digest is None or cases is None:
+            return "there is no finding at hand any more"
+        self.tell_later(partial(cases.keep, digest.tick, finding, is_right=_CASE_WORDS[word]))
         return ""

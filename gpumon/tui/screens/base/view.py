@@ -24,7 +24,7 @@ from gpumon.tui.textual_private.signals import has_shell
 from gpumon.tui.widgets.text.lines import KeyBar, Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
     from textual.events import Resize
@@ -382,10 +382,13 @@ class View(HandOff):
         if kind == "name":
             act = partial(discovery.name, int(number), name)
 
+        self.tell_later(act)
+
+    def tell_later(self, act: Callable[[], str]) -> None:
+        """Do something on a thread, and say what came of it on whatever is looked at then."""
         app = self.app
 
         def say(words: str) -> None:
-            # Somebody may look at something else by now.
             if isinstance(app.screen, View):
                 app.screen.say(words, NAMED_S)
 
@@ -395,7 +398,7 @@ class View(HandOff):
             with suppress(RuntimeError):
                 app.call_from_thread(say, words)
 
-        Outcome(tell, "naming")
+        Outcome(tell, "telling")
 
     def _open_job(self, job_id: str) -> None:
         view = self.digest.tick.job(job_id) if self.digest else None

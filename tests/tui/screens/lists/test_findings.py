@@ -163,6 +163,59 @@ async def test_what_is_no_time_to_be_silent_is_told(stage, typed):
         assert not s.feed.mutes
 
 
+class Kept:
+    """Takes what is said of findings."""
+
+    def __init__(self):
+        self.asked = []
+
+    def keep(self, tick, finding, *, is_right):
+        self.asked.append((tick.at, finding.identity, is_right))
+        return "kept as said"
+
+
+async def until(s, words):
+    """Wait until words stand in the status line."""
+    for _ in range(1000):
+        if words in s.text:
+            return
+        await s.pilot.pause(0.01)
+    raise AssertionError(s.text)
+
+
+@pytest.mark.parametrize("keys", [("f",), ("f", "enter")], ids=["in the list", "on its page"])
+@pytest.mark.parametrize(
+    ("answer", "is_right"), [("yes", True), ("y", True), ("No", False), ("off", None)]
+)
+async def test_a_finding_is_said_to_be_right_or_wrong(stage, keys, answer, is_right):
+    async with stage(told(), (120, 30)) as s:
+        s.app.cases = Kept()
+        await s.press(*keys)
+        at_hand = s.app.screen.current_finding()
+        await s.press("V")
+        assert "is it right? yes, no, or off" in s.text
+        await s.press(*answer, "enter")
+        await until(s, "kept as said")
+        assert s.app.cases.asked == [(AT, at_hand.identity, is_right)]
+
+
+@pytest.mark.parametrize("typed", ["", "x", "yesno"])
+async def test_what_is_no_answer_is_told_and_nothing_is_kept(stage, typed):
+    async with stage(told(), (120, 30)) as s:
+        s.app.cases = Kept()
+        await s.press("f", "V", *typed, "enter")
+        assert "is no answer; write yes, no" in s.lines[-2]
+        await s.press("escape")
+        assert s.app.cases.asked == []
+
+
+async def test_where_nothing_is_kept_that_is_said(stage):
+    """As in a replay."""
+    async with stage(told(), (120, 30)) as s:
+        await s.press("f", "V")
+        assert "kept only where a fleet is watched" in s.text
+
+
 async def test_findings_of_a_job_are_those_of_its_gpus_too(stage):
     view, gpus = job_with_gpus("1", {"n": 2})
     mine = finding(f"gpu:{gpus[0].uuid}", finding_class="throttled", detector="throttled")

@@ -10,6 +10,7 @@ import pytest
 from gpumon.cli import main
 from gpumon.cli.request import settings_with
 from gpumon.detect.learning import fitting
+from gpumon.detect.learning.cases import case_of, cases_rewritten
 from gpumon.detect.learning.examples import Collector
 from gpumon.detect.learning.model import read_model
 from gpumon.detect.worker.tuning import Tuning
@@ -89,3 +90,44 @@ def test_a_folder_that_cannot_be_written_is_named(taught, recordings, tmp_path, 
     (tmp_path / "f").write_text("", encoding="utf-8")
     assert main(["train", recordings[0], "--out", str(tmp_path / "f" / "m.json")]) == 1
     assert str(tmp_path / "f" / "m.json") in capsys.readouterr().err
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """A file of cases: two that count, and one of a version with other features."""
+    path = tmp_path / "cases.json"
+    rows = examples(42).features
+    cases = [
+        case_of(KEY, str(number), rows[number], "ada", 1.7e9, None, is_right=number > 0)
+        for number in range(3)
+    ]
+    cases[2] = cases[2]._replace(made_with="older")
+    cases_rewritten(path, lambda _none: tuple(cases))
+    return str(path)
+
+
+def test_what_was_judged_in_the_terminal_is_taken_along(
+    taught, recordings, judged, tmp_path, capsys
+):
+    out = tmp_path / "m.json"
+    assert main(["train", judged, recordings[0], "--out", str(out)]) == 0
+    told = capsys.readouterr().err
+    assert "1 recordings and 2 cases read; fitting" in told
+    assert f"{judged}: 1 cases are of a version with other features, and do not count" in told
+    assert read_model(out).made_of["cases"] == 2
+
+
+@pytest.mark.parametrize(("text", "why"), [("{}", "no gpumon-cases/1"), (None, "no case is in it")])
+def test_a_file_that_holds_no_case_is_named(recordings, tmp_path, capsys, text, why):
+    """Before anything else is read."""
+    path = tmp_path / "odd.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    assert main(["train", recordings[0], str(path)]) == 1
+    assert f"{path}: {why}" in capsys.readouterr().err
+
+
+def test_cases_alone_teach_nothing(judged, capsys):
+    """What healthy jobs are like only recordings tell."""
+    assert main(["train", judged]) == 1
+    assert "no class has enough jobs to learn from" in capsys.readouterr().out

@@ -202,9 +202,9 @@ def test_a_home_that_fails_or_hangs_is_told(begun, pictures, tmp_path, monkeypat
     path.mkdir()
     assert str(path) in one.name(1, "odd")
     held = threading.Event()
-    monkeypatch.setattr(module, "NAME_S", 0.01)
+    monkeypatch.setattr("gpumon.detect.learning.json_file.KEPT_S", 0.01)
     monkeypatch.setattr(
-        "gpumon.detect.learning.named.rewritten", lambda *_given: held.wait(PATIENCE_S)
+        "gpumon.detect.learning.named.names_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )
     assert one.name(1, "odd") == f"{path} does not answer: nothing is sure to be kept"
     held.set()

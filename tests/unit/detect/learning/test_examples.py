@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpumon.detect.features.table import COLUMN, FEATURES
+from gpumon.detect.learning.cases import case_of
 from gpumon.detect.learning.examples import Collector, Examples
 from gpumon.detect.scene import START_AT, WORKING, Scene
 from gpumon.model.records.label import HEALTHY, Label
@@ -64,3 +66,24 @@ def test_a_loss_that_nobody_tells_is_missing() -> None:
     """Not 0."""
     found = _collected([_label("hang", "job:1", 0.0, 3600.0, None)])
     assert np.isnan(found.lost).all()
+
+
+def test_a_case_is_an_example_of_its_own_class_alone():
+    """Right or wrong; of other classes nobody has said anything about its job."""
+    row = np.full(len(FEATURES), np.nan)
+    row[COLUMN["util_15m"]] = 0.9
+    cases = [
+        case_of("comm_bound", "7", row, "ada", 1.0, 0.4, is_right=True),
+        case_of("straggler", "8", row, "ada", 2.0, 0.4, is_right=False),
+    ]
+    made = Examples.of_cases(cases)
+    assert made.is_of("comm_bound").tolist() == [True, False]
+    assert made.speaks_of("comm_bound").tolist() == [True, False]
+    assert made.speaks_of("straggler").tolist() == [False, True]
+    assert made.is_of("straggler").tolist() == [False, False]
+    np.testing.assert_array_equal(made.lost, [0.4, np.nan])
+    assert len(set(made.recordings)) == len(set(made.jobs)) == 2
+    joined = Examples.joined([made, made])
+    assert joined.judged == ["comm_bound", "straggler"] * 2
+    assert len(set(joined.jobs)) == 4
+    assert Examples.joined([Examples.of(()), made]).jobs == [0, 1]

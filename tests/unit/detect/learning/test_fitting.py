@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from joblib.externals.loky.backend import context
 
+from gpumon.detect.features.table import COLUMN
+from gpumon.detect.learning.cases import case_of
+from gpumon.detect.learning.examples import Examples
 from gpumon.detect.learning.fitting import LEAST_JOBS, fitted
 from gpumon.detect.learning.model import model_from
 from tests.unit.detect.learning.made import KEY, examples
@@ -96,3 +99,35 @@ def test_a_model_survives_its_file() -> None:
     rows = model.classes[0].rows(examples(13).features)
     one, other = (m.classes[0].probabilities(rows) for m in (model, again))
     np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_what_a_site_has_judged_is_learnt() -> None:
+    """Jobs that look like the class and were found to be none: they are claimed less."""
+    taught = examples(31, jobs=100)
+    others = examples(32)
+    looks = np.flatnonzero(others.is_of(KEY))
+    # The ones with the least traffic of the class, said to be wrong each.
+    nvlink = others.features[looks, COLUMN["nvlink_15m"]]
+    least = looks[np.argsort(nvlink)[: len(looks) // 2]]
+    cases = [
+        case_of(KEY, str(place), others.features[place], "ada", 1.0, None, is_right=False)
+        for place in least
+    ]
+    before = fitted(taught, [KEY])[0].classes[0]
+    model, (score,) = fitted(Examples.joined([taught, Examples.of_cases(cases)]), [KEY])
+    assert model.made_of["cases"] == len(cases)
+    after = Examples.of_cases(cases).features[:, before.columns]
+    (learnt,) = model.classes
+    assert learnt.probabilities(after).mean() < before.probabilities(after).mean() - 0.1
+    # They say nothing of the jobs that nobody was asked about, nor what healthy jobs are like.
+    assert score.jobs == taught.jobs_of(KEY)
+    np.testing.assert_array_equal(learnt.healthy, before.healthy)
+
+
+def test_a_case_of_another_class_changes_nothing() -> None:
+    taught = examples(33, jobs=60)
+    row = taught.features[0]
+    case = case_of("straggler", "1", row, "ada", 1.0, 0.5, is_right=True)
+    one = fitted(taught, [KEY])[0].plain()["classes"]
+    other = fitted(Examples.joined([taught, Examples.of_cases([case])]), [KEY])[0].plain()
+    assert json.dumps(one) == json.dumps(other["classes"])

@@ -174,3 +174,26 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """Likewise."""
     with pytest.raises(ModelError, match="No such file"):
         read_model(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    "exemplars",
+    [
+        [{"lost": 0.3, "row": [0.5]}],
+        [{"lost": 0.3}],
+        [{"lost": "much", "row": None}],
+        {"lost": 0.3},
+        "many",
+        [{"lost": 1e999, "row": [0.5] * 8}],
+        [{"lost": 0.3, "row": [0.5] * 8}] * 200,
+    ],
+)
+def test_exemplars_that_are_none_are_refused(model: Model, exemplars: object) -> None:
+    """In one line; a model of an earlier version has none, and is read."""
+    plain = model.plain()
+    plain["classes"][KEY]["exemplars"] = exemplars
+    with pytest.raises(ModelError, match=KEY) as told:
+        model_from(plain)
+    assert "\n" not in str(told.value)
+    del plain["classes"][KEY]["exemplars"]
+    assert model_from(plain).classes[0].exemplars == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from gpumon.detect.scene import HELD, START_AT, WORKING, Scene
@@ -89,5 +91,76 @@ def test_what_a_neighbour_moved_is_not_the_jobs_once_it_has_left():
         scene.run(600, all_of(uuids[:2], HELD))
         (found,) = IdleHeld().evaluate(scene.view())
         assert found.window.start == pytest.approx(START_AT + WORKED_S, abs=330)
-        assert "perhaps another job's" in found.summary
+        # First perhaps, then for sure, as its own CPUs did not change with it.
+        assert "another job's" in " ".join([found.summary, *(one.text for one in found.evidence)])
     assert found.confidence != "hypothesis"
+
+
+def moving(minutes, *, cores_per_gb=0.0, base=3e6, every=3, seed=3, host=True):
+    """A job that worked and rests, beside traffic that comes and goes; its one finding.
+
+    Args:
+        minutes: How long it rests.
+        cores_per_gb: CPUs of the job's own that go with a gigabyte a second.
+        base: Traffic between two bursts, bytes a second.
+        every: Bursts come every so many minutes on average.
+        seed: Of the traffic.
+        host: Whether the job's own CPU time is seen.
+    """
+    dice = random.Random(seed)
+    scene = Scene(period_s=30.0, span_s=24 * 3600.0)
+    uuids = scene.node("n", 6)
+    scene.job("42", uuids[:2], cpu_count=24)
+    scene.job("43", uuids[2:], cpu_count=48)
+    scene.host("n", **QUIET_HOST)
+    if host:
+        scene.cgroup("42", **{**QUIET_GROUP, "job_cpu_cores_used": 5.0})
+    scene.run(WORKED_S, all_of(uuids, WORKING))
+    values = {**all_of(uuids[:2], HELD), **all_of(uuids[2:], WORKING)}
+    for _ in range(minutes):
+        rate = base + (dice.uniform(1e8, 6e8) if dice.random() < 1 / every else 0.0)
+        scene.host("n", **{**QUIET_HOST, "net_rx_bytes_per_s": rate})
+        if host:
+            own = 0.02 + dice.gauss(0.0, 0.001) + cores_per_gb * rate / 1e9
+            scene.cgroup("42", **{**QUIET_GROUP, "job_cpu_cores_used": own})
+        scene.run(60.0, values)
+    (found,) = IdleHeld().evaluate(scene.view())
+    return found
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_traffic_that_a_jobs_cpus_do_not_follow_is_anothers(seed):
+    """Whoever moves a byte pays for it with CPU time."""
+    found = moving(70, seed=seed)
+    assert found.confidence == "supported"
+    assert "MB/s" not in found.summary
+    told = [one.text for one in found.evidence if "do not follow" in one.text]
+    assert len(told) == 1
+    assert "MB/s over the network is another job's" in told[0]
+    assert found.gpu_seconds == pytest.approx(2 * 70 * 60, rel=0.05)
+
+
+def test_it_is_never_more_than_supported_by_that():
+    assert moving(200).confidence == "supported"
+
+
+@pytest.mark.parametrize("cores_per_gb", [0.08, 0.6, 2.5])
+def test_traffic_that_comes_with_the_jobs_own_cpu_time_may_be_its_own(cores_per_gb):
+    """From a program that splices pages to one that writes them to disk."""
+    found = moving(70, cores_per_gb=cores_per_gb)
+    assert found.confidence == "hypothesis"
+    assert "over the network, perhaps another job's" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("minutes", "given"),
+    [
+        (70, {"base": 2e8}),
+        (70, {"host": False}),
+        (70, {"base": 9e7, "every": 1000}),
+        (31, {}),
+    ],
+    ids=["a steady stream below", "CPUs unseen", "no burst", "too short"],
+)
+def test_where_that_cannot_be_told_traffic_stays_a_doubt(minutes, given):
+    assert moving(minutes, **given).confidence == "hypothesis"

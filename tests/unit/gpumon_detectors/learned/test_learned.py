@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gpumon.detect.contract import declaration_of
-from gpumon.detect.features.table import COLUMN, FEATURES
+from gpumon.detect.features.table import COLUMN, FEATURES, features_of
+from gpumon.detect.learning.cases import case_of, cases_rewritten, with_case
 from gpumon.detect.scene import Scene
 from gpumon.plugin import ModelError
 from gpumon_detectors.learned.learned import SHIPPED, Learned, model_in
@@ -177,3 +178,43 @@ def test_a_model_that_is_none_names_the_file(tmp_path: Path):
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(ModelError, match=str(path)):
         findings(running(EXCHANGES, 2400.0), model=str(path))
+
+
+def judged(path: Path, *, is_right: bool, job_id: str = "7_1") -> str:
+    """A file with one case, of a job like the one that exchanges."""
+    view = running(EXCHANGES, 2400.0).view()
+    (row,) = features_of(view, view.running).values
+    case = case_of("comm_bound", job_id, row, "ada", 1.7e9, 0.4, is_right=is_right)
+    cases_rewritten(path, lambda cases: with_case(cases, case))
+    return str(path)
+
+
+def test_a_verdict_names_the_known_cases_it_is_like(tmp_path: Path):
+    """What somebody has judged comes first, then jobs of the lessons, where the model has some."""
+    scene = running(EXCHANGES, 2400.0)
+    (finding,) = findings(scene, cases=str(tmp_path / "none.json"))
+    like = [one for one in finding.evidence if one.text.startswith("like ")]
+    assert len(like) == min(2, len(model_in("").classes[0].exemplars))
+    (finding,) = findings(scene, cases=judged(tmp_path / "right.json", is_right=True))
+    texts = [one.text for one in finding.evidence if one.text.startswith("like ")]
+    assert texts[0] == "like job 7_1, of which ada said on 2023-11-14 that it was right"
+
+
+def test_where_the_nearest_case_was_wrong_it_stays_a_guess(tmp_path: Path):
+    """A model of one's own would claim it."""
+    plain = model_in("").plain()
+    plain["classes"]["comm_bound"]["claims_from"] = 0.6
+    plain["made_of"] = {}
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    scene = running(EXCHANGES, 2400.0)
+    for is_right, confidence in ((True, "supported"), (False, "hypothesis")):
+        cases = judged(tmp_path / f"{is_right}.json", is_right=is_right)
+        (finding,) = findings(scene, model=str(path), cases=cases)
+        assert finding.confidence == confidence
+
+
+def test_cases_that_cannot_be_read_are_none(tmp_path: Path):
+    path = tmp_path / "odd.json"
+    path.write_text("{", encoding="utf-8")
+    assert len(findings(running(EXCHANGES, 2400.0), cases=str(path))) == 1
