@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tools.sentences.work import (
-    exchanges_as_one_that_was_right,
-    exchanges_as_one_that_was_wrong,
     exchanges_at_the_memory_s_limit,
     exchanges_beside_another_job,
     exchanges_for_longer,
@@ -22,6 +20,26 @@ if TYPE_CHECKING:
     from gpumon.detect.scene import Scene
 
 
+def exchanges_for_an_hour() -> Scene:
+    """Four GPUs on one node exchange data for most of each step, for an hour."""
+    return exchanges_for_longer()
+
+
+def exchanges_as_one_that_was_right() -> Scene:
+    """They do, as those of a job did of which somebody said that this was right."""
+    return exchanges_for_longer()
+
+
+def exchanges_as_one_that_was_wrong() -> Scene:
+    """They do, as those of a job did of which somebody said that this was wrong."""
+    return exchanges_for_longer()
+
+
+def exchanges_and_serves() -> Scene:
+    """They do, in a job whose program is a server."""
+    return exchanges_in_a_server()
+
+
 def a_named_pattern() -> Scene:
     """Two GPUs launch small kernels, as the jobs of a pattern did that ada has named."""
     return small_for_hours()
@@ -29,10 +47,10 @@ def a_named_pattern() -> Scene:
 
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "learned": (
-        exchanges_for_longer,
+        exchanges_for_an_hour,
         exchanges_as_one_that_was_right,
         exchanges_as_one_that_was_wrong,
-        exchanges_in_a_server,
+        exchanges_and_serves,
     ),
     "named_patterns": (a_named_pattern,),
 }
@@ -51,8 +69,8 @@ _HERE: Final = Path(__file__).parent
 PARAMETERS: Final[dict[Callable[[], Scene], dict[str, Any]]] = {
     a_named_pattern: {"file": str(_HERE / "patterns.json")},
     # Not those of whoever makes the pages.
-    exchanges_for_longer: {"cases": str(_HERE / "none.json")},
-    exchanges_in_a_server: {"cases": str(_HERE / "none.json")},
+    exchanges_for_an_hour: {"cases": str(_HERE / "none.json")},
+    exchanges_and_serves: {"cases": str(_HERE / "none.json")},
     exchanges_as_one_that_was_right: {"cases": str(_HERE / "right.json")},
     exchanges_as_one_that_was_wrong: {"cases": str(_HERE / "wrong.json")},
 }

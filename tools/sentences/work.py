@@ -118,16 +118,6 @@ def exchanges_for_longer() -> Scene:
     return _turns(_EXCHANGING, 3600.0, 4)
 
 
-def exchanges_as_one_that_was_right() -> Scene:
-    """They do, as those of a job did of which somebody said that this was right."""
-    return _turns(_EXCHANGING, 2400.0, 4)
-
-
-def exchanges_as_one_that_was_wrong() -> Scene:
-    """They do, as those of a job did of which somebody said that this was wrong."""
-    return _turns(_EXCHANGING, 2400.0, 4)
-
-
 def exchanges_beside_another_job() -> Scene:
     """Another job is on one of their GPUs."""
     scene = exchanges_for_longer()
