@@ -1,7 +1,7 @@
 """Several pictures of a terminal as one SVG that plays them in a loop, without any script.
 
-Of each line only what differs from the picture before is drawn anew. CSS animations switch lines
-on and off; who asked for less motion, and who cannot animate, sees the last picture.
+Each line is drawn once, however often it comes back. CSS animations switch lines on and off; who
+asked for less motion, and who cannot animate, sees the last picture.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from tools.screenshots import BACKGROUND, CELL_H, CELL_W, FONT, FOREGROUND, drawn_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 BAR_H: Final = 40
 """Height of the line below the terminal, with the question and the keys."""
@@ -30,43 +30,71 @@ class Scene(NamedTuple):
     seconds: float
 
 
-class _Run(NamedTuple):
-    """Something that is drawn from one scene on until before another."""
+class Part(NamedTuple):
+    """One question: scene number n is what stands after n of its keys."""
 
-    first: int
-    end: int
+    question: str
+    keys: Sequence[str]
+    scenes: Sequence[Scene]
+
+
+class _Run(NamedTuple):
+    """Something that is drawn in some scenes."""
+
+    stretches: tuple[tuple[int, int], ...]
+    """From one scene on until before another, in the order of time."""
     shapes: str
 
+    @property
+    def name(self) -> str:
+        """What its style is called."""
+        return "".join(f"s{first}e{end}" for first, end in self.stretches)
 
-def animated(scenes: Sequence[Scene], width: int, question: str, keys: Sequence[str]) -> str:
-    """The SVG; scene number n is what stands after n keys."""
-    runs = [*_lines(scenes, width), *_bar(scenes, width, question, keys)]
-    names = sorted({(run.first, run.end) for run in runs} - {(0, len(scenes))})
+    def is_at(self, number: int) -> bool:
+        """Whether it is drawn in a scene."""
+        return any(first <= number < end for first, end in self.stretches)
+
+
+def animated(parts: Sequence[Part], width: int) -> str:
+    """The SVG that plays one question after the other."""
+    scenes, runs = _played(parts, width)
+    always = ((0, len(scenes)),)
+    styled = {run.name: run.stretches for run in runs if run.stretches != always}
     return _document(
-        scenes, width, _style(scenes, names), [_drawn(run, len(scenes)) for run in runs]
+        scenes, width, _style(scenes, styled), [_drawn(run, len(scenes)) for run in runs]
     )
 
 
-def still(
-    scenes: Sequence[Scene], number: int, width: int, question: str, keys: Sequence[str]
-) -> str:
+def still(parts: Sequence[Part], number: int, width: int) -> str:
     """One scene of the same picture alone, for looking at."""
-    runs = [*_lines(scenes, width), *_bar(scenes, width, question, keys)]
-    drawn = [run.shapes for run in runs if run.first <= number < run.end]
-    return _document(scenes, width, "", drawn)
+    scenes, runs = _played(parts, width)
+    return _document(scenes, width, "", [run.shapes for run in runs if run.is_at(number)])
+
+
+def _played(parts: Sequence[Part], width: int) -> tuple[list[Scene], list[_Run]]:
+    """All scenes in a row, and what is drawn in them."""
+    scenes = [scene for part in parts for scene in part.scenes]
+    runs, first = list(_lines(scenes, width)), 0
+    for part in parts:
+        runs += _bar(part, first, _height(scenes), width)
+        first += len(part.scenes)
+    return scenes, runs
 
 
 def _lines(scenes: Sequence[Scene], width: int) -> Iterator[_Run]:
-    """Each line of the terminal for as long as it stays the same."""
+    """Each line of the terminal, for as long and as often as it stands there."""
     pictures = [
         ["".join((*row.boxes, *row.words)) for row in drawn_rows(s.ansi, width, is_stacked=False)]
         for s in scenes
     ]
     for y, versions in enumerate(zip(*pictures, strict=True)):
+        found: dict[str, list[tuple[int, int]]] = {}
         for first, end in _stretches(versions):
-            if versions[first]:
+            found.setdefault(versions[first], []).append((first, end))
+        for shapes, stretches in found.items():
+            if shapes:
                 at = f'<g transform="translate(0,{y * CELL_H})">' if y else "<g>"
-                yield _Run(first, end, f"{at}{versions[first]}</g>")
+                yield _Run(tuple(stretches), f"{at}{shapes}</g>")
 
 
 def _stretches(versions: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -77,17 +105,18 @@ def _stretches(versions: Sequence[str]) -> Iterator[tuple[int, int]]:
             first = number
 
 
-def _bar(scenes: Sequence[Scene], width: int, question: str, keys: Sequence[str]) -> Iterator[_Run]:
+def _bar(part: Part, begin: int, top: int, width: int) -> Iterator[_Run]:
     """The question, and the keys: those to come, the one that was just pressed, those before."""
-    top, count = _height(scenes), len(scenes)
+    count = len(part.scenes)
     right, middle = width * CELL_W + 16, top + BAR_H / 2
     ground = f'<rect y="{top}" width="{right:.0f}" height="{BAR_H}" fill="{BAR}"/>'
     text = (
-        f'<text x="16" y="{middle + 5:.0f}" fill="{FOREGROUND}" class="b">{escape(question)}</text>'
+        f'<text x="16" y="{middle + 5:.0f}" fill="{FOREGROUND}" class="b">'
+        f"{escape(part.question)}</text>"
     )
-    yield _Run(0, count, ground + text)
-    x = right - 16 - sum(_key_width(key) + KEY_GAP for key in keys) + KEY_GAP
-    for number, key in enumerate(keys, 1):
+    yield _Run(((begin, begin + count),), ground + text)
+    x = right - 16 - sum(_key_width(key) + KEY_GAP for key in part.keys) + KEY_GAP
+    for number, key in enumerate(part.keys, 1):
         times = (
             (0, number, KEY_AHEAD),
             (number, number + 1, KEY_NOW),
@@ -95,7 +124,8 @@ def _bar(scenes: Sequence[Scene], width: int, question: str, keys: Sequence[str]
         )
         for first, end, colour in times:
             if first < end:
-                yield _Run(first, end, _key(key, x, top + 8, colour, is_full=colour == KEY_NOW))
+                shapes = _key(key, x, top + 8, colour, is_full=colour == KEY_NOW)
+                yield _Run(((begin + first, begin + end),), shapes)
         x += _key_width(key) + KEY_GAP
 
 
@@ -113,34 +143,29 @@ def _key(key: str, x: float, y: float, colour: str, *, is_full: bool) -> str:
     return box + text
 
 
-def _style(scenes: Sequence[Scene], names: Sequence[tuple[int, int]]) -> str:
+def _style(scenes: Sequence[Scene], styled: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     """When each stretch of scenes is in sight; without animation the last scene is."""
     starts = [0.0]
     for scene in scenes:
         starts.append(starts[-1] + scene.seconds)
     total = starts[-1]
     rules = [f".h{{visibility:hidden}}.v{{animation:{total:.1f}s step-end infinite}}"]
-    for first, end in names:
-        on, off = (f"{starts[number] / total * 100:.2f}%" for number in (first, end))
-        steps = f"{on}{{visibility:visible}}"
-        if first:
-            steps = f"0%{{visibility:hidden}}{steps}"
-        if end < len(scenes):
-            steps += f"{off}{{visibility:hidden}}"
-        rules.append(f"@keyframes {_name(first, end)}{{{steps}}}")
-        rules.append(f".{_name(first, end)}{{animation-name:{_name(first, end)}}}")
+    for name, stretches in sorted(styled.items()):
+        steps = "" if stretches[0][0] == 0 else "0%{visibility:hidden}"
+        for first, end in stretches:
+            steps += f"{starts[first] / total * 100:.2f}%{{visibility:visible}}"
+            if end < len(scenes):
+                steps += f"{starts[end] / total * 100:.2f}%{{visibility:hidden}}"
+        rules.append(f"@keyframes {name}{{{steps}}}")
+        rules.append(f".{name}{{animation-name:{name}}}")
     return "".join((*rules, "@media (prefers-reduced-motion:reduce){.v{animation:none}}"))
 
 
-def _name(first: int, end: int) -> str:
-    return f"s{first}e{end}"
-
-
 def _drawn(run: _Run, count: int) -> str:
-    if (run.first, run.end) == (0, count):
+    if run.stretches == ((0, count),):
         return run.shapes
-    hidden = "" if run.end == count else " h"
-    return f'<g class="v {_name(run.first, run.end)}{hidden}">{run.shapes}</g>'
+    hidden = "" if run.stretches[-1][1] == count else " h"
+    return f'<g class="v {run.name}{hidden}">{run.shapes}</g>'
 
 
 def _height(scenes: Sequence[Scene]) -> int:

@@ -6,6 +6,7 @@ The whole is the union of the GPUs that telemetry names and those that the queue
 from __future__ import annotations
 
 from collections import Counter
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -62,25 +63,27 @@ def _counted(digest: Digest) -> FleetGpus:
     names = [listed.name for listed in queue.nodes]
     met = list(map(known.get, names))
     named = [0 if node is None else len(node.gpu_uuids) for node in met]
+    given = _given(digest) if any(listed.gpus_used is None for listed in queue.nodes) else Counter()
+    held = map(given.__getitem__, names) if given else repeat(0)
     # Eighty thousand GPUs stand on ten thousand nodes, which are alike but for a few words.
-    alike = Counter(zip(map(_told, queue.nodes), named, strict=True))
+    alike = Counter(zip(map(_told, queue.nodes), named, held, strict=False))
     odd: set[tuple[tuple[str, str, int | None, int | None], int]] = set()
     nodes = 0
-    for (told, seen), times in alike.items():
+    for (told, seen, of_jobs), times in alike.items():
         state, reservation, listed_gpus, used = told
-        size = max(listed_gpus or 0, seen)
-        if used is None or (seen and seen != listed_gpus):
+        if seen and seen != listed_gpus:
             odd.add((told, seen))
             continue
-        held = min(size, used)
-        counts[HELD] += times * held
-        counts[_rest(state, reservation, "free")] += times * (size - held)
+        size = max(listed_gpus or 0, seen)
+        part = _part(digest, size, used, of_jobs, (state, reservation))
+        for what, count in part:
+            counts[what] += times * count
         nodes += times * (size > 0)
     if odd:
-        given = _given(digest)
         for listed, seen in zip(queue.nodes, named, strict=True):
             if (_told(listed), seen) in odd:
-                nodes += _count_odd(digest, listed, given[listed.name], counts)
+                counts.update(dict(_of_odd(digest, listed, given[listed.name])))
+                nodes += 1
     if len(met) - met.count(None) < len(known):
         for name in known.keys() - set(names):
             counts[UNLISTED] += len(known[name].gpu_uuids)
@@ -92,21 +95,35 @@ def _counted(digest: Digest) -> FleetGpus:
 _told = attrgetter("state", "reservation", "gpu_count", "gpus_used")
 
 
-def _count_odd(digest: Digest, listed: SlurmNode, given: int, counts: Counter[str]) -> int:
-    """Count a node that does not tell its use, or other GPUs than telemetry; 0: it has none."""
-    node, queue = digest.tick.nodes.get(listed.name), digest.tick.queue
-    seen = () if node is None else node.gpu_uuids
-    size, used, free = max(listed.gpu_count or 0, len(seen)), listed.gpus_used, "free"
-    if seen and len(seen) != listed.gpu_count and _has_mig(digest, seen):
-        # Of a GPU in MIG mode Slurm counts instances.
-        size, used = len(seen), sum(uuid in digest.job_by_gpu for uuid in seen)
-    elif used is None:
-        used = given
+def _part(
+    digest: Digest, size: int, used: int | None, of_jobs: int, told: tuple[str, str]
+) -> tuple[tuple[str, int], ...]:
+    """What the GPUs of a node are: those that are held, and the others.
+
+    Args:
+        digest: The picture.
+        size: GPUs of the node.
+        used: Those that Slurm says are allocated; None: it does not say.
+        of_jobs: Those that the jobs in view hold.
+        told: The node's state and reservation.
+    """
+    queue, free = digest.tick.queue, "free"
+    if used is None:
+        used = of_jobs
         free = UNTOLD if queue is not None and queue.is_filtered else free
     held = min(size, used)
-    counts[HELD] += held
-    counts[_rest(listed.state, listed.reservation, free)] += size - held
-    return int(size > 0)
+    return (HELD, held), (_rest(*told, free), size - held)
+
+
+def _of_odd(digest: Digest, listed: SlurmNode, of_jobs: int) -> tuple[tuple[str, int], ...]:
+    """What the GPUs of a node are of which telemetry tells another number than Slurm."""
+    node = digest.tick.nodes.get(listed.name)
+    seen = () if node is None else node.gpu_uuids
+    size, used = max(listed.gpu_count or 0, len(seen)), listed.gpus_used
+    if _has_mig(digest, seen):
+        # Of a GPU in MIG mode Slurm counts instances.
+        size, used = len(seen), sum(uuid in digest.job_by_gpu for uuid in seen)
+    return _part(digest, size, used, of_jobs, (listed.state, listed.reservation))
 
 
 def _given(digest: Digest) -> Counter[str]:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools.animation import Scene, animated, still
+from tools.animation import Part, Scene, animated, still
 
 SCENES = [
     Scene("one same\nfirst <a>\n", 2.0),
@@ -15,6 +15,7 @@ SCENES = [
     Scene("one same\nfirst <a>\n", 3.0),
 ]
 KEYS = ("j", "Enter")
+PARTS = [Part("Why?", KEYS, SCENES)]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -45,33 +46,49 @@ def shown_at(document, percent):
     ("number", "percent"), [(0, 0.0), (0, 33.0), (1, 34.0), (1, 49.0), (2, 60)]
 )
 def test_at_each_moment_the_scene_of_it_is_shown(number, percent):
-    shown = shown_at(animated(SCENES, 20, "Why?", KEYS), percent)
-    alone = words_of(ElementTree.fromstring(still(SCENES, number, 20, "Why?", KEYS)))
+    shown = shown_at(animated(PARTS, 20), percent)
+    alone = words_of(ElementTree.fromstring(still(PARTS, number, 20)))
     assert sorted(shown) == sorted(alone)
     assert ("second" in shown) == (number == 1)
     assert {"one", "same", "Why?", *KEYS} <= set(shown)
 
 
-def test_a_line_that_stays_is_drawn_once():
-    assert animated(SCENES, 20, "Why?", KEYS).count(">same<") == 1
+def test_a_line_that_stays_or_comes_back_is_drawn_once():
+    drawn = animated(PARTS, 20)
+    assert drawn.count(">same<") == 1
+    assert drawn.count(">first<") == 1
+
+
+SEVERAL = [*PARTS, Part("Who?", ("x",), [SCENES[0], Scene("one same\nthird\n", 2.0)])]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_several_questions_play_one_after_the_other(number):
+    """Each with its own keys, at its own time; the loop takes ten seconds."""
+    begins = [0.0, 20.0, 30.0, 60.0, 80.0]
+    seconds = sum(scene.seconds for part in SEVERAL for scene in part.scenes)
+    assert seconds == 10.0
+    shown = shown_at(animated(SEVERAL, 20), begins[number] + 1.0)
+    assert sorted(shown) == sorted(words_of(ElementTree.fromstring(still(SEVERAL, number, 20))))
+    assert ("Who?" in shown) == (number > 2) == ("Why?" not in shown)
+    assert ("third" in shown) == (number == 4)
+    assert ("first" in shown) == (number in (0, 2, 3))
 
 
 def test_without_motion_the_last_scene_stands():
-    root = ElementTree.fromstring(animated(SCENES, 20, "Why?", KEYS))
+    root = ElementTree.fromstring(animated(PARTS, 20))
     shown = [
         word
         for child in root
         if "h" not in child.get("class", "").split()
         for word in words_of(child)
     ]
-    assert sorted(shown) == sorted(
-        words_of(ElementTree.fromstring(still(SCENES, 2, 20, "Why?", KEYS)))
-    )
+    assert sorted(shown) == sorted(words_of(ElementTree.fromstring(still(PARTS, 2, 20))))
 
 
 def test_the_key_that_was_pressed_last_stands_out():
     for number, key in enumerate(KEYS, 1):
-        root = ElementTree.fromstring(still(SCENES, number, 20, "Why?", KEYS))
+        root = ElementTree.fromstring(still(PARTS, number, 20))
         full = [box for box in root.iter(f"{SVG}rect") if box.get("fill") == "#f2c14e"]
         assert len(full) == 1
         assert any(word == key for word in words_of(root))

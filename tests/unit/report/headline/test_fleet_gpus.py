@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpumon.model.records.cluster import JobView, Node
 from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.headline import fleet_gpus as module
 from gpumon.report.headline.fleet_gpus import UNLISTED, UNTOLD, fleet_gpus
 from tests.worlds.queue import slurm_node
 from tests.worlds.tick import AT, BUSY, gpu, job, job_with_gpus, tick
@@ -74,3 +77,33 @@ def test_without_a_queue_nothing_is_called_held():
     picture = tick((), [gpu("n1", 0), gpu("n2", 0), gpu("n2", 1)], queue_at=None)
     picture = picture._replace(nodes={**picture.nodes, "n3": Node("n3", (), None, True, None, ())})
     assert counted(picture) == (3, 2, ())
+
+
+@pytest.mark.parametrize("used", [None, 8])
+def test_nodes_that_are_alike_are_counted_together(monkeypatch, used):
+    """Ten thousand of them hold up no key, also where Slurm does not count what is in use."""
+    asked = []
+    rest = module._rest
+    monkeypatch.setattr(module, "_rest", lambda *told: asked.append(told) or rest(*told))
+    names = [f"n{number:03d}" for number in range(300)]
+    jobs, gpus = [], []
+    for number, name in enumerate(names):
+        view, _ = job_with_gpus(str(number), {name: 8 if number % 3 else 5})
+        jobs.append(view)
+        gpus += [gpu(name, index) for index in range(8)]
+    # Of some nodes nothing is seen.
+    listed = queue(*(slurm_node(name, "mixed", 8, gpus_used=used) for name in names))
+    seen = [one for one in gpus if one.node not in names[:4]]
+    fleet = counted(tick(tuple(jobs), seen, queue=listed))
+    held = 2400 if used else 100 * 5 + 200 * 8
+    assert dict(fleet.parts).get("held") == held
+    assert fleet.gpus == 2400
+    assert len(asked) <= 4
+
+
+def test_what_few_nodes_tell_otherwise_is_counted_node_by_node():
+    view, gpus = job_with_gpus("1", {"n1": 3, "n2": 4})
+    listed = queue(slurm_node("n1", "mixed", 4), slurm_node("n2", "mixed", 4, gpus_used=4))
+    fleet = counted(tick((view,), gpus, queue=listed))
+    assert dict(fleet.parts) == {"held": 7, "free": 1}
+    assert fleet.nodes == 2
