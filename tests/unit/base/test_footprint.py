@@ -57,9 +57,11 @@ def test_the_first_answer_has_no_rate_and_the_next_one_does():
     assert second.cpu_ratio >= 0
 
 
-def test_work_that_was_done_is_counted_over_the_time_between():
+def test_work_that_was_done_is_counted_over_the_time_between(monkeypatch):
     clock = Clock()
     meter = FootprintMeter(monotonic=clock)
+    # What other tests have left running here works, too.
+    monkeypatch.setattr(meter, "_find_children", list)
     used_s = [cpu_s()]
     meter.footprint()
     used_s.append(cpu_s())
