@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tools import questions
 from tools.screenshots import IMAGES, ROOT
 from tools.tasks import DEMO, LAB, TASKS
 
@@ -28,15 +29,28 @@ def test_the_page_names_the_keys_and_shows_the_picture(task, suffix, command):
     assert f"(images/task-{task.name}{suffix}.svg)" in section(task)
 
 
-@pytest.mark.parametrize(("task", "suffix", "command"), PICTURES)
-def test_a_picture_is_small_plays_by_itself_and_asks_for_nothing(task, suffix, command):
-    file = IMAGES / f"task-{task.name}{suffix}.svg"
+def checked(file):
+    """The words of a picture that is small, plays by itself and asks for nothing."""
     text = file.read_text(encoding="utf-8")
     assert len(text.encode()) <= MOST_BYTES
-    root = ElementTree.fromstring(text)
-    words = " ".join(element.text or "" for element in root.iter() if element.tag.endswith("text"))
-    assert task.question in words
-    assert [key for key in task.keys_of(command) if key not in words.split()] == []
     assert "prefers-reduced-motion" in text
     assert "infinite" in text
     assert not re.search(r"<script|href|url\(|@import", text)
+    root = ElementTree.fromstring(text)
+    return [element.text or "" for element in root.iter() if element.tag.endswith("text")]
+
+
+@pytest.mark.parametrize(("task", "suffix", "command"), PICTURES)
+def test_a_picture_of_a_task_shows_its_question_and_keys(task, suffix, command):
+    words = " ".join(checked(IMAGES / f"task-{task.name}{suffix}.svg"))
+    assert task.question in words
+    assert [key for key in task.keys_of(command) if key not in words.split()] == []
+
+
+@pytest.mark.parametrize(("name", "answers"), [("", questions.DEMO), ("-lab", questions.LAB)])
+def test_one_picture_shows_all_questions_and_their_keys(name, answers):
+    words = checked(IMAGES / f"questions{name}.svg")
+    for number, (asked, answer) in enumerate(answers.items(), 1):
+        assert f"{number}. {asked}" in words
+        assert [key for key in answer.keys if key not in words] == []
+    assert f"(images/questions{name}.svg)" in PAGE
