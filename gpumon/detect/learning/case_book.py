@@ -87,11 +87,15 @@ class CaseBook:
 
     def _written(self, case: Case) -> str:
         from gpumon.detect.learning.cases import with_case
+        from gpumon.detect.learning.signatures import SIGNATURES
 
         word = "right" if case.is_right else "wrong"
+        use = "gpumon train learns from them"
+        if case.finding_class not in SIGNATURES:
+            use = "of this class no model is taught, its rule tells it"
         return self._changed(
             lambda cases: with_case(cases, case),
-            lambda count: f"kept as {word}: {count}; gpumon train learns from them",
+            lambda count: f"kept as {word}: {count}; {use}",
         )
 
     def _taken_back(self, finding_class: str, job_id: str) -> str:

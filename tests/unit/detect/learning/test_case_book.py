@@ -52,6 +52,12 @@ def test_a_case_holds_how_the_job_behaves_and_what_was_said(book, tick):
     assert book.renewed == [1]
 
 
+def test_of_a_class_that_rules_alone_tell_it_is_said_that_no_model_learns_it(book, tick):
+    said = book.keep(tick, finding()._replace(finding_class="never_started"), is_right=False)
+    assert said.endswith("; of this class no model is taught, its rule tells it")
+    assert len(read_cases(book.path)) == 1
+
+
 def test_the_last_word_counts_and_can_be_taken_back(book, tick):
     book.keep(tick, finding("job:42/rank:1"), is_right=True)
     assert "kept as wrong: 1 case" in book.keep(tick, finding(), is_right=False)
