@@ -8,6 +8,10 @@ half of the seeds those that exchange data and those that look as if they did st
 of these on many nodes each. Seeds are fixed, so that the same model comes out. It keeps only
 classes that it tells better than a rule does on the second generator's recordings
 (docs/numbers.md).
+
+What ships was made of the first 62 of these lessons on 26 November 2026 (commit 1da0a6cb), when
+simulated experts exchanged for at most .9 of their work. Of all 74, and of experts that exchange
+for up to 1.6 of it, comes a model that finds one in eight such jobs where that one finds three.
 """
 
 from __future__ import annotations

@@ -35,6 +35,6 @@ def test_the_telling_ones_show_what_exchanges_most() -> None:
 
 
 def test_a_seed_gives_the_same_lesson() -> None:
-    """The shipped model can be made again."""
+    """A model can be made again."""
     assert _drawn(7, lessons._EQUAL, 2.0) == _drawn(7, lessons._EQUAL, 2.0)
     assert not set(lessons.BROAD) & set(lessons.EXCHANGING)
