@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpumon.base.outcome import Outcome
+from gpumon.model.text import plain
 from gpumon.report.text.cells import Cell, Tone, fit
 from gpumon.tui.actions import palette
 from gpumon.tui.actions.action import ROOTS
@@ -393,7 +394,12 @@ class View(HandOff):
                 app.screen.say(words, NAMED_S)
 
         def tell() -> None:
-            words = act()
+            try:
+                words = act()
+            # Whatever it is must not end the thread unseen.
+            except Exception as error:  # noqa: BLE001
+                detail = plain(str(error))
+                words = f"not done: {type(error).__name__}{f': {detail}' if detail else ''}"
             # The application may be gone by now.
             with suppress(RuntimeError):
                 app.call_from_thread(say, words)

@@ -209,6 +209,19 @@ async def test_what_is_no_answer_is_told_and_nothing_is_kept(stage, typed):
         assert s.app.cases.asked == []
 
 
+async def test_a_fault_on_the_way_is_told_in_one_line(stage):
+    """Of gpumon's own, or of a machine that has no room: nothing is kept, and that is said."""
+
+    class Faulty(Kept):
+        def keep(self, tick, finding, *, is_right):
+            raise MemoryError
+
+    async with stage(told(), (120, 30)) as s:
+        s.app.cases = Faulty()
+        await s.press("f", "V", "y", "enter")
+        await until(s, "not done: MemoryError")
+
+
 async def test_where_nothing_is_kept_that_is_said(stage):
     """As in a replay."""
     async with stage(told(), (120, 30)) as s:
