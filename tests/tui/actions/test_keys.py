@@ -148,6 +148,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "roofline": MOVED,
     "acknowledge": Expected(handed),
     "mute": Expected(asks("AnswerPrompt")),
+    "case": Expected(says("kept only where a fleet is watched")),
     "commands": Expected(to("commands")),
     "copy_command": Expected(handed),
     "copy": Expected(handed),
