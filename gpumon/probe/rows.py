@@ -21,7 +21,7 @@ def too_many(where: str, what: str, count: int, most: int, hint: str) -> Dict[st
 class Row:
     """Values, text labels and reasons for missing ones of a single entity."""
 
-    __slots__ = ("at", "key", "labels", "missing", "values")
+    __slots__ = ("at", "key", "labels", "missing", "read_at", "values")
 
     def __init__(self, key: str, at: float) -> None:
         """Start empty; `at` is the node's monotonic time of the reading, seconds."""
@@ -30,12 +30,15 @@ class Row:
         self.values: Dict[str, float] = {}
         self.labels: Dict[str, str] = {}
         self.missing: Dict[str, str] = {}
+        self.read_at: Dict[str, float] = {}
+        """The times of counters that were read before `at`."""
 
     def add(self, part: "Row") -> None:
         """Take over everything that another reading of the same entity found."""
         self.values.update(part.values)
         self.labels.update(part.labels)
         self.missing.update(part.missing)
+        self.read_at.update(part.read_at)
 
     def lose(self, fields: List[str], reason: str) -> None:
         """Give every field that has no value the same reason."""
@@ -48,6 +51,8 @@ class Row:
 def block(rows: List[Row]) -> Dict[str, Any]:
     """Columns of the rows: `keys`, `at`, `columns`, `labels`, `missing`.
 
+    `read_at`, where there is any, has the times of counters that were read before their row.
+
     A reason that holds for every row is one string, else a map from row number to reason.
     """
     missing: Dict[str, Any] = {}
@@ -56,13 +61,15 @@ def block(rows: List[Row]) -> Dict[str, Any]:
             missing[field] = reasons[0]
         else:
             missing[field] = {str(i): r for i, r in enumerate(reasons) if r is not None}
-    return {
+    told = {
         "keys": [row.key for row in rows],
         "at": [round(row.at, 4) for row in rows],
         "columns": columns([row.values for row in rows]),
         "labels": columns([row.labels for row in rows]),
         "missing": missing,
     }
+    read_at = columns([row.read_at for row in rows])
+    return {**told, "read_at": read_at} if read_at else told
 
 
 def columns(rows: List[Dict[str, Any]]) -> Dict[str, List[Any]]:

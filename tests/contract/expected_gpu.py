@@ -94,7 +94,7 @@ NEW_KEYS: Final = (
 
 COUNTERS: Final = {
     "pcie_tx_bytes": (2**61 + 1, 1_234_567),
-    "pcie_rx_bytes": (7_000_003, 7_654_321),
+    "pcie_rx_bytes": (2**60 + 3, 7_654_321),
     "violation_power_ns": (11_000_000_999, 250_000_000),
     "violation_thermal_ns": (12_000_000_999, 500_000_000),
     "slowdown_sw_thermal_ns": (13_000_000_999, 125_000_000),

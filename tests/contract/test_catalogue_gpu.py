@@ -121,6 +121,9 @@ def gpu_wanted(profile: str, gpu: int) -> Wanted:
     wanted: Wanted = {key: reckon(raw) for key, reckon in script.GPU.items()}
     wanted["mig_mode"] = 1 if profile == "mig" else 0
     wanted["gpu_numa_node"] = Reason.NOT_SUPPORTED if gpu == 2 else int(NUMA[gpu])
+    if "sm_active_ratio" not in LACKS[profile]:
+        # GPM's word comes before that of counters that may have begun anew: nothing flows.
+        wanted |= dict.fromkeys(PCIE_RATES, 0)
     for key, part in TOTALS.items():
         wanted[key] = sum(link[part] for link in links)
     for way in ("tx", "rx"):
@@ -254,6 +257,61 @@ def test_the_dear_call_tells_the_rates_of_one_gpu_under_zoom_a_beat(
         assert gpus.value("pcie_rx_bytes_per_s", gpu) == 7_000 * KIB
     for block, row in ((gpus, 2), (later, 0), (later, 1)):
         assert {block.missing.get((key, row)) for key in PCIE_RATES} == {Reason.NOT_SHARED}
+
+
+def test_rates_over_pcie_are_gpm_s_where_it_answers_for_the_counters_begin_anew(
+    standin: Start, tmp_path: Path
+) -> None:
+    """What an H200 did: 57 GB/s, and a counter of 32 bits that told 1.8 of them."""
+    node = standin("h100", gpus=1)
+    node.state.set(counters_live=0, gpm_min_interval_ms=0)
+    node.state.gpu(0, pcie_rx_bytes_per_s=41_000 << 20, pcie_tx_bytes_per_s=700 << 20)
+    node.state.gpu(0, pcie_rx_bytes=100_000_000, pcie_tx_bytes=4_000_000_000)
+    node.state.write()
+    with Stepped(tmp_path) as probe:
+        probe.frame(FIRST_S)
+        node.state.gpu(0, pcie_rx_bytes=2_000_000_000, pcie_tx_bytes=300_000_000)
+        node.state.write()
+        gpus = probe.frame(FIRST_S + 1).block("gpu")
+    assert gpus.value("pcie_rx_bytes_per_s", 0) == 41_000 << 20
+    assert gpus.value("pcie_tx_bytes_per_s", 0) == 700 << 20
+
+
+def test_a_gpu_without_links_has_no_rate_over_them(standin: Start, tmp_path: Path) -> None:
+    """GPM says 0 there; nothing is not the same as no link."""
+    node = standin("h100", gpus=1)
+    node.state.set(gpm_min_interval_ms=0)
+    node.state.gpu(0, nvlink_count=None)
+    node.state.write()
+    with Stepped(tmp_path) as probe:
+        probe.frame(FIRST_S)
+        gpus = probe.frame(FIRST_S + 1).block("gpu")
+    assert gpus.value("sm_active_ratio", 0) is not None
+    for key in ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"):
+        assert gpus.value(key, 0) is None
+        assert gpus.missing.get((key, 0)) is Reason.NOT_SUPPORTED
+
+
+def test_what_the_gpu_s_own_processor_is_asked_for_comes_every_five_seconds(
+    standin: Start, tmp_path: Path
+) -> None:
+    """And its rates are over the time between its own readings."""
+    node = standin("h100", gpus=1)
+    node.state.set(counters_live=0, gpm_min_interval_ms=0)
+    said = []
+    with Stepped(tmp_path) as probe:
+        for second in range(12):
+            node.state.gpu(0, slowdown_hw_thermal_ns=second * 300_000_000)
+            node.state.gpu(0, energy_mj=second * 500_000)
+            node.state.gpm(0, 1, 10 + second)
+            node.state.write()
+            gpus = probe.frame(FIRST_S + second).block("gpu")
+            keys = ("energy_j", "hw_thermal_ratio", "graphics_active_ratio")
+            said.append(tuple(gpus.value(key, 0) for key in keys))
+    energy = [second[0] for second in said]
+    assert energy == [0] * 5 + [2500] * 5 + [5000] * 2
+    assert [second[1] for second in said] == [None] * 5 + [pytest.approx(0.3)] * 7
+    assert [second[2] for second in said] == [None] + [0.11] * 5 + [0.16] * 5 + [0.21]
 
 
 def test_where_a_counter_fails_its_other_source_tells_the_same(

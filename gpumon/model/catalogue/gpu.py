@@ -728,7 +728,7 @@ GPU_FIELDS: Final = (
         "bytes",
         ANY_COUNT,
         "",
-        "Bytes the GPU sent over PCIe; wraps.",
+        "Bytes the GPU sent over PCIe; begins anew at 2^32.",
         "NVML_FI_DEV_PCIE_COUNT_TX_BYTES (197)",
     ),
     _gpu(
@@ -737,21 +737,21 @@ GPU_FIELDS: Final = (
         "bytes",
         ANY_COUNT,
         "",
-        "Bytes the GPU received over PCIe; wraps.",
+        "Bytes the GPU received over PCIe; begins anew at 2^32.",
         "NVML_FI_DEV_PCIE_COUNT_RX_BYTES (198)",
     ),
     _bytes_per_s(
         "pcie_tx_bytes_per_s",
         "PCIE TX",
         "From the GPU to the host.",
-        "difference of pcie_tx_bytes, else GPM metric 20, else nvmlDeviceGetPcieThroughput",
+        "GPM metric 20, else difference of pcie_tx_bytes, else nvmlDeviceGetPcieThroughput",
         "DCGM_FI_PROF_PCIE_TX_BYTES",
     ),
     _bytes_per_s(
         "pcie_rx_bytes_per_s",
         "PCIE RX",
         "From the host to the GPU.",
-        "difference of pcie_rx_bytes, else GPM metric 21, else nvmlDeviceGetPcieThroughput",
+        "GPM metric 21, else difference of pcie_rx_bytes, else nvmlDeviceGetPcieThroughput",
         "DCGM_FI_PROF_PCIE_RX_BYTES",
     ),
     _gpu(

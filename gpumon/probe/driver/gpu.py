@@ -25,6 +25,8 @@ from gpumon.probe.rows import (
 USE = ["gpu_util_ratio", "mem_activity_ratio"]
 MEMORY = ["mem_used_bytes", "mem_total_bytes", "mem_reserved_bytes"]
 PCIE_RATES = ["pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"]
+NVLINK_RATES = ["nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"]
+"""GPM answers them with 0 also where the GPU has no link (H200 with links disabled, driver 580)."""
 POWER_RANGE = ["power_limit_min_w", "power_limit_max_w"]
 
 ARCHITECTURES = {
@@ -209,6 +211,10 @@ class Gpu:
         self._read(row, tiers.READINGS[tiers.HOT])
         self._clock_events(row)
         self.gpm.read(row.values, row.missing)
+        if not self.links.count:
+            for key in NVLINK_RATES:
+                row.values.pop(key, None)
+            row.lose(NVLINK_RATES, NOT_SUPPORTED)
 
     def _fields(self, row: Row, tier: str) -> None:
         for (_, _, key, factor), answer in self._batches[tier].read():
@@ -220,6 +226,8 @@ class Gpu:
                 row.missing[key] = NOT_SUPPORTED
             elif key in tiers.COUNTED:
                 row.values[key] = answer // 1000 if factor == 0.001 else answer * factor
+                if tier != tiers.HOT:
+                    row.read_at[key] = round(row.at, 4)
             else:
                 row.values[key] = answer * factor
         row.lose([f[2] for f in tiers.FIELDS[tier] if f[2] in self._unsupported], NOT_SUPPORTED)

@@ -256,7 +256,12 @@ class Decoder:
                 if key not in DERIVED and known.checked is column:
                     told.columns[key] = known
             values[key], packed[key] = known.checked, known.packed
-        self._rates.add(name, told.names, at, values, missing)
+        read_at = {
+            key: [None if time is None else _finite(time) for time in times]
+            for key, times in raw.get("read_at", {}).items()
+            if key in values and len(times) == len(keys)
+        }
+        self._rates.add(name, told.names, at, values, missing, read_at)
         for key in DERIVED_OF.get(name, ()):
             packed[key] = column_for(False, values[key])
         labels = {
@@ -271,8 +276,9 @@ def _first(raw: dict[str, Any], most: int) -> dict[str, Any]:
     """A block with its first rows alone."""
     count = len(raw["keys"])
     cut = {"keys": raw["keys"][:most], "at": raw["at"][:most]}
-    for part in ("columns", "labels"):
-        cut[part] = {key: told[:most] for key, told in raw[part].items() if len(told) == count}
+    for part in ("columns", "labels", "read_at"):
+        told = raw.get(part, {})
+        cut[part] = {key: rows[:most] for key, rows in told.items() if len(rows) == count}
     cut["missing"] = {
         field: why if isinstance(why, str) else {r: w for r, w in why.items() if int(r) < most}
         for field, why in raw["missing"].items()

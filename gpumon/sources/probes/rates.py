@@ -20,6 +20,15 @@ RATES: Final = {
 """Which rate each counter gives: `x_per_s` of the counter `x`, of every block."""
 
 
+NARROW: Final = 2**32
+"""Where the driver's counters of PCIe bytes begin anew, though their fields have room for 64 bits
+(seen on an H200, driver 580.159: at 57 GB/s thirteen times a second)."""
+
+_CALM: Final = NARROW // 32
+"""Growth of such a counter that may be all of it. A link that carries much shows as little one time
+in 32, which is why two in a row are asked for (our choice)."""
+
+
 class Derived(NamedTuple):
     """How a field follows from two readings."""
 
@@ -30,10 +39,17 @@ class Derived(NamedTuple):
     comes_late: bool = False
     """Whether the kernel counts a time when it is over: what grows by more than the time between
     two readings is of before, and is given to the readings that follow, so that means are right."""
+    may_wrap: bool = False
+    """Whether it may have begun anew unseen, any number of times: what the probe itself says of the
+    rate then comes first, and of a counter that never was beyond `NARROW` only a small growth
+    counts."""
 
 
 DERIVED: Final[Mapping[str, Derived]] = {
-    **{rate: Derived(counter) for counter, rate in RATES.items()},
+    **{
+        rate: Derived(counter, may_wrap=counter in ("pcie_tx_bytes", "pcie_rx_bytes"))
+        for counter, rate in RATES.items()
+    },
     **{
         field.key: Derived(field.key.replace("_ratio", "_us"), None, 1e-6)
         for field in GPU_ENGINE_FIELDS
@@ -79,6 +95,9 @@ class _Reading(NamedTuple):
     result: float | None
     untold: float = 0.0
     """What was counted and is more than the time in between; of counters that come late."""
+    is_wide: bool = False
+    is_calm: bool = False
+    """Of a counter that may wrap: whether it has more than 32 bits, and has hardly grown."""
 
 
 class Rates:
@@ -96,6 +115,7 @@ class Rates:
         at: Sequence[float],
         values: dict[str, list[float | int | None]],
         missing: dict[tuple[str, int], Reason],
+        read_at: Mapping[str, Sequence[float | None]] | None = None,
     ) -> None:
         """Add what follows; where no counter answers, what the probe itself says stays.
 
@@ -105,6 +125,7 @@ class Rates:
             at: Node's monotonic time at which each was read.
             values: Columns of the block, which get those that are made here.
             missing: Reasons; what cannot be made is missing for its counter's reason.
+            read_at: By counter the times at which it was read, where that was before `at`.
         """
         before = self._last.get(block, {})
         now: dict[str, dict[str, _Reading]] = {}
@@ -116,13 +137,17 @@ class Rates:
             pers = values.get(how.per, nothing) if how.per else nothing
             results = values.setdefault(field, list(nothing))
             known = before.get(field, {})
+            times = (read_at or {}).get(how.counter, nothing)
             readings = now[field] = {}
             for row, key in enumerate(keys):
                 count, per = counts[row], pers[row]
                 last = known.get(key)
                 if count is not None and (how.per is None or per is not None):
-                    last = _next(last, at[row], int(count), None if per is None else int(per), how)
-                    if last.result is not None and last.result <= limit:
+                    time = times[row]
+                    since = at[row] if time is None else time
+                    last = _next(last, since, int(count), None if per is None else int(per), how)
+                    is_told = how.may_wrap and results[row] is not None
+                    if not is_told and last.result is not None and last.result <= limit:
                         results[row] = min(last.result, high)
                 if last is not None:
                     readings[key] = last
@@ -200,6 +225,8 @@ def _next(last: _Reading | None, at: float, count: int, per: int | None, how: De
     """
     if last is not None and (at, count, per) == last[:3]:
         return last
+    if how.may_wrap:
+        return _narrow(last, at, count)
     result, untold = None, 0.0
     if last is not None and at > last.at and count >= last.counted:
         grown = at - last.at if per is None or last.per is None else per - last.per
@@ -208,3 +235,15 @@ def _next(last: _Reading | None, at: float, count: int, per: int | None, how: De
             told = min(counted, grown) if how.comes_late and counted <= _LONGEST_LATE_S else counted
             result, untold = told / grown, counted - told
     return _Reading(at, count, per, result, untold)
+
+
+def _narrow(last: _Reading | None, at: float, count: int) -> _Reading:
+    """The same of a counter that may wrap; how often it did so nobody knows."""
+    is_wide = count >= NARROW or (last is not None and last.is_wide)
+    if last is None or at <= last.at:
+        return _Reading(at, count, None, None, is_wide=is_wide)
+    grown = count - last.counted if is_wide else (count - last.counted) % NARROW
+    is_calm = 0 <= grown <= _CALM
+    is_known = grown >= 0 if is_wide else is_calm and last.is_calm
+    result = grown / (at - last.at) if is_known else None
+    return _Reading(at, count, None, result, is_wide=is_wide, is_calm=is_calm)

@@ -25,6 +25,15 @@ def test_one_column_and_no_row_at_all():
     assert block([]) == empty
 
 
+def test_times_of_readings_before_the_row_s_are_told_where_there_are_any():
+    first, second = row("a", {"x": 1}), row("b", {"x": 2})
+    assert "read_at" not in block([first, second])
+    second.read_at["x"] = 0.25
+    whole = Row("b", 1.0)
+    whole.add(second)
+    assert block([first, whole])["read_at"] == {"x": [None, 0.25]}
+
+
 def test_a_reason_of_all_rows_is_told_once():
     first = row("a", labels={"n": "one"}, missing={"x": "lost", "y": "lost"})
     second = row("b", labels={"n": "two"}, missing={"x": "lost"})

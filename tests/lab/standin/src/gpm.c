@@ -100,10 +100,12 @@ static double traffic(const Gpu *gpu, unsigned id)
         int64_t rate = id == PCIE_TX ? gpu->pcie_tx_bytes_per_s : gpu->pcie_rx_bytes_per_s;
         return rate == ABSENT ? NAN : mib(rate);
     }
-    if (id < LINKS_RX || id > LINK_17_TX || link_count(gpu) == 0)
+    if (id < LINKS_RX || id > LINK_17_TX)
         return NAN;
     if (id == LINKS_RX || id == LINKS_TX)
-        return all_links(gpu, id == LINKS_TX);
+        return all_links(gpu, id == LINKS_TX); /* 0 without links, as an H200 says (driver 580) */
+    if (link_count(gpu) == 0)
+        return NAN;
     unsigned link = (id - LINK_0_RX) / 2;
     return (int)link < link_count(gpu) ? mib(link_rate(gpu, link, id % 2)) : NAN;
 }

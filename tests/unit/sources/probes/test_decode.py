@@ -67,7 +67,7 @@ def test_what_a_cut_cable_held_back_has_the_time_at_which_it_was_made() -> None:
     assert held[29].lateness_s == 0.25
 
 
-def rates(*readings: tuple[float, int | None], counter: str = "pcie_tx_bytes") -> list[Any]:
+def rates(*readings: tuple[float, int | None], counter: str = "nvlink_tx_bytes") -> list[Any]:
     """What each reading (node's time, counter) gives as a rate, or why it gives none."""
     decoder = Decoder("local")
     found: list[Any] = []
@@ -106,7 +106,8 @@ def test_a_rate_is_the_difference_over_the_node_s_own_time() -> None:
 
 @pytest.mark.parametrize("counter", RATES)
 def test_every_counter_has_its_rate(counter: str) -> None:
-    assert rates((1.0, 0), (3.0, 500), counter=counter)[-1] == 250.0
+    # Those that may begin anew need a second pair.
+    assert rates((1.0, 0), (3.0, 600), (5.0, 1100), counter=counter)[-1] == 250.0
     assert CATALOGUE[RATES[counter]].unit == ("bytes/s" if "_bytes" in counter else "1/s")
 
 
@@ -139,14 +140,36 @@ def test_a_gap_gives_the_mean_over_it() -> None:
 
 def test_the_probe_s_own_rate_counts_only_without_a_counter() -> None:
     decoder = Decoder("local")
-    own = {"pcie_tx_bytes_per_s": [7.0]}
-    first = decoded(line({**own, "pcie_tx_bytes": [100]}, at=1.0), decoder)
-    assert first.block("gpu").value("pcie_tx_bytes_per_s", 0) == 7.0
-    second = decoded(line({**own, "pcie_tx_bytes": [160]}, at=2.0), decoder)
-    assert second.block("gpu").value("pcie_tx_bytes_per_s", 0) == 60.0
-    third = decoded(line(own, at=3.0, missing={"pcie_tx_bytes": "not_supported"}), decoder)
-    assert third.block("gpu").value("pcie_tx_bytes_per_s", 0) == 7.0
-    assert third.block("gpu").reason("pcie_tx_bytes_per_s", 0) is None
+    own = {"nvlink_tx_bytes_per_s": [7.0]}
+    first = decoded(line({**own, "nvlink_tx_bytes": [100]}, at=1.0), decoder)
+    assert first.block("gpu").value("nvlink_tx_bytes_per_s", 0) == 7.0
+    second = decoded(line({**own, "nvlink_tx_bytes": [160]}, at=2.0), decoder)
+    assert second.block("gpu").value("nvlink_tx_bytes_per_s", 0) == 60.0
+    third = decoded(line(own, at=3.0, missing={"nvlink_tx_bytes": "not_supported"}), decoder)
+    assert third.block("gpu").value("nvlink_tx_bytes_per_s", 0) == 7.0
+    assert third.block("gpu").reason("nvlink_tx_bytes_per_s", 0) is None
+
+
+def test_times_of_a_counter_s_own_readings_count_for_its_rate() -> None:
+    """A counter that is read every few beats, beside a row that is read at each."""
+    decoder = Decoder("local")
+    told = []
+    for beat in range(1, 8):
+        read_at = float(beat - beat % 3)
+        text = line({"hw_thermal_us": [int(read_at * 200_000)]}, at=float(beat))
+        message = json.loads(text)
+        message["blocks"]["gpu"]["read_at"] = {"hw_thermal_us": [read_at]}
+        gpus = decoded(json.dumps(message).encode(), decoder).block("gpu")
+        told.append(gpus.value("hw_thermal_ratio", 0))
+    assert told == [None, None, *[pytest.approx(0.2)] * 5]
+
+
+@pytest.mark.parametrize("times", [{"hw_thermal_us": [1.0, 2.0]}, {"no_such": [1.0]}])
+def test_times_that_fit_no_column_are_passed_over(times: dict[str, list[float]]) -> None:
+    message = json.loads(line({"hw_thermal_us": [5]}))
+    message["blocks"]["gpu"]["read_at"] = times
+    gpus = decoded(json.dumps(message).encode()).block("gpu")
+    assert gpus.value("hw_thermal_us", 0) == 5
 
 
 @pytest.mark.parametrize("why", ["not_supported", "lost", "no_permission", "failed"])
@@ -158,9 +181,9 @@ def test_a_rate_is_missing_for_the_reason_of_its_counter(why: str) -> None:
 def test_gpus_do_not_share_counters() -> None:
     decoder = Decoder("local")
     keys = ("GPU-1", "GPU-2")
-    decoded(line({"pcie_tx_bytes": [0, 10**6]}, at=1.0, keys=keys), decoder)
-    swapped = line({"pcie_tx_bytes": [10**6 + 30, 10]}, at=2.0, keys=keys[::-1])
-    assert list(decoded(swapped, decoder).block("gpu").columns["pcie_tx_bytes_per_s"]) == [30, 10]
+    decoded(line({"nvlink_tx_bytes": [0, 10**6]}, at=1.0, keys=keys), decoder)
+    swapped = line({"nvlink_tx_bytes": [10**6 + 30, 10]}, at=2.0, keys=keys[::-1])
+    assert list(decoded(swapped, decoder).block("gpu").columns["nvlink_tx_bytes_per_s"]) == [30, 10]
 
 
 @pytest.mark.parametrize("field", CATALOGUE.values(), ids=lambda field: field.key)

@@ -158,11 +158,52 @@ def test_a_rate_beyond_what_the_link_can_carry_is_garbage(grown: int, told: floa
     # Of generation 4 with 16 lanes: 31.5 GB/s.
     if told == 40e9:
         link["pcie_gen_max"] = 5
-    gpu.read(1.0, pcie_tx_bytes=7, pcie_rx_bytes=7, **link)
-    found = gpu.read(2.0, pcie_tx_bytes=7 + grown, pcie_rx_bytes=8, **link)
+    wide = 2**40
+    gpu.read(1.0, pcie_tx_bytes=wide, pcie_rx_bytes=wide, **link)
+    found = gpu.read(2.0, pcie_tx_bytes=wide + grown, pcie_rx_bytes=wide + 1, **link)
     assert found["pcie_tx_bytes_per_s"] == told
     assert found["pcie_rx_bytes_per_s"] == 1.0
     assert gpu.missing.get(("pcie_tx_bytes_per_s", 0)) is (None if told else Reason.GARBAGE)
+
+
+def narrow(*per_s: int, start: int = 0) -> list[float | None]:
+    """Rates that follow from a counter of 32 bits that grows by so much in each second."""
+    gpu, counted, told = Probe("gpu"), start, []
+    gpu.read(0.0, pcie_rx_bytes=counted)
+    for second, grown in enumerate(per_s, 1):
+        counted = (counted + grown) % 2**32
+        told.append(gpu.read(float(second), pcie_rx_bytes=counted)["pcie_rx_bytes_per_s"])
+    return told
+
+
+def test_a_counter_that_may_have_begun_anew_tells_no_rate() -> None:
+    """It holds 4.3 GB: of 30 GB/s it would show some odd part, and never the same."""
+    flow = [30_000_000_000 + 97 * second for second in range(40)]
+    assert narrow(*flow) == [None] * 40
+    assert narrow(2**32 + 5, 2**32 + 5, 9)[0] is None
+
+
+def test_little_growth_twice_in_a_row_is_all_there_was() -> None:
+    assert narrow(7, 8, 9, 2_000_000_000, 10, 11) == [None, 8.0, 9.0, None, None, 11.0]
+    # Also across the place where it begins anew.
+    assert narrow(600, 600, 600, start=2**32 - 700) == [None, 600.0, 600.0]
+
+
+def test_a_counter_that_was_beyond_32_bits_tells_every_rate_and_no_reset() -> None:
+    gpu = Probe("gpu")
+    told = []
+    for second, count in enumerate([2**32 + 1, 2**32 + 20_000_000_001, 100, 5_000_000_100]):
+        told.append(gpu.read(float(second), pcie_tx_bytes=count)["pcie_tx_bytes_per_s"])
+    assert told == [None, 20e9, None, 5e9]
+
+
+def test_what_the_probe_says_of_a_rate_comes_before_such_a_counter() -> None:
+    gpu = Probe("gpu")
+    for second in range(4):
+        own = {"pcie_tx_bytes_per_s": 57e9, "nvlink_tx_bytes_per_s": 57e9}
+        found = gpu.read(float(second), pcie_tx_bytes=second, nvlink_tx_bytes=second, **own)
+    assert found["pcie_tx_bytes_per_s"] == 57e9
+    assert found["nvlink_tx_bytes_per_s"] == 1.0
 
 
 @pytest.mark.parametrize(
