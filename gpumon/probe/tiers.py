@@ -87,7 +87,6 @@ READINGS = {
     ),
     MEDIUM: (
         ("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", (), 0.001),
-        ("temp_margin_c", "nvmlDeviceGetMarginTemperature", (), 1),
         ("mem_clock_mhz", "nvmlDeviceGetClockInfo", (pynvml.NVML_CLOCK_MEM,), 1),
         ("graphics_clock_mhz", "nvmlDeviceGetClockInfo", (pynvml.NVML_CLOCK_GRAPHICS,), 1),
         ("perf_state", "nvmlDeviceGetPerformanceState", (), 1),
@@ -97,6 +96,7 @@ READINGS = {
         ("decoder_util_ratio", "nvmlDeviceGetDecoderUtilization", (), 0.01),
     ),
     SLOW: (
+        ("temp_margin_c", "nvmlDeviceGetMarginTemperature", (), 1),
         ("persistence_mode", "nvmlDeviceGetPersistenceMode", (), 1),
         ("compute_mode", "nvmlDeviceGetComputeMode", (), 1),
         ("mig_mode", "nvmlDeviceGetMigMode", (), 1),
