@@ -42,6 +42,10 @@ of a run of days. Our choice: loading a model of hundreds of GB from slow storag
 _LEAST_SEEN: Final = 0.5
 """Part of a start that must have been seen; below `LEAST_KNOWN` the claim is a hypothesis."""
 
+_TRICKLE: Final = 0.002
+"""SM activity over five minutes from which a program may have begun, and wait for its input: one
+that trains on what a single process prepares showed .0035 on an H200, one that compiles .0009."""
+
 _KEYS: Final = (
     "gpu_util_ratio",
     "sm_active_ratio",
@@ -75,6 +79,8 @@ class _Start(NamedTuple):
     """What it did meanwhile off its GPUs."""
     may_wait: bool
     """Whether its last part may be the wait of a server for its first request."""
+    trickle: float = 0.0
+    """SM activity of the busiest GPU in its last five minutes."""
 
 
 class SlowStartup(Detector):
@@ -92,12 +98,14 @@ class SlowStartup(Detector):
     alone, and one that will never start, begin alike. Once one works, the start was one,
     *established* after 10 minutes.
 
-    What looks alike: a server that has loaded its model and waits for its first request: where
-    memory is held and no longer filled, and no more than a core for each GPU is busy, the time is
-    a wait, and the claim counts what was before, or stays a *hypothesis*; so it does about a job
-    named like a server or a session. Jobs whose CPUs and I/O rest as well (`never_started`), or
-    that never use a GPU (`cpu_only`); sessions, whose owner types first; a job whose start nobody
-    saw. Some GPUs at work and others not is `partial_gpus_idle`.
+    What looks alike: a program whose GPUs trickle, as they wait for their input: where SMs were
+    active for .2 % of the last five minutes it stays a *hypothesis*. A server that has loaded its
+    model and waits for its first request: where memory is held and no longer filled, and no more
+    than a core for each GPU is busy, the time is a wait, and the claim counts what was before, or
+    stays a *hypothesis*; so it does about a job named like a server or a session. Jobs whose
+    CPUs and I/O rest as well (`never_started`), or that never use a GPU (`cpu_only`); sessions,
+    whose owner types first; a job whose start nobody saw. Some GPUs at work and others not is
+    `partial_gpus_idle`.
 
     The loss is the time before the first GPU works, as far as it was seen, for all GPUs of the
     job. Installing for 10 minutes and more is a class of its own among jobs of low utilisation in
@@ -178,7 +186,12 @@ class SlowStartup(Detector):
         # A sample that misses here and there is no hole: its time counts as the rest does.
         known_s = float(seconds.sum()) * (1.0 if known >= LEAST_KNOWN else known)
         work = activity(view, job, past, window)
-        return _Start(window, window.end - began_at, known_s, False, False, work, work.may_wait)
+        sms = past.columns["sm_active_ratio"][: end + 1][
+            past.times[: end + 1] > window.end - LEAST_EVIDENCE_S
+        ]
+        trickle = float(np.nan_to_num(sms).mean(axis=0).max(initial=0.0)) if len(sms) else 0.0
+        length_s = window.end - began_at
+        return _Start(window, length_s, known_s, False, False, work, work.may_wait, trickle)
 
     def _is_slow(self, job: JobLook, start: _Start, age_s: float) -> bool:
         limit_s = job.job.time_limit_s
@@ -206,6 +219,7 @@ class SlowStartup(Detector):
         most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
         is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
         is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
+        is_doubtful = is_doubtful or start.trickle >= _TRICKLE
         is_doubtful = is_doubtful or not (is_past or _is_opened(job))
         if is_doubtful or serving_name(job) is not None or not self._is_surely_slow(job, start):
             most = Confidence.HYPOTHESIS
@@ -256,6 +270,12 @@ class SlowStartup(Detector):
                 f"{clock_time(start.work.last_at)}"
             )
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
+        if start.trickle >= _TRICKLE:
+            text = (
+                f"{100 * start.trickle:.1f} % of the SMs were active in its last five minutes: it "
+                "may have begun, and wait for its input"
+            )
+            evidence.append(Evidence("sm_active_ratio", job.subject, text, start.trickle))
         if not (start.is_over or start.is_loaded or _is_opened(job)):
             text = "nothing has opened a GPU yet: a job that needs none begins alike"
             evidence.append(Evidence("compute_process_count", job.subject, text, 0.0))

@@ -12,7 +12,7 @@ import numpy as np
 from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, copied, gpu_rows, mean
 from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
 from gpumon_detectors.waits.pauses import LEAST_PAUSES, goes_on, joined, pauses_of, stir_of
-from gpumon_detectors.waits.steady import full_cpus, slow_storage
+from gpumon_detectors.waits.steady import full_cpus, full_loaders, slow_storage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,6 +110,8 @@ class Waits(NamedTuple):
     """For checkpoints and compilers: the pauses."""
     stir: Stir | None = None
     """What goes on in them."""
+    loaders: int = 0
+    """For data: processes that prepare it and never rest, where CPUs are left; 0: all are full."""
 
 
 class _Known:
@@ -163,7 +165,8 @@ def _steadily(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:
         return _steady(Cause.STORAGE, rows, host, scarce)
     scarce = full_cpus(rows, host)
     if scarce is None:
-        return None
+        scarce = full_loaders(rows, host)
+        return None if scarce is None else _steady(Cause.DATA, rows, host, scarce)
     cause = Cause.CROWD if is_crowded(job, host) else Cause.DATA
     return _steady(cause, rows, host, scarce)
 
@@ -224,7 +227,7 @@ def _computes_alone(rows: GpuRows, host: HostRows, pauses: Pauses, stir: Stir) -
 
 
 def _steady(cause: Cause, rows: GpuRows, host: HostRows, scarce: Scarce) -> Waits:
-    return Waits(cause, rows, host, scarce.first, scarce.lost_share)
+    return Waits(cause, rows, host, scarce.first, scarce.lost_share, loaders=scarce.loaders)
 
 
 def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:

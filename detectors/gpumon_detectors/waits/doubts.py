@@ -123,7 +123,8 @@ def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     if not host.is_own:
         text = "not seen: CPU time of the job alone, which its control group would tell"
         yield _guess("job_cpu_cores_used", job, text)
-    full = mean(host.cpu_share[first:], rows.seconds[first:])
+    # Loaders that never rest are as good as full CPUs, whatever is left beside them.
+    full = 1.0 if waits.loaders else mean(host.cpu_share[first:], rows.seconds[first:])
     is_plain = full >= _PLAINLY_FULL and rows.busy_at_most(first) <= _PLAINLY_IDLE
     if not (is_plain or np.isfinite(host.io_pressure[first:]).any()):
         text = "not seen: whether its tasks wait for I/O rather than for CPUs"

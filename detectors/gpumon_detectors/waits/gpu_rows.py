@@ -26,8 +26,13 @@ Acme's GPUs is 98 %, and gaps between small kernels alone leave more than 80 %."
 LEAST_BUSY: Final = 0.03
 """With less the GPUs are idle, which is another class's matter (our choice)."""
 
+_LEAST_BUSY_SM: Final = 0.01
+"""The same where SM activity is counted over whole rows: an H200 that trains on what four loaders
+prepare for it showed .016 (our choice)."""
+
 _USED: Final = 0.02
-"""Mean utilisation from which a GPU counts as one that the job works on."""
+_USED_SM: Final = 0.005
+"""Mean utilisation, and SM activity, from which a GPU counts as one that the job works on."""
 
 _OWN_LEVEL: Final = 0.97
 """Share of the time in which kernels run in steps that wait for nothing, where the job was not
@@ -72,6 +77,11 @@ class GpuRows(NamedTuple):
         """Whether busy SMs are known of most rows."""
         return bool(len(self.sms)) and float(np.isfinite(self.sms).mean()) >= 0.5
 
+    @property
+    def least_busy(self) -> float:
+        """Share of the time in which kernels run, below which the GPUs are idle."""
+        return _LEAST_BUSY_SM if self.has_counters else LEAST_BUSY
+
     def seen_s(self, first: int = 0) -> float:
         """Seconds from a row on that no hole took."""
         return float(self.seconds[first + 1 :].sum())
@@ -115,16 +125,16 @@ def gpu_rows(job: JobLook, seconds: float = PAST_S) -> GpuRows | None:
     if len(past.times) < 2:
         return None
     util = past.columns["gpu_util_ratio"]
-    work = (util, past.columns["sm_active_ratio"])
+    work = ((util, _USED), (past.columns["sm_active_ratio"], _USED_SM))
     members = [
         place
         for place in range(util.shape[1])
-        if any(mean(values[:, place], past.seconds) > _USED for values in work)
+        if any(mean(values[:, place], past.seconds) > least for values, least in work)
     ]
     if not members:
         return None
     together, sms, held = (_together(past.columns[key][:, members]) for key in _KEYS)
-    at_work = np.flatnonzero((together > _USED) | (sms > _USED))
+    at_work = np.flatnonzero((together > _USED) | (sms > _USED_SM))
     if not len(at_work):
         return None
     first = int(at_work[0])

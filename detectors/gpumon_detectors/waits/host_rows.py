@@ -47,8 +47,10 @@ _LATELY_S: Final = 300.0
 _FULL: Final = 0.7
 _IO: Final = 0.08
 _IO_AT_TIMES: Final = 0.02
+_EVEN: Final = 0.1
 """What a job's hosts must show at least for a closer look: shares of its CPUs and of the time that
-tasks wait for I/O of late, and all the while. Below what any rule asks for (our choices)."""
+tasks wait for I/O of late, and all the while, and how evenly its CPUs are busy. Below what any rule
+asks for (our choices)."""
 
 _ASKED: Final = ("job_cpu_cores_used", "job_cpu_count", "job_io_pressure_some_ratio")
 
@@ -80,6 +82,8 @@ class HostRows(NamedTuple):
     """Bytes a second by `READS` and `WRITES`, over its nodes."""
     is_alone: bool
     """Whether the job was alone on its nodes all the while."""
+    driver_cores: float = float("nan")
+    """CPUs that its processes on these GPUs keep busy now, NaN where one of them does not say."""
 
     @property
     def cpu_share(self) -> NDArray[np.float64]:
@@ -107,7 +111,11 @@ def may_wait(job: JobLook, seconds: float) -> bool:
     allowed = np.nanmax(count[is_late]) if np.isfinite(count[is_late]).any() else np.nan
     if not np.isfinite(allowed):
         allowed = (job.cores or np.nan) / max(1, len(job.job.nodes))
-    return bool(np.nanmean(cores[is_late]) >= _FULL * allowed)
+    busy = float(np.nanmean(cores[is_late]))
+    # Loaders that never rest keep as many CPUs busy at every moment, however many there are.
+    return busy >= _FULL * allowed or (
+        busy >= 1.0 - _EVEN and float(np.nanstd(cores[is_late])) <= _EVEN * busy
+    )
 
 
 def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True) -> HostRows:
@@ -156,7 +164,15 @@ def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True
         _newest_sum(host, "load_1m"),
         moved,
         job.alone_since <= float(rows.begins[0]),
+        _driver_cores(view, job) if has_group else float("nan"),
     )
+
+
+def _driver_cores(view: View, job: JobLook) -> float:
+    mine = set(job.uuids)
+    keys = [one.key for one in job.processes if mine.intersection(one.gpu_uuids)]
+    (cores,) = view.history.newest(keys, ("process_cpu_cores_used",), "process")
+    return float(cores.sum()) if len(keys) else float("nan")
 
 
 def _nothing(like: Past) -> Past:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.job_commands import srun_in
+from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.waits.causes import Cause
 from gpumon_detectors.waits.claim import (
     Said,
@@ -32,8 +33,10 @@ class InputBound(Detector):
     an order as these meet quick waits; the job keeps at least 85 % of the CPUs that it may use busy
     all the while (lulls of up to five minutes, as for an evaluation, apart), and where it is told
     for how long some task waits for a CPU, that is 2 % of the time or more; and its tasks do not
-    wait for I/O for as much as 30 % of the time in which the GPUs wait. CPUs and I/O are those of
-    its control group.
+    wait for I/O for as much as 30 % of the time in which the GPUs wait. Or, where CPUs are left:
+    processes of the job that hold no GPU keep a whole CPU each full, the same number all the while,
+    and what drives the GPU sleeps for longer than its kernels run. CPUs and I/O are those of its
+    control group.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
     that of a moment, so 30 samples of it are needed besides: at a period of 60 s that is half an
@@ -75,18 +78,36 @@ class InputBound(Detector):
 
 
 def _said(job: JobLook, waits: Waits) -> Said:
-    what = f"GPUs wait for data {100 * waits.lost_share:.0f} % of the time, its CPUs are full"
+    why = (
+        f"its {counted(waits.loaders, 'loader')} never rest"
+        if waits.loaders
+        else "its CPUs are full"
+    )
+    what = f"GPUs wait for data {100 * waits.lost_share:.0f} % of the time, {why}"
     evidence = [busy_evidence(job, waits), cpu_evidence(job, waits)]
     pressure = waits.host.cpu_pressure[waits.first :]
     waited = mean(pressure, waits.rows.seconds[waits.first :])
     if waited == waited:
         text = f"some task of the job waits for a CPU for {100 * waited:.0f} % of the time"
         evidence.append(Evidence("job_cpu_pressure_some_ratio", job.subject, text, waited))
-    return Said(what, (*evidence, *io_evidence(job, waits)), tuple(_advice(job)))
+    if waits.loaders:
+        text = (
+            f"{waits.host.driver_cores:.1f} CPUs busy in what drives its GPUs, which waits, and "
+            f"{waits.loaders} in other processes of the job, all the while"
+        )
+        evidence.append(
+            Evidence("process_cpu_cores_used", job.subject, text, waits.host.driver_cores)
+        )
+    advice = tuple(_advice(job, waits))
+    return Said(what, (*evidence, *io_evidence(job, waits)), advice)
 
 
-def _advice(job: JobLook) -> Iterator[str]:
-    yield "Ask for more CPUs a GPU (--cpus-per-gpu), and start as many loaders as it gets."
+def _advice(job: JobLook, waits: Waits) -> Iterator[str]:
+    room = int(waits.host.allowed) - waits.loaders if waits.loaders else 0
+    if room > 0:
+        yield f"Start more loaders: {counted(room, 'CPU')} of the job are left (num_workers=…)."
+    else:
+        yield "Ask for more CPUs a GPU (--cpus-per-gpu), and start as many loaders as it gets."
     yield (
         "Or give its loaders less to do: decode on the GPU (DALI), keep samples as they are needed."
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import ceil, log
+from math import ceil, isfinite, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.plugin import GAP_PERIODS
 from gpumon_detectors.waits.by_chance import NO_ORDER, SURE_ORDER, order_of
-from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, MOST_BUSY, mean
+from gpumon_detectors.waits.gpu_rows import MOST_BUSY, mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,15 @@ FULL: Final = 0.85
 _SOME_WAIT: Final = 0.02
 """Share of the time that some task waits for a CPU below which CPUs are not scarce, however busy
 they are (our choice: in a full cpuset some task waits for more than that)."""
+
+_NEARLY: Final = 0.08
+"""How far the CPU time of loaders that never rest is from whole CPUs, and from what it was (our
+choice; four of an H200's training: 4.06, spread .04)."""
+
+_AWAKE: Final = 0.25
+"""CPU time of the program that drives a GPU beyond that in which its kernels run: more, and it
+works itself, or launches them one by one (our choice; one that waits for loaders: .06, another that
+launches small kernels: .99)."""
 
 _STILL_FULL: Final = 0.75
 """Share, over a minute, down to which they stay so: a checkpoint, or what ends a pass, takes less
@@ -83,6 +92,8 @@ class Scarce(NamedTuple):
     """Its first row."""
     lost_share: float
     """Part of the time in which the GPUs wait."""
+    loaders: int = 0
+    """Processes without a GPU that keep a CPU each full; 0: nobody asked."""
 
 
 def full_cpus(rows: GpuRows, host: HostRows) -> Scarce | None:
@@ -97,6 +108,26 @@ def full_cpus(rows: GpuRows, host: HostRows) -> Scarce | None:
     if mean(host.cpu_pressure[found.first :], rows.seconds[found.first :]) < _SOME_WAIT:
         return None
     return None if _io_explains(rows, host, found) else found
+
+
+def full_loaders(rows: GpuRows, host: HostRows) -> Scarce | None:
+    """Since when a job's loaders are full, however many more CPUs it has; None where they are not.
+
+    As many processes that hold no GPU as whole CPUs are busy, at every moment the same number,
+    while those that hold one sleep for longer than their GPUs work: they wait for the others.
+    """
+    lately = mean(*_lately(rows, host.cores))
+    loaders = round(lately - host.driver_cores) if isfinite(lately - host.driver_cores) else 0
+    drivers = len(rows.members)
+    if not (host.is_own and 1 <= loaders <= host.processes - drivers):
+        return None
+    if abs(lately - host.driver_cores - loaders) > _NEARLY * loaders:
+        return None
+    cores = smoothed(rows, host.cores, _FULL_OVER_S)
+    found = _waiting(rows, _since(rows, abs(cores - lately) <= _NEARLY * lately))
+    if found is None or host.driver_cores > drivers * (rows.busy(found.first) + _AWAKE):
+        return None
+    return None if _io_explains(rows, host, found) else found._replace(loaders=loaders)
 
 
 def slow_storage(rows: GpuRows, host: HostRows) -> Scarce | None:
@@ -124,7 +155,7 @@ def _waiting(rows: GpuRows, first: int) -> Scarce | None:
         return None
     lately = max(first, len(rows.times) - _rows_within(rows, 2 * _LATELY_S))
     long = max(first, min(lately, len(rows.times) - _rows_to_see(rows, first)))
-    if rows.busy(long) < LEAST_BUSY or not rows.busy(lately) <= _STILL_BUSY:
+    if rows.busy(long) < rows.least_busy or not rows.busy(lately) <= _STILL_BUSY:
         return None
     if not (_goes_on(rows, first) and rows.are_alike(first)):
         return None

@@ -47,6 +47,12 @@ _PAUSING: Final = 0.75
 """Utilisation between which kernels run, and pause in every step: below, a GPU rests or loads its
 weights; above, copies go on beside kernels (our choice)."""
 
+_MUCH_OF_LINK: Final = 0.3
+_FILLED: Final = 0.5
+"""Share of what the link carries from which copies keep utilisation up by themselves: an H200 that
+did little else showed 1.0 beside .03 of its SMs (.03 of the time with kernels, by GPM). Kernels
+then run for as long as the SMs tell, of which they fill half or more (our choices)."""
+
 _MOST_SM: Final = 0.45
 """SM activity up to which GPUs wait for half of their time or more: KempnerPulse's .3, and half as
 much again for kernels between two copies that fill the SMs."""
@@ -75,20 +81,24 @@ class _Copies(NamedTuple):
     """The direction with more."""
     share: float
     """Of what the link carries."""
+    runs: float
+    """Share of the time in which kernels run."""
 
     @property
     def lost(self) -> float:
         """Share of the time that is lost: in which no kernel runs."""
-        return max(0.0, 1.0 - self.stretch.mean("gpu_util_ratio") - USUAL_PAUSE)
+        return max(0.0, 1.0 - self.runs - USUAL_PAUSE)
 
 
 class CopyBound(Detector):
     """Claims that a job's GPUs pause for copies from or to the host.
 
-    Signature, of all its GPUs: kernels run for 15 to 75 % of the time, fewer than .45 of the SMs
-    are active, and over PCIe goes at least .08 of what the link carries, in one direction, on
-    average; and copies are enough to fill the pauses, at a rate that copies have (.15 of the link
-    and more). The link is as wide as the slot allows.
+    Signature, of all its GPUs: kernels run for at most 75 % of the time, they or copies for 15 %
+    and more (utilisation counts both: an H200 that does nothing but copy shows 100 %, so that
+    beside a busy link the SMs tell how long kernels run), fewer than .45 of the SMs are active, and
+    over PCIe goes at least .08 of what the link carries, in one direction, on average; and copies
+    are enough to fill the pauses, at a rate that copies have (.15 of the link and more). The link
+    is as wide as the slot allows.
 
     *Supported* after 10 minutes, *established* after 30. Without SM counters utilisation alone says
     that kernels pause, and it is a *hypothesis*.
@@ -175,7 +185,8 @@ def _copies(job: JobLook, seconds: float) -> _Copies | None:
         stretch = profile.since(*_fits(profile, key, other, share))
         if stretch is not None and _pauses(stretch, share):
             kept = share[stretch.is_kept]
-            return _Copies(stretch, key, float(kept[np.isfinite(kept)].mean()))
+            runs = float(_kernels_run(stretch, share).mean())
+            return _Copies(stretch, key, float(kept[np.isfinite(kept)].mean()), runs)
     return None
 
 
@@ -205,18 +216,24 @@ def _fits(
 
 def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
     """Whether kernels pause on every GPU, and the copies would fill the pauses."""
-    util = stretch.means("gpu_util_ratio")
+    util, runs = stretch.means("gpu_util_ratio"), _kernels_run(stretch, share)
     with np.errstate(invalid="ignore"):
-        is_between = (util >= _AT_WORK) & (util <= _PAUSING)
-        is_filled = share[stretch.is_kept].mean(axis=0) >= SLOWEST_COPY * (1.0 - util)
+        is_between = (util >= _AT_WORK) & (runs <= _PAUSING)
+        is_filled = share[stretch.is_kept].mean(axis=0) >= SLOWEST_COPY * (1.0 - runs)
     return bool((is_between & is_filled).all())
+
+
+def _kernels_run(stretch: Stretch, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of the time in which kernels run on each GPU, without the copies that count as use."""
+    util, sm = (stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio"))
+    with np.errstate(invalid="ignore"):
+        is_copying = share[stretch.is_kept].mean(axis=0) >= _MUCH_OF_LINK
+        return np.where(is_copying & (sm < _FILLED * util), sm / _FILLED, util)
 
 
 def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
     stretch, way = copies.stretch, _WAYS[copies.key]
-    rate, util, sm = (
-        stretch.mean(key) for key in (copies.key, "gpu_util_ratio", "sm_active_ratio")
-    )
+    rate, sm = (stretch.mean(key) for key in (copies.key, "sm_active_ratio"))
     filled = f", {100 * sm:.0f} % of the SMs are active" if sm == sm else ""
     yield Evidence(
         copies.key,
@@ -227,8 +244,8 @@ def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
     yield Evidence(
         "gpu_util_ratio",
         job.subject,
-        f"kernels run {100 * util:.0f} % of the time{filled}",
-        util,
+        f"kernels run {100 * copies.runs:.0f} % of the time{filled}",
+        copies.runs,
     )
 
 

@@ -30,8 +30,9 @@ _ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
 _KEYS: Final = ("gpu_util_ratio", *_PIPES, "mem_used_bytes", "mem_total_bytes", *_ENGINES)
 
 _FILLED_SM: Final = 0.6
-_NO_TENSOR: Final = 0.02
-"""SM activity above and tensor activity below these: the taxonomy's signature."""
+_NO_TENSOR: Final = 0.04
+"""SM activity above and tensor activity below these: the taxonomy's signature, with room for the
+part of a training in fp32 that takes tensor cores unasked (attention on an H200: .023)."""
 
 _HIGH_FP32: Final = 0.3
 _DENSE: Final = 0.5
@@ -74,7 +75,7 @@ class NoTensorCores(Detector):
     """Claims that dense work runs in fp32 outside of the tensor cores.
 
     Signature, of all GPUs of a job, for half an hour: SMs active for .6 and more, tensor cores for
-    less than .02, and the fp32 pipes for .3 and more, which is half of what the SMs are active; on
+    less than .04, and the fp32 pipes for .3 and more, which is half of what the SMs are active; on
     products whose tensor cores are twice as fast as fp32, or more.
 
     *Supported* after 30 minutes, *established* after 2 hours.

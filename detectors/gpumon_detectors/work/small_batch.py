@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Detector, Evidence, Severity
+from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Confidence, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
@@ -50,6 +50,16 @@ _KEYS: Final = (
 )
 
 _BUSY_UTIL: Final = 0.5
+_LAUNCHED: Final = 0.08
+_LAUNCHING_CORES: Final = (0.85, 1.6)
+"""Share of the time in which kernels run, and CPUs busy for each GPU, from which the GPU waits for
+launches: a program that launches small kernels one by one keeps one CPU full and its GPU busy for a
+sixth of the time (eager PyTorch on an H200: .16 to .17, .99 CPUs; the bounds are our choice)."""
+
+_TOUCHED: Final = 0.002
+"""Share of the memory's cycles below which kernels compute nothing, and wait: one that spins shows
+.00001, small kernels .02 to .03 (both on an H200)."""
+
 _FEW_SM: Final = 0.5
 """Utilisation above and SM activity below half: the taxonomy's signature; DCGM's guide calls less
 than half of the SMs *likely ineffective*."""
@@ -104,21 +114,24 @@ class _Small(NamedTuple):
 class SmallBatch(Detector):
     """Claims that a job's kernels are too small to fill its GPUs.
 
-    Signature, of all its GPUs: kernels run for more than half of the time, yet fewer than half of
-    the SMs are active, and fewer than half while they run; no pipe is the limit (occupancy and
+    Signature, of all its GPUs: kernels run for more than half of the time, or for a twelfth while
+    the program keeps one CPU for each GPU full, which launches them one by one; yet fewer than half
+    of the SMs are active, and fewer than half while they run; no pipe is the limit (occupancy and
     memory below .2, fp32 below .15, tensor cores below .1, fp64 below .05), power below .5 of its
     limit, links and video engines at rest; and no more than half of the memory is in use at any
     time. Its CPUs are not at their limit, so nothing keeps it waiting but the launch of the next
     kernel.
 
     *Supported* after 15 minutes, *established* after an hour: the taxonomy's ten minutes and a half
-    more, because a server under an even load looks alike for that long.
+    more, because a server under an even load looks alike for that long. Where kernels run for less
+    than half of the time it is *supported* at most.
 
     What looks alike: a decoder of tokens is bound by memory, and holds more of it. A server with a
     small model, and a session: by name or by their bursts they stay a *hypothesis*. Reinforcement
     learning on simulators, and rendering, keep more than 2.5 CPUs busy for each GPU, which makes it
     a *hypothesis*, or their fp32 pipes. GPUs that wait for one another in a collective show neither
-    memory nor tensor cores, and are not claimed; nor are those whose copies or links are busy. A
+    memory nor tensor cores, and are not claimed; nor is a kernel that spins and touches no memory,
+    nor are those whose copies or links are busy. A
     GPU that is also too large is `oversized_gpu`'s as well; the books take this first.
 
     Needs SM and tensor counters: without them utilisation alone says nothing of how full a GPU is.
@@ -165,7 +178,14 @@ def small_findings(
     host = host_use(view, job, window.end - window.start)
     if is_at_cpu_limit(job, host, window.start):
         return
+    if not (stretch.means("gpu_util_ratio") > _BUSY_UTIL).all() and not _is_launched(
+        job, host, stretch
+    ):
+        return
     doubts = (*_doubts_of_host(job, host, window), *doubts_of_kind(job, portal_names))
+    most = surest_with(doubts)
+    if not (stretch.means("gpu_util_ratio") > _BUSY_UTIL).all() and not doubts:
+        most = Confidence.SUPPORTED
     yield view.finding(
         detector,
         finding_class="small_batch",
@@ -187,7 +207,7 @@ def small_findings(
             *look_inside(job),
         ),
         gpu_seconds=small.lost * known_s * len(job.gpus),
-        at_most=surest(detector, known_s, window.samples, surest_with(doubts)),
+        at_most=surest(detector, known_s, window.samples, most),
         owners=owners_of(job),
     )
 
@@ -217,7 +237,7 @@ def _small(job: JobLook, seconds: float) -> _Small | None:
         return None
     fits, is_known = _fits(profile, nvlink_peak(job), len(job.gpus))
     stretch = profile.since(fits, is_known)
-    if stretch is None or not _is_busy(stretch):
+    if stretch is None or not _is_thin(stretch):
         return None
     mem_ratio = stretch.peak("mem_used_bytes") / float(np.nanmax(profile.means["mem_total_bytes"]))
     return _Small(stretch, mem_ratio) if mem_ratio <= _MOST_MEMORY else None
@@ -246,6 +266,7 @@ def _fits(
             fits &= ~(copying(profile, key) > _BUSY_LINK)
         for key in NVLINK if nvlink_bytes_per_s is not None else ():
             fits &= ~(means[key] > _BUSY_LINK * (nvlink_bytes_per_s or 0.0))
+        fits &= ~(means["dram_active_ratio"] < _TOUCHED)
         if gpus > 1:
             fits &= (means["tensor_active_ratio"] > SOME_TENSOR) | (
                 means["dram_active_ratio"] >= SOME_MEMORY
@@ -254,11 +275,17 @@ def _fits(
     return all_fit, np.isfinite(sm.min(axis=1) + used)
 
 
-def _is_busy(stretch: Stretch) -> bool:
-    """Whether kernels run for more than half of the time on every GPU, and fill few of its SMs."""
-    util, sm = (stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio"))
+def _is_thin(stretch: Stretch) -> bool:
+    """Whether kernels run now and then on every GPU, and fill few of its SMs."""
+    runs, sm = stretch.means("gpu_util_ratio"), stretch.means("sm_active_ratio")
     with np.errstate(invalid="ignore"):
-        return bool(((util > _BUSY_UTIL) & (sm < _FEW_SM * util)).all())
+        return bool(((runs >= _LAUNCHED) & (sm < _FEW_SM * runs)).all())
+
+
+def _is_launched(job: JobLook, host: HostUse, stretch: Stretch) -> bool:
+    """Whether one CPU for each GPU is full all the while, and so what kernels wait for."""
+    least, most = (limit * len(job.gpus) for limit in _LAUNCHING_CORES)
+    return host.is_own and least <= host.mean_cores(stretch.window.start) <= most
 
 
 def _doubts_of_host(job: JobLook, host: HostUse, window: Window) -> Iterator[Evidence]:
