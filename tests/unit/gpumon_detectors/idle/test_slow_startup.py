@@ -68,6 +68,17 @@ def test_a_start_that_still_goes_on_is_not_established():
     assert finding.summary.startswith("slow start: no GPU has worked in the 30 min since")
 
 
+def test_a_gpu_that_trickles_may_have_begun():
+    """Training on what one process prepares: .0035 of an H200's SMs, below any sign of work."""
+    for sm, confidence in ((0.0034, "hypothesis"), (0.0008, "supported")):
+        scene, uuids = scene_with_job()
+        trickle = {"gpu_util_ratio": 0.01, "sm_active_ratio": sm}
+        scene.run(2400, {uuid: {**HELD, **trickle} for uuid in uuids})
+        (finding,) = findings(scene)
+        assert finding.confidence == confidence
+        assert ("wait for its input" in finding.evidence[-1].text) == (confidence == "hypothesis")
+
+
 def test_a_tenth_of_the_time_limit_is_much_of_a_short_run():
     scene, uuids = scene_with_job(time_limit_s=1800.0)
     scene.run(240, held(uuids))

@@ -46,6 +46,16 @@ def test_glances_at_utilisation_once_a_minute_tell_in_the_long_run(share, confid
     assert [one.confidence for one in found] == ([confidence] if confidence else [])
 
 
+def test_copies_that_count_as_utilisation_are_no_work():
+    """An H200 that hardly did anything else: utilisation 1.0, SMs .03."""
+    copies = {"gpu_util_ratio": 1.0, "sm_active_ratio": 0.04, "pcie_rx_bytes_per_s": 39e9}
+    (finding,) = claims({**COPIES, **copies})
+    # Its utilisation is 1; a minute of training before counts as well.
+    assert 0.07 < finding.evidence[1].value < 0.16
+    assert finding.gpu_seconds == pytest.approx(2 * 1500.0 * 0.83, rel=0.1)
+    assert claims({**COPIES, **copies, "pcie_rx_bytes_per_s": 11e9}) == []
+
+
 def test_copies_to_the_host_are_claimed_too():
     other = {"pcie_rx_bytes_per_s": 9e8, "pcie_tx_bytes_per_s": 13e9}
     (finding,) = claims({**COPIES, **other})

@@ -1,0 +1,184 @@
+"""A stretch of a real recording, played again and again as one job of a queue that is made up.
+
+A workload of half a minute becomes a job of as long as a rule looks back: gauges come again as they
+were, counters go on by what they grew.
+"""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import zstandard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+START: Final = 1795700000.0
+"""Unix time at which every job begins."""
+
+_SYNC_S: Final = 60
+_NODE: Final = "gpu1"
+
+Blocks = dict[str, dict[str, Any]]
+"""Every block of one frame: its keys, columns, labels and reasons, nothing left out."""
+
+
+class Part(NamedTuple):
+    """Some minutes of one workload."""
+
+    workload: str
+    minutes: int
+
+
+def pictures(recording: Path) -> Iterator[tuple[float, Blocks, set[tuple[str, str]]]]:
+    """Time and blocks of each frame, and which columns are counters as far as is known."""
+    blocks: Blocks = {}
+    counters = {("node", "uptime_s")}
+    with recording.open("rb") as file:
+        reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        lines = reader.read().splitlines()
+    for message in map(json.loads, lines):
+        if message["kind"] != "frame":
+            continue
+        for name, change in message["blocks"].items():
+            if "keys" in change:
+                blocks[name] = {"keys": change["keys"], "columns": {}, "labels": {}, "missing": {}}
+            block = blocks[name]
+            for key, column in change.get("columns", {}).items():
+                if isinstance(column, dict):
+                    counters.add((name, key))
+                    grown = zip(block["columns"][key], column["plus"], strict=True)
+                    block["columns"][key] = [old + plus for old, plus in grown]
+                else:
+                    block["columns"][key] = column
+            block["labels"].update(change.get("labels", {}))
+            block["missing"] = change.get("missing", block["missing"])
+            for gone in change.get("gone", ()):
+                block["columns"].pop(gone, None)
+                block["labels"].pop(gone, None)
+        yield message["at"], deepcopy(blocks), counters
+
+
+def stretches(
+    recording: Path, workloads: Sequence[str]
+) -> tuple[list[list[Blocks]], set[tuple[str, str]]]:
+    """The frames of each workload, as its phases beside the recording say, and the counters."""
+    phases_path = recording.with_name(recording.name.removesuffix(".gpumon.zst") + ".phases.json")
+    phases = {phase["workload"]: phase for phase in json.loads(phases_path.read_text())}
+    found: list[list[Blocks]] = [[] for _ in workloads]
+    counters: set[tuple[str, str]] = set()
+    for at, blocks, known in pictures(recording):
+        counters = known
+        for workload, frames in zip(workloads, found, strict=True):
+            if phases[workload]["start"] <= at <= phases[workload]["end"]:
+                frames.append(blocks)
+    return found, counters
+
+
+class _Counters:
+    """Counters that never go back, whatever is played behind what."""
+
+    def __init__(self, counters: set[tuple[str, str]]) -> None:
+        self._counters = counters
+        self._last: dict[tuple[str, str, str], float] = {}
+
+    def go_on(self, now: Blocks, before: Blocks | None, first: Blocks, last: Blocks) -> None:
+        """Put what they have grown to in the place of what was recorded.
+
+        Args:
+            now: The frame, which is changed.
+            before: The one before it in the recording; None: the stretch begins anew.
+            first: The first frame of the stretch.
+            last: Its last one; between the two lies what it grows by on average.
+        """
+        for name, key in self._counters:
+            block = now.get(name, {"columns": {}})
+            if key not in block["columns"]:
+                continue
+            column = []
+            for entity, count in zip(block["keys"], block["columns"][key], strict=True):
+                place = (name, key, entity)
+                if count is not None and place in self._last:
+                    ends = (_told(one, name, key, entity) for one in (before, now, first, last))
+                    count = self._last[place] + _growth(*ends)
+                if count is not None:
+                    self._last[place] = count
+                column.append(count if key == "uptime_s" or count is None else int(count))
+            block["columns"][key] = column
+
+
+def _growth(
+    before: float | None, now: float | None, first: float | None, last: float | None
+) -> float:
+    if before is not None and now is not None and now >= before:
+        return now - before
+    return (last - first) / 20 if first is not None and last is not None and last >= first else 0
+
+
+def _told(blocks: Blocks | None, name: str, key: str, entity: str) -> float | None:
+    block = (blocks or {}).get(name)
+    if block is None or key not in block["columns"] or entity not in block["keys"]:
+        return None
+    told: float | None = block["columns"][key][block["keys"].index(entity)]
+    return told
+
+
+def write_job(
+    recording: Path, out: Path, job_id: str, parts: Sequence[Part], every_s: int = 1
+) -> None:
+    """Write a recording of one job on one GPU that does these parts, one after the other.
+
+    Args:
+        recording: A real one, with its phases beside it.
+        out: The file to write.
+        job_id: As its processes' control groups name it.
+        parts: What it does.
+        every_s: Seconds between two pictures.
+    """
+    found, counters = stretches(recording, [part.workload for part in parts])
+    going = _Counters(counters)
+    lines: list[dict[str, Any]] = [
+        {"kind": "header", "format": "gpumon-recording", "version": 1, "tool": "gpumon 0.1.0",
+         "started_at": START, "period_s": every_s, "targets": ["slurm"]},
+    ]  # fmt: skip
+    second = 0
+    for part, frames in zip(parts, found, strict=True):
+        for place in range(part.minutes * 60):
+            turn = place % len(frames)
+            blocks = deepcopy(frames[turn])
+            going.go_on(blocks, frames[turn - 1] if turn else None, frames[0], frames[-1])
+            if second % _SYNC_S == 0:
+                lines += [{"kind": "sync", "at": START + second}, _queue(job_id, START + second)]
+            if second % every_s == 0:
+                at = START + second
+                lines += [
+                    {"kind": "frame", "origin": "slurm", "node": _NODE, "at": at, "late_s": 0,
+                     "blocks": blocks, "host_names": [_NODE]},
+                    {"kind": "beat", "at": at, "period_s": every_s},
+                ]  # fmt: skip
+            second += 1
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    out.write_text(text)
+
+
+def _queue(job_id: str, at: float) -> dict[str, Any]:
+    job = {
+        "job_id": job_id, "label": job_id, "name": "run", "user": "ada", "account": "a",
+        "partition": "p", "state": "RUNNING", "reason": "", "nodes": [_NODE], "gpu_count": 1,
+        "allocations": [{"node": _NODE, "gpu_count": 1, "gpu_indices": [0], "cpu_count": 8}],
+        "submit_at": START - 100, "start_at": START - 2, "time_limit_s": 86400.0,
+        "node_count": 1, "cpu_count": 8,
+    }  # fmt: skip
+    node = {
+        "name": _NODE, "host_name": _NODE, "address": _NODE, "state": "ALLOCATED", "gpu_count": 1,
+        "gpu_files": ["/dev/nvidia0"], "partitions": ["p"], "cpu_count": 16,
+    }  # fmt: skip
+    partition = {"name": "p", "state": "UP", "nodes": [_NODE], "gpu_count": 1}
+    queue = {
+        "jobs_at": at, "nodes_at": at, "jobs": {job_id: job}, "jobs_order": [job_id],
+        "nodes": {_NODE: node}, "partitions": {"p": partition}, "reservations": {},
+    }  # fmt: skip
+    return {"kind": "frame", "origin": "slurm", "node": "", "at": at, "late_s": 0, "queue": queue}

@@ -1,0 +1,64 @@
+"""Loaders that never rest while CPUs are left: what an H200 that waited for four of them showed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon_detectors.waits.input_bound import InputBound
+from tests.unit.gpumon_detectors.wait_scenes import Job, Part, played, work
+
+ROOMY = Job(gpus=1, cpus=14, processes=7, cpu_pressure=0.0)
+
+
+def waiting(loaders, spread=0.0):
+    """Steps of a second and a bit, for which so many loaders work without a break."""
+    return [Part(0.83, cores=loaders + spread), work(0.21, cores=loaders + 0.1 - spread)]
+
+
+def findings(parts, driver_cores, job=ROOMY, seconds=2400.0, period_s=10.0):
+    scene, mine = played(period_s, "none", [(seconds, parts)], job)
+    if driver_cores is not None:
+        own = {"process_cpu_cores_used": driver_cores}
+        scene.process(300, mine, job_id="42", name="python3", **own)
+    scene.cgroup("42", job_cpu_cores_used=parts[0].cores, job_cpu_count=14.0, job_process_count=10)
+    scene.run(period_s, {mine[0]: {"gpu_util_ratio": 0.2, "sm_active_ratio": 0.15}})
+    return list(InputBound().evaluate(scene.view()))
+
+
+@pytest.mark.parametrize("loaders", [1, 3, 6])
+def test_loaders_that_never_rest_are_what_the_gpu_waits_for(loaders):
+    (finding,) = findings(waiting(loaders), 0.08)
+    assert finding.confidence == "established"
+    named = f"{loaders} loader{'s' if loaders > 1 else ''}"
+    assert f"its {named} never rest" in finding.summary
+    assert f"and {loaders} in other processes of the job" in finding.evidence[-2].text
+    assert finding.advice[0] == (
+        f"Start more loaders: {14 - loaders} CPUs of the job are left (num_workers=…)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "driver_cores"),
+    [
+        pytest.param(waiting(3), 0.97, id="it launches kernels, or computes itself"),
+        pytest.param(waiting(3), None, id="nobody tells what it does"),
+        pytest.param(waiting(3.4), 0.0, id="no whole number of them"),
+        pytest.param([Part(97.0, cores=5.0), work(83.0, cores=1.0)], 0.1, id="now and then"),
+        pytest.param([Part(0.02, cores=3.0), work(0.9, cores=3.0)], 0.1, id="nothing waits"),
+        pytest.param(
+            [Part(0.83, cores=3.0, io=0.7), work(0.21, cores=3.0, io=0.7)], 0.1, id="reads"
+        ),
+    ],
+)
+def test_what_looks_alike_is_not_claimed(parts, driver_cores):
+    assert findings(parts, driver_cores) == []
+
+
+def test_there_must_be_so_many_other_processes():
+    """Threads of the one that holds the GPU wait for each other, and look as busy."""
+    scene, mine = played(10.0, "none", [(2400.0, waiting(4))], ROOMY._replace(processes=0))
+    own = {"process_cpu_cores_used": 0.1}
+    scene.process(300, mine, job_id="42", name="python3", **own)
+    scene.cgroup("42", job_cpu_cores_used=4.0, job_cpu_count=14.0, job_process_count=2)
+    scene.run(10.0, {mine[0]: {"gpu_util_ratio": 0.2, "sm_active_ratio": 0.15}})
+    assert list(InputBound().evaluate(scene.view())) == []
