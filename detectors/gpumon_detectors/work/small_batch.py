@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Confidence, Detector, Evidence, Severity
+from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
@@ -124,7 +124,7 @@ class SmallBatch(Detector):
 
     *Supported* after 15 minutes, *established* after an hour: the taxonomy's ten minutes and a half
     more, because a server under an even load looks alike for that long. Where kernels run for less
-    than half of the time it is *supported* at most.
+    than half of the time it stays a *hypothesis*: a job that needs no GPU of this size looks alike.
 
     What looks alike: a decoder of tokens is bound by memory, and holds more of it. A server with a
     small model, and a session: by name or by their bursts they stay a *hypothesis*. Reinforcement
@@ -178,14 +178,12 @@ def small_findings(
     host = host_use(view, job, window.end - window.start)
     if is_at_cpu_limit(job, host, window.start):
         return
-    if not (stretch.means("gpu_util_ratio") > _BUSY_UTIL).all() and not _is_launched(
-        job, host, stretch
-    ):
-        return
     doubts = (*_doubts_of_host(job, host, window), *doubts_of_kind(job, portal_names))
-    most = surest_with(doubts)
-    if not (stretch.means("gpu_util_ratio") > _BUSY_UTIL).all() and not doubts:
-        most = Confidence.SUPPORTED
+    if not (stretch.means("gpu_util_ratio") > _BUSY_UTIL).all():
+        if not _is_launched(job, host, stretch):
+            return
+        text = "kernels run for less than half of the time: it may need no GPU of this size"
+        doubts = (*doubts, Evidence("gpu_util_ratio", job.subject, text))
     yield view.finding(
         detector,
         finding_class="small_batch",
@@ -207,7 +205,7 @@ def small_findings(
             *look_inside(job),
         ),
         gpu_seconds=small.lost * known_s * len(job.gpus),
-        at_most=surest(detector, known_s, window.samples, most),
+        at_most=surest(detector, known_s, window.samples, surest_with(doubts)),
         owners=owners_of(job),
     )
 
