@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 TESTED_BINDING: Final = "13"
 """Major version of nvidia-ml-py that the tests run with."""
-TESTED_DRIVERS: Final = (470, 570)
-"""Oldest and newest driver branch whose answers the tests replay."""
+TESTED_DRIVERS: Final = (470, 580)
+"""Oldest and newest driver branch whose answers the tests replay; 580 is that of an H200."""
 
 
 def binding() -> Check:
