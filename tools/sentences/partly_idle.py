@@ -108,6 +108,15 @@ def nodes_unused() -> Scene:
 # slow_startup
 
 
+def start_with_a_trickle() -> Scene:
+    """For 40 minutes a GPU's SMs are active for .4 % of the time, and CPUs work."""
+    scene, uuids = job_on_a_node()
+    scene.cgroup("42", job_cpu_cores_used=12.0, job_io_read_bytes_per_s=2e8)
+    trickle = {"gpu_util_ratio": 0.01, "sm_active_ratio": 0.004}
+    scene.run(2400.0, alike(uuids, {**HELD, **trickle}))
+    return scene
+
+
 def _starts(seconds: float, work_s: float = 120.0, job: Mapping[str, Any] = NO_FIELDS) -> Scene:
     """A job whose CPUs work for so long before its GPUs do."""
     scene, uuids = job_on_a_node(job=job)
@@ -208,6 +217,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         half_an_hour_of_start,
         start_that_goes_on,
         start_with_an_opened_gpu,
+        start_with_a_trickle,
         start_of_a_server,
         start_of_a_session,
         load_that_is_over,

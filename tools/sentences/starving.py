@@ -131,6 +131,16 @@ def data_with_few_cpus() -> Scene:
     return _starved(group=group)
 
 
+def data_of_loaders() -> Scene:
+    """Four processes keep a CPU each full, of 16; what drives the GPU sleeps meanwhile."""
+    group = {**_FULL, "job_cpu_cores_used": 4.1, "job_cpu_pressure_some_ratio": 0.0}
+    scene, uuids = _job(1, group=group)
+    own = {"job_id": "42", "name": "python3", "process_cpu_cores_used": 0.1}
+    scene.process(4321, uuids, **own)
+    scene.run(_LONG_S, alike(uuids, _STARVED))
+    return scene
+
+
 def data_by_turns() -> Scene:
     """GPUs work for a tenth of the time only, and CPUs may rest then."""
     group = {**_FULL, "job_cpu_cores_used": 14.2}
@@ -322,6 +332,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         data_without_a_group,
         data_without_pressure,
         data_with_few_cpus,
+        data_of_loaders,
         data_by_turns,
         data_and_back,
         data_in_a_session,
