@@ -16,6 +16,10 @@ MAX_PICTURES_PER_S: Final = 10.0
 MAX_GAP_S: Final = 60.0
 """A longer silence, in which nothing was recorded, is passed over in a second."""
 
+_RESIDUE: Final = 0.01
+"""Part of a period that is no wait for another picture: the one that came a little early is that of
+this beat (our choice)."""
+
 _PATIENCE_S: Final = 0.5
 """Longest real wait at a stretch, so that a pause hears everything."""
 
@@ -74,6 +78,9 @@ class ReplayClock:
         At the end of the recording this waits for the event alone.
         """
         if seconds <= 0:
+            return event.is_set()
+        if seconds < _RESIDUE * self._playback.period_s:
+            self._elapsed_s += seconds
             return event.is_set()
         stride_s = seconds / 2
         if not self.is_hurrying and 0 < self._speed < inf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from math import inf
 
@@ -327,6 +328,32 @@ def test_a_speed_stays_within_its_bounds(feed):
 def clock_of(live, speed, real):
     playback = Playback(Recording(live[0]))
     return ReplayClock(playback, speed, real), threading.Event()
+
+
+@pytest.mark.parametrize("apart_s", [0.9997, 1.0, 1.0003])
+def test_pictures_that_come_a_little_early_or_late_are_all_shown(tmp_path, apart_s):
+    """A recorder whose beat is off by a third of a millisecond lost every second picture here."""
+    path = tmp_path / "beats.gpumon"
+    start = 1795700000.0
+    lines = [
+        {"kind": "header", "format": "gpumon-recording", "version": 1, "tool": "other",
+         "started_at": start, "period_s": 1.0, "targets": ["local"]},
+        {"kind": "sync", "at": start},
+    ]  # fmt: skip
+    lines += [{"kind": "beat", "at": start + apart_s * beat, "period_s": 1.0} for beat in range(31)]
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8")
+    seen = []
+    failure = play(
+        Recording(path),
+        lambda tick: None,
+        None,
+        None,
+        is_wanted=lambda at, is_last: bool(seen.append((at, is_last))),
+    )
+    assert failure is None
+    assert len(seen) == 31
+    assert seen[-1] == (start + apart_s * 30, True)
 
 
 def test_at_a_high_speed_pictures_are_left_out(live):
