@@ -64,7 +64,7 @@ def test_work_as_it_should_be_is_left_alone(workload: str, job_id: str, tmp_path
     [
         ("train_fp32", "102", "no_tensor_cores", ["hypothesis"]),
         ("loader4", "103", "input_bound", ["supported", "established"]),
-        ("small_batch", "105", "small_batch", ["hypothesis"]),
+        ("small_batch", "105", "oversized_gpu", ["hypothesis"]),
         ("memory_held", "114", "idle_held", ["hypothesis"]),
     ],
 )

@@ -166,6 +166,14 @@ def small_for_hours() -> Scene:
     return _small(4.5 * HOUR_S)
 
 
+def small_and_launched_one_by_one() -> Scene:
+    """One CPU is full all the while."""
+    scene, uuids = job_on_a_node(1, period_s=LONG_PERIOD_S)
+    scene.cgroup("42", job_cpu_cores_used=1.0)
+    scene.run(3 * HOUR_S, alike(uuids, _SMALL))
+    return scene
+
+
 def small_that_rested() -> Scene:
     """It does for three hours, and rested for eight minutes in between."""
     scene, uuids = job_on_a_node(1, period_s=LONG_PERIOD_S)
@@ -291,6 +299,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     ),
     "oversized_gpu": (
         small_for_three_hours,
+        small_and_launched_one_by_one,
         small_that_rested,
         small_for_hours,
         small_by_utilisation,

@@ -206,12 +206,6 @@ def small_beside_files() -> Scene:
     return _turns(_SMALL, 1800.0, group={"job_io_pressure_some_ratio": 0.4})
 
 
-def small_and_launched_one_by_one() -> Scene:
-    """One program launches kernels that run for a sixth of the time, and keeps a CPU full."""
-    launched = {**_SMALL, "gpu_util_ratio": 0.17, "sm_active_ratio": 0.06, "power_w": 140.0}
-    return _turns(launched, 1800.0, 1, cores=1.0)
-
-
 def small_in_a_session() -> Scene:
     """Somebody sits before it."""
     return _turns(_SMALL, 1800.0, job={"is_interactive": True})
@@ -350,7 +344,6 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         small_for_hours,
         small_beside_simulators,
         small_unseen,
-        small_and_launched_one_by_one,
         small_beside_files,
         small_in_a_session,
         small_in_a_place_for_sessions,

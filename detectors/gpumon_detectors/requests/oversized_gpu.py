@@ -10,6 +10,7 @@ import numpy as np
 
 from gpumon.plugin import Confidence, Detector, Evidence, Severity, sheet_named
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, LEAST_KNOWN, PAUSE_S, is_named
+from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
@@ -68,10 +69,18 @@ _BUSY_UTIL: Final = 0.5
 """Mean utilisation from which few active SMs say that kernels are small, and a larger batch may
 fill the GPU (the taxonomy's signature of `small_batch`)."""
 
+_LAUNCHED: Final = 0.08
+_THIN: Final = 0.5
+_LAUNCHING_CORES: Final = (0.85, 1.6)
+"""A program that launches small kernels one by one keeps one CPU full; they run for so much of the
+time at least, and fill less than so much of the SMs then (eager PyTorch on an H200: .99 CPUs, .16,
+.3 to .4; the bounds are our choice)."""
+
 _PRECISIONS: Final = ("bf16", "fp16", "fp32")
 
 _WHERE: Final = 'sinfo -o "%P %G"'
 _SHARE: Final = "let several runs share one GPU: MPS, or more processes in one job."
+_FEWER: Final = ("Or launch fewer and larger kernels: a larger batch, CUDA graphs, torch.compile.",)
 _ADVICE: Final = ("Or use what is there: a larger batch or model, if the result allows it.",)
 
 _MOST_RUNS: Final = 4
@@ -189,7 +198,8 @@ class OversizedGpu(Detector):
     each that rested in between and was watched for less than the four hours that recognising a
     server takes; one that never rests for two minutes does not work in bursts. Kernels
     that run half of the time or more on few SMs may only be small (`small_batch`): a
-    *hypothesis*. A session is
+    *hypothesis*. Where they run for less than that while one CPU is full, that launches them one by
+    one, which is said. A session is
     `interactive_idle`, a GPU that is not used belongs to the idle classes, and several GPUs of one
     job are used together. A job whose video engines work needs them, and of these a slice or a
     smaller product may have none. With MIG nothing is claimed: the job has a slice already.
@@ -274,6 +284,13 @@ class OversizedGpu(Detector):
         if has_small_kernels:
             text = f"kernels run {100 * fit.busy_ratio:.0f} % of the time: they may only be small"
             evidence.append(Evidence("gpu_util_ratio", job.subject, text, fit.busy_ratio))
+        is_launched = self._is_launched(view, job, fit)
+        if is_launched:
+            text = (
+                f"kernels run {100 * fit.busy_ratio:.0f} % of the time and fill few SMs, and one "
+                "CPU is full: it launches them one by one"
+            )
+            evidence.append(Evidence("job_cpu_cores_used", job.subject, text))
         may_serve = context.is_serving or not (context.is_settled or fit.is_steady)
         is_open = may_serve or has_small_kernels or smaller.is_shared
         most = Confidence.HYPOTHESIS if is_open else Confidence.ESTABLISHED
@@ -285,10 +302,19 @@ class OversizedGpu(Detector):
             f"{100 * fit.compute_ratio:.0f} % of compute used ({span(fit.seen_s)} observed)",
             window=fit.window,
             evidence=evidence,
-            advice=(*smaller.advice, *_ADVICE, *look_inside(job)),
+            advice=(*smaller.advice, *(_FEWER if is_launched else _ADVICE), *look_inside(job)),
             gpu_seconds=smaller.unused_share * fit.seen_s,
             at_most=surest(self, fit.seen_s, fit.window.samples, most),
         )
+
+    def _is_launched(self, view: View, job: JobLook, fit: _Fit) -> bool:
+        """Whether its GPU waits for one CPU, which launches small kernels one by one."""
+        is_thin = fit.has_sm and fit.compute_ratio < _THIN * fit.busy_ratio
+        if not (is_thin and _LAUNCHED <= fit.busy_ratio < _BUSY_UTIL):
+            return False
+        host = host_use(view, job, fit.window.end - fit.window.start)
+        least, most = _LAUNCHING_CORES
+        return host.is_own and least <= host.mean_cores(fit.window.start) <= most
 
 
 def _smaller(job: JobLook, fit: _Fit, products: _Products) -> _Smaller | None:

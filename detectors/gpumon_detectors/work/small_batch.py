@@ -50,12 +50,6 @@ _KEYS: Final = (
 )
 
 _BUSY_UTIL: Final = 0.5
-_LAUNCHED: Final = 0.08
-_LAUNCHING_CORES: Final = (0.85, 1.6)
-"""Share of the time in which kernels run, and CPUs busy for each GPU, from which the GPU waits for
-launches: a program that launches small kernels one by one keeps one CPU full and its GPU busy for a
-sixth of the time (eager PyTorch on an H200: .16 to .17, .99 CPUs; the bounds are our choice)."""
-
 _TOUCHED: Final = 0.002
 """Share of the memory's cycles below which kernels compute nothing, and wait: one that spins shows
 .00001, small kernels .02 to .03 (both on an H200)."""
@@ -114,25 +108,23 @@ class _Small(NamedTuple):
 class SmallBatch(Detector):
     """Claims that a job's kernels are too small to fill its GPUs.
 
-    Signature, of all its GPUs: kernels run for more than half of the time, or for a twelfth while
-    the program keeps one CPU for each GPU full, which launches them one by one; yet fewer than half
-    of the SMs are active, and fewer than half while they run; no pipe is the limit (occupancy and
+    Signature, of all its GPUs: kernels run for more than half of the time, yet fewer than half of
+    the SMs are active, and fewer than half while they run; no pipe is the limit (occupancy and
     memory below .2, fp32 below .15, tensor cores below .1, fp64 below .05), power below .5 of its
     limit, links and video engines at rest; and no more than half of the memory is in use at any
     time. Its CPUs are not at their limit, so nothing keeps it waiting but the launch of the next
     kernel.
 
     *Supported* after 15 minutes, *established* after an hour: the taxonomy's ten minutes and a half
-    more, because a server under an even load looks alike for that long. Where kernels run for less
-    than half of the time it stays a *hypothesis*: a job that needs no GPU of this size looks alike.
+    more, because a server under an even load looks alike for that long.
 
     What looks alike: a decoder of tokens is bound by memory, and holds more of it. A server with a
     small model, and a session: by name or by their bursts they stay a *hypothesis*. Reinforcement
     learning on simulators, and rendering, keep more than 2.5 CPUs busy for each GPU, which makes it
     a *hypothesis*, or their fp32 pipes. GPUs that wait for one another in a collective show neither
     memory nor tensor cores, and are not claimed; nor is a kernel that spins and touches no memory,
-    nor are those whose copies or links are busy. A
-    GPU that is also too large is `oversized_gpu`'s as well; the books take this first.
+    nor are those whose copies or links are busy. A GPU that is also too large is `oversized_gpu`'s
+    as well; the books take this first.
 
     Needs SM and tensor counters: without them utilisation alone says nothing of how full a GPU is.
 
@@ -179,11 +171,6 @@ def small_findings(
     if is_at_cpu_limit(job, host, window.start):
         return
     doubts = (*_doubts_of_host(job, host, window), *doubts_of_kind(job, portal_names))
-    if not (stretch.means("gpu_util_ratio") > _BUSY_UTIL).all():
-        if not _is_launched(job, host, stretch):
-            return
-        text = "kernels run for less than half of the time: it may need no GPU of this size"
-        doubts = (*doubts, Evidence("gpu_util_ratio", job.subject, text))
     yield view.finding(
         detector,
         finding_class="small_batch",
@@ -235,7 +222,7 @@ def _small(job: JobLook, seconds: float) -> _Small | None:
         return None
     fits, is_known = _fits(profile, nvlink_peak(job), len(job.gpus))
     stretch = profile.since(fits, is_known)
-    if stretch is None or not _is_thin(stretch):
+    if stretch is None or not _is_busy(stretch):
         return None
     mem_ratio = stretch.peak("mem_used_bytes") / float(np.nanmax(profile.means["mem_total_bytes"]))
     return _Small(stretch, mem_ratio) if mem_ratio <= _MOST_MEMORY else None
@@ -273,17 +260,11 @@ def _fits(
     return all_fit, np.isfinite(sm.min(axis=1) + used)
 
 
-def _is_thin(stretch: Stretch) -> bool:
-    """Whether kernels run now and then on every GPU, and fill few of its SMs."""
-    runs, sm = stretch.means("gpu_util_ratio"), stretch.means("sm_active_ratio")
+def _is_busy(stretch: Stretch) -> bool:
+    """Whether kernels run for more than half of the time on every GPU, and fill few of its SMs."""
+    util, sm = (stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio"))
     with np.errstate(invalid="ignore"):
-        return bool(((runs >= _LAUNCHED) & (sm < _FEW_SM * runs)).all())
-
-
-def _is_launched(job: JobLook, host: HostUse, stretch: Stretch) -> bool:
-    """Whether one CPU for each GPU is full all the while, and so what kernels wait for."""
-    least, most = (limit * len(job.gpus) for limit in _LAUNCHING_CORES)
-    return host.is_own and least <= host.mean_cores(stretch.window.start) <= most
+        return bool(((util > _BUSY_UTIL) & (sm < _FEW_SM * util)).all())
 
 
 def _doubts_of_host(job: JobLook, host: HostUse, window: Window) -> Iterator[Evidence]:

@@ -295,6 +295,22 @@ def test_kernels_that_run_half_of_the_time_may_only_be_small(util, confidence):
     assert bool(said) is (confidence == "hypothesis")
 
 
+@pytest.mark.parametrize(
+    ("cores", "util", "is_said"),
+    [(0.99, 0.3, True), (0.4, 0.3, False), (2.6, 0.3, False), (0.99, 0.15, False)],
+)
+def test_kernels_that_one_cpu_launches_are_said_to_be_small(cores, util, is_said):
+    """What eager PyTorch showed on an H200; the last ones fill the SMs while they run."""
+    scene, uuids = job_scene(1)
+    scene.cgroup("42", job_cpu_cores_used=cores)
+    scene.run(5 * HOUR, all_of(uuids, SMALL, gpu_util_ratio=util))
+    (finding,) = findings(scene)
+    assert finding.confidence == "established"
+    said = [line.text for line in finding.evidence if "launches them one by one" in line.text]
+    assert bool(said) is is_said
+    assert any("CUDA graphs" in line for line in finding.advice) is is_said
+
+
 def test_without_sm_counters_much_utilisation_is_no_sign_of_small_kernels():
     scene, _ = run(5 * HOUR, other={"gpu_util_ratio": 0.86, "sm_active_ratio": None})
     assert findings(scene) == []

@@ -82,38 +82,6 @@ def test_ranks_that_wait_for_one_another_are_not_claimed():
     assert claims(waits, gpus=4, cores=5.0) == []
 
 
-LAUNCHED = {
-    **SMALL,
-    "gpu_util_ratio": 0.17,
-    "sm_active_ratio": 0.06,
-    "tensor_active_ratio": 0.001,
-    "dram_active_ratio": 0.03,
-    "power_w": 140.0,
-}
-"""Kernels that one CPU launches one by one, and the GPU waits for."""
-
-
-def test_small_kernels_that_wait_for_their_launch_are_claimed():
-    for seconds in (2400.0, 4500.0):
-        (finding,) = claims(LAUNCHED, seconds, cores=1.0)
-        assert finding.confidence == "hypothesis"
-        assert finding.evidence[-1].text.endswith("it may need no GPU of this size")
-        assert "kernels run 17 % of the time" in finding.evidence[0].text
-
-
-@pytest.mark.parametrize(
-    ("values", "cores"),
-    [
-        pytest.param(LAUNCHED, 0.5, id="the CPU rests: it waits for something else"),
-        pytest.param(LAUNCHED, 3.0, id="more than one program"),
-        pytest.param({**LAUNCHED, "sm_active_ratio": 0.13}, 1.0, id="kernels fill the GPU"),
-        pytest.param({**LAUNCHED, "gpu_util_ratio": 0.05}, 1.0, id="hardly at work"),
-    ],
-)
-def test_what_waits_otherwise_is_not_claimed(values, cores):
-    assert claims(values, cores=cores) == []
-
-
 def test_a_kernel_that_spins_is_no_small_one():
     """It touches no memory; so it was on an H200."""
     spins = {**SMALL, "gpu_util_ratio": 1.0, "sm_active_ratio": 0.13, "tensor_active_ratio": 0.0}
