@@ -139,7 +139,7 @@ def waits_of(view: View, job: JobLook) -> Waits | None:
 
 
 def _waits(view: View, job: JobLook) -> Waits | None:
-    rows = gpu_rows(job) if may_wait(job, _LOOK_S) else None
+    rows = gpu_rows(job) if may_wait(view, job, _LOOK_S) else None
     if rows is None:
         return None
     host = host_rows(view, job, rows)

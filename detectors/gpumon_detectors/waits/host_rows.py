@@ -48,9 +48,10 @@ _FULL: Final = 0.7
 _IO: Final = 0.08
 _IO_AT_TIMES: Final = 0.02
 _EVEN: Final = 0.1
+_WORKING_SM: Final = 0.7
 """What a job's hosts must show at least for a closer look: shares of its CPUs and of the time that
-tasks wait for I/O of late, and all the while, and how evenly its CPUs are busy. Below what any rule
-asks for (our choices)."""
+tasks wait for I/O of late, and all the while, how evenly its CPUs are busy, and SM activity of now
+with which its GPUs wait for no loader. Below what any rule asks for (our choices)."""
 
 _ASKED: Final = ("job_cpu_cores_used", "job_cpu_count", "job_io_pressure_some_ratio")
 
@@ -92,7 +93,7 @@ class HostRows(NamedTuple):
             return self.cores / self.allowed
 
 
-def may_wait(job: JobLook, seconds: float) -> bool:
+def may_wait(view: View, job: JobLook, seconds: float) -> bool:
     """Whether a job's hosts show anything that GPUs could wait for; spares most the GPUs' past."""
     past = job.cgroup_past(_ASKED, seconds)
     cores, count, io = (past.columns[key] for key in _ASKED)
@@ -112,10 +113,19 @@ def may_wait(job: JobLook, seconds: float) -> bool:
     if not np.isfinite(allowed):
         allowed = (job.cores or np.nan) / max(1, len(job.job.nodes))
     busy = float(np.nanmean(cores[is_late]))
-    # Loaders that never rest keep as many CPUs busy at every moment, however many there are.
     return busy >= _FULL * allowed or (
-        busy >= 1.0 - _EVEN and float(np.nanstd(cores[is_late])) <= _EVEN * busy
+        busy >= 1.0 - _EVEN and _may_have_loaders(view, job, cores[is_late], busy)
     )
+
+
+def _may_have_loaders(view: View, job: JobLook, cores: NDArray[np.float32], busy: float) -> bool:
+    """Whether other processes than those on its GPUs keep as many CPUs busy at every moment."""
+    sms = job.latest("sm_active_ratio")
+    if sms.size and float(sms.sum()) > _WORKING_SM * sms.size:
+        return False
+    if float(np.nanmax(cores) - np.nanmin(cores)) > 2.0 * _EVEN * busy:
+        return False
+    return busy - _driver_cores(view, job) >= 1.0 - _EVEN
 
 
 def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True) -> HostRows:
