@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,12 @@ def ended(code, told):
 
 def remembers(process):
     """Whether a picture is in its past, which lies in files that have no name."""
-    links = Path(f"/proc/{process.pid}/fd").glob("*")
-    return any("memfd" in str(link.readlink()) for link in links if link.is_symlink())
+    for link in Path(f"/proc/{process.pid}/fd").glob("*"):
+        # Files are opened and closed meanwhile.
+        with suppress(FileNotFoundError):
+            if "memfd" in str(link.readlink()):
+                return True
+    return False
 
 
 def waiting_bytes(reader):
