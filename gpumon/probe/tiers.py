@@ -38,8 +38,8 @@ MEDIUM_FIELDS = (
     (pynvml.NVML_FI_DEV_POWER_AVERAGE, 0, "power_average_w", 0.001),
     (pynvml.NVML_FI_DEV_MEMORY_TEMP, 0, "mem_temp_c", 1),
 )
-"""What the driver asks the GPU's own processor for at every reading: on an H200 (driver 580) energy
-took 2.5 to 4.2 ms and each of these times .4 to .8, the whole hot tier without them .5 ms."""
+"""The first four the driver asks the GPU's own processor for at every reading: on an H200 (driver
+580) energy took 2.5 to 4.2 ms, each of the times .4 to .8, the whole hot tier without them .5."""
 
 SLOW_FIELDS = (
     (pynvml.NVML_FI_DEV_ECC_CURRENT, 0, "ecc_mode", 1),

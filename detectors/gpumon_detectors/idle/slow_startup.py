@@ -189,7 +189,8 @@ class SlowStartup(Detector):
         sms = past.columns["sm_active_ratio"][: end + 1][
             past.times[: end + 1] > window.end - LEAST_EVIDENCE_S
         ]
-        trickle = float(np.nan_to_num(sms).mean(axis=0).max(initial=0.0)) if len(sms) else 0.0
+        told = np.isfinite(sms).sum(axis=0)
+        trickle = float((np.nansum(sms, axis=0) / np.maximum(told, 1)).max(initial=0.0))
         length_s = window.end - began_at
         return _Start(window, length_s, known_s, False, False, work, work.may_wait, trickle)
 

@@ -288,7 +288,7 @@ class OversizedGpu(Detector):
         if is_launched:
             text = (
                 f"kernels run {100 * fit.busy_ratio:.0f} % of the time and fill few SMs, and one "
-                "CPU is full: it launches them one by one"
+                "CPU is full, as of what launches them one by one"
             )
             evidence.append(Evidence("job_cpu_cores_used", job.subject, text))
         may_serve = context.is_serving or not (context.is_settled or fit.is_steady)

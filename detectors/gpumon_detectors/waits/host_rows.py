@@ -125,7 +125,7 @@ def _may_have_loaders(view: View, job: JobLook, cores: NDArray[np.float32], busy
         return False
     if float(np.nanmax(cores) - np.nanmin(cores)) > 2.0 * _EVEN * busy:
         return False
-    return busy - _driver_cores(view, job) >= 1.0 - _EVEN
+    return busy * cores.shape[1] - _driver_cores(view, job) >= 1.0 - _EVEN
 
 
 def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True) -> HostRows:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.detect.scene import WORKING, Scene
 from gpumon_detectors.waits.input_bound import InputBound
+from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
 from tests.unit.gpumon_detectors.wait_scenes import Job, Part, played, work
 
 ROOMY = Job(gpus=1, cpus=14, processes=7, cpu_pressure=0.0)
@@ -62,3 +64,24 @@ def test_there_must_be_so_many_other_processes():
     scene.cgroup("42", job_cpu_cores_used=4.0, job_cpu_count=14.0, job_process_count=2)
     scene.run(10.0, {mine[0]: {"gpu_util_ratio": 0.2, "sm_active_ratio": 0.15}})
     assert list(InputBound().evaluate(scene.view())) == []
+
+
+def test_loaders_of_several_nodes_are_counted_together():
+    scene = Scene(10.0, span_s=24 * 3600.0)
+    gpus = [scene.node(name, 1)[0] for name in ("n1", "n2")]
+    scene.job("42", gpus, cpu_count=28)
+    group = {
+        "job_cpu_cores_used": 3.1,
+        "job_cpu_count": 14.0,
+        "job_process_count": 6.0,
+        "job_cpu_pressure_some_ratio": 0.0,
+        "job_io_pressure_some_ratio": 0.0,
+    }
+    for number, (name, gpu) in enumerate(zip(("n1", "n2"), gpus, strict=True)):
+        scene.host(name, **QUIET_HOST)
+        scene.cgroup("42", name, **group)
+        scene.process(300 + number, [gpu], job_id="42", name="python3", process_cpu_cores_used=0.1)
+    waits = {**WORKING, "gpu_util_ratio": 0.2, "sm_active_ratio": 0.15}
+    scene.run(2400.0, dict.fromkeys(gpus, waits))
+    (finding,) = InputBound().evaluate(scene.view())
+    assert "its 6 loaders never rest" in finding.summary
