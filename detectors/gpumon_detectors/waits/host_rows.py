@@ -125,7 +125,8 @@ def _may_have_loaders(view: View, job: JobLook, cores: NDArray[np.float32], busy
         return False
     if float(np.nanmax(cores) - np.nanmin(cores)) > 2.0 * _EVEN * busy:
         return False
-    return busy * cores.shape[1] - _driver_cores(view, job) >= 1.0 - _EVEN
+    everywhere: float = busy * cores.shape[1]
+    return everywhere - _driver_cores(view, job) >= 1.0 - _EVEN
 
 
 def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True) -> HostRows:
