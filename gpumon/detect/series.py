@@ -94,8 +94,36 @@ class Past(NamedTuple):
         )  # fmt: skip
 
 
+class Spacing(NamedTuple):
+    """What the rows of a past stand for: the same for all entities of a block, read-only."""
+
+    times: NDArray[np.float64]
+    """As of `Past`; empty where there is no row of the time of the look."""
+    begins: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    longest_s: float
+
+
+def spacing_of(slab: Slab, now: float) -> Spacing:
+    """How the rows of a slab lie in time, looked at from a Unix time."""
+    times, periods, _, begins = slab
+    if not len(times) or now - times[-1] >= periods[-1]:
+        times, begins = times[:0], begins[:0]
+    longest_s = max(GAP_PERIODS * float(periods[-1]) if len(times) else 0.0, LEAST_GAP_S)
+    own = times - begins
+    steps = np.diff(times, prepend=begins[:1])
+    # Between the samples of two rows, however many of them a row holds.
+    is_gap = steps - own > longest_s
+    seconds = np.where(is_gap, own, steps)
+    seconds.flags.writeable = False
+    return Spacing(times, begins, seconds, longest_s)
+
+
 def past_of(
-    slab: Slab, bounds: Sequence[NDArray[np.float32]] | None, keys: Sequence[str], now: float
+    slab: Slab,
+    bounds: Sequence[NDArray[np.float32]] | None,
+    keys: Sequence[str],
+    spacing: Spacing,
 ) -> Past:
     """All rows of a slab; none where there is no row of the time of the look.
 
@@ -103,18 +131,13 @@ def past_of(
         slab: The rows.
         bounds: Smallest and largest values behind the same rows, for the first of the keys.
         keys: Fields in the order of the slab.
-        now: Unix time of the look.
+        spacing: How its rows lie in time.
     """
-    times, periods, values, begins = slab
-    if not len(times) or now - times[-1] >= periods[-1]:
-        values, times, begins, bounds = values[:0], times[:0], begins[:0], None
-    longest_s = max(GAP_PERIODS * float(periods[-1]) if len(times) else 0.0, LEAST_GAP_S)
-    own = times - begins
-    steps = np.diff(times, prepend=begins[:1])
-    # Between the samples of two rows, however many of them a row holds.
-    is_gap = steps - own > longest_s
+    times, begins, seconds, longest_s = spacing
+    values = slab.values
+    if not len(times):
+        values, bounds = values[:0], None
     columns = {key: values[:, position] for position, key in enumerate(keys)}
-    seconds = np.where(is_gap, own, steps)
     if bounds is None:
         spread = columns if not len(times) else {}
         return Past(times, begins, seconds, columns, spread, longest_s, spread)

@@ -14,7 +14,16 @@ from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.facts.entity_facts import FACT_KEYS
 from gpumon.detect.facts.facts import WHOLE
 from gpumon.detect.facts.positions import JobLayout
-from gpumon.detect.series import GAP_PERIODS, Past, Series, Table, past_of, table_of
+from gpumon.detect.series import (
+    GAP_PERIODS,
+    Past,
+    Series,
+    Spacing,
+    Table,
+    past_of,
+    spacing_of,
+    table_of,
+)
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 from gpumon.model.job_states import has_ended
@@ -277,6 +286,8 @@ class View:
         """Whose values history and facts hold."""
         self._facts = facts
         self._columns: dict[str, NDArray[np.float64]] = {}
+        self._spacings: dict[tuple[str, float], Spacing] = {}
+        """How the rows of a block lie in time from a Unix time on."""
 
     def part(self, begin: float, end: float) -> View:
         """The same view with one part of the ring of jobs to judge."""
@@ -369,12 +380,17 @@ class View:
 
         Of the first `peaks` keys it tells the smallest and the largest value behind each row too.
         """
-        start = max(self.now - seconds, since)
-        if not peaks:
-            return past_of(self._slab(entities, keys, start), None, keys, self.now)
-        block = CATALOGUE[keys[0]].block
-        slab, *bounds = self.history.bounded(entities, keys, peaks, start, self.now, block)
-        return past_of(slab, bounds, keys, self.now)
+        start, block = max(self.now - seconds, since), CATALOGUE[keys[0]].block
+        bounds: list[NDArray[np.float32]] | None = None
+        if peaks:
+            slab, *bounds = self.history.bounded(entities, keys, peaks, start, self.now, block)
+        else:
+            slab = self.history.slab(entities, keys, start, self.now, block)
+        spacing = self._spacings.get((block, start))
+        if spacing is None:
+            # Most jobs are asked about the same stretch of time.
+            spacing = self._spacings[block, start] = spacing_of(slab, self.now)
+        return past_of(slab, bounds, keys, spacing)
 
     def places(self, uuids: Sequence[str]) -> NDArray[np.intp]:
         """Positions of GPUs within `gpus`, for `newest`; -1 for one that is not among them."""

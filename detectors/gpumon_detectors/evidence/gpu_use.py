@@ -147,11 +147,10 @@ class GpuUse(NamedTuple):
         newest: NDArray[np.float32] = values[last, np.arange(values.shape[1])]
         return newest
 
-    def idle_seconds_since(self, firsts: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The same where each GPU has a row of its own."""
+    def idle_seconds_from_rows(self) -> NDArray[np.float64]:
+        """The same for every row, row by GPU."""
         idle = self.is_known * (1.0 - self.busy * self.is_loud)
-        own = self.past.times - self.past.begins
-        return _from_row_on(self.past.seconds, own, idle)[firsts, np.arange(len(firsts))]
+        return _from_row_on(self.past.seconds, self.past.times - self.past.begins, idle)
 
     @property
     def has_worked(self) -> bool:
@@ -183,9 +182,11 @@ class GpuUse(NamedTuple):
         is_loud = self.is_loud | (busy > self.busy)
         own = past.times - past.begins
         util = np.nan_to_num(past.columns["gpu_util_ratio"])
-        whole_s = _from_row_on(past.seconds, own, np.ones((rows, 1)))
-        known_s, busy_s, util_s = (
-            _from_row_on(past.seconds, own, weight) for weight in (self.is_known, busy, util)
+        whole = np.ones((rows, count))
+        whole_s, known_s, busy_s, util_s = np.moveaxis(
+            _from_row_on(past.seconds, own, np.stack((whole, self.is_known, busy, util), axis=1)),
+            1,
+            0,
         )
         loud_ahead = np.logical_or.accumulate(is_loud[::-1])[::-1]
         is_faint = ~loud_ahead & (util_s <= _FAINT_MEAN_RATIO * known_s)
@@ -211,11 +212,12 @@ def _from_row_on(
     Args:
         seconds: What each row stands for.
         own: What its own samples span.
-        weights: By row and column; so is the result.
+        weights: By row, and what else; so is the result.
     """
-    weighted = seconds[:, None] * weights
+    of_rows = (-1, *(1,) * (weights.ndim - 1))
+    weighted = seconds.reshape(of_rows) * weights
     behind = np.cumsum(weighted[::-1], axis=0)[::-1] - weighted
-    total: NDArray[np.float64] = behind + own[:, None] * weights
+    total: NDArray[np.float64] = behind + own.reshape(of_rows) * weights
     return total
 
 

@@ -62,6 +62,9 @@ def mean_of(past: Past, key: str) -> NDArray[np.float64]:
 def mean_over(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Per column the mean of what is known, NaN without any."""
     is_known = np.isfinite(values)
+    if len(values) and is_known.all():
+        mean: NDArray[np.float64] = values.sum(axis=0, dtype=np.float64) / len(values)
+        return mean
     known = is_known.sum(axis=0)
     total = np.where(is_known, values, 0.0).sum(axis=0, dtype=np.float64)
     return np.where(known > 0, total / np.maximum(known, 1), np.nan)

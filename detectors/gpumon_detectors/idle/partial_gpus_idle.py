@@ -124,7 +124,8 @@ class PartialGpusIdle(Detector):
         own_firsts = np.array(use.empty_rows())
         is_unused = own_firsts < rows
         firsts = np.minimum(np.maximum(own_firsts, _last_launch(use, ~is_unused)), rows - 1)
-        idle_s = use.idle_seconds_since(firsts)
+        idle_from_s, gpus = use.idle_seconds_from_rows(), np.arange(len(firsts))
+        idle_s = idle_from_s[firsts, gpus]
         for needed_s in (self.established_after_s, self.supported_after_s, LEAST_EVIDENCE_S):
             chosen = np.flatnonzero(is_unused & (idle_s >= needed_s))
             if not len(chosen):
@@ -140,7 +141,7 @@ class PartialGpusIdle(Detector):
                         _positions(working),
                         _positions(np.flatnonzero(~use.is_known[-1])),
                         use,
-                        tuple(use.idle_seconds_since(begins)[chosen].tolist()),
+                        tuple(idle_from_s[begins, gpus][chosen].tolist()),
                     )
         return None
 

@@ -140,7 +140,7 @@ class SlowStartup(Detector):
                 continue
             if job.gpus_unknown or not job.gpus or is_interactive(job, self.portal_names):
                 continue
-            start = self._start(view, job, age_s)
+            start = self._start(view, job, age_s) if self._may_be_slow(view, job, age_s) else None
             if start is None or not self._is_slow(job, start, age_s) or not _is_active(job, start):
                 continue
             is_past = start.is_over or start.is_loaded
@@ -148,6 +148,17 @@ class SlowStartup(Detector):
                 continue
             if not is_past or view.now - start.window.end <= _LINGER_S:
                 yield self._finding(view, job, start, age_s)
+
+    def _may_be_slow(self, view: View, job: JobLook, age_s: float) -> bool:
+        """Whether utilisation alone shows no work soon; spares most jobs the other fields.
+
+        With more signs of work the first one can only be earlier.
+        """
+        past = job.past(_KEYS[:1], age_s + 1.0)
+        is_busy = (past.columns[_KEYS[0]] >= self.busy_util_ratio).any(axis=1)
+        work = first_work(past, is_busy)
+        soon_s = min(self.long_s, LEAST_EVIDENCE_S)
+        return work is None or past.times[max(work - 1, 0)] - view.now + age_s >= soon_s
 
     def _start(self, view: View, job: JobLook, age_s: float) -> _Start | None:
         """How it started, None where nobody saw that."""

@@ -198,13 +198,15 @@ def moving_of(windows: WorkWindows, world: Sequence[int], past: Past) -> Moving 
     rows = rows[np.isfinite(work).all(axis=1)]
     if len(rows) < _LEAST_WINDOWS:
         return None
+    util = own.means["gpu_util_ratio"][rows].mean(axis=0)
+    if util.min() < _LEAST_UTIL:
+        return None
     lead = np.log(np.maximum(own.means[field][rows], 1e-6))
     lead -= medians(lead)[:, None]
     usual = lead.mean(axis=0)
     swing = lead - usual
     spread = float(np.median(swing.std(axis=1, ddof=1)))
-    util = own.means["gpu_util_ratio"][rows].mean(axis=0)
-    if spread < _LEAST_SPREAD or util.min() < _LEAST_UTIL:
+    if spread < _LEAST_SPREAD:
         return None
     if usual.std() > _STATIC_SHARE * spread or not _changes(swing):
         return None
