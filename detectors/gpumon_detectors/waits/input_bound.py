@@ -35,8 +35,8 @@ class InputBound(Detector):
     for how long some task waits for a CPU, that is 2 % of the time or more; and its tasks do not
     wait for I/O for as much as 30 % of the time in which the GPUs wait. Or, where CPUs are left:
     processes of the job that hold no GPU keep a whole CPU each full, the same number all the while,
-    and what drives the GPU sleeps for longer than its kernels run. CPUs and I/O are those of its
-    control group.
+    and what drives the GPU sleeps in three quarters of its rests at least. CPUs and I/O are those
+    of its control group.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
     that of a moment, so 30 samples of it are needed besides: at a period of 60 s that is half an

@@ -25,13 +25,16 @@ _SOME_WAIT: Final = 0.02
 they are (our choice: in a full cpuset some task waits for more than that)."""
 
 _NEARLY: Final = 0.08
-"""How far the CPU time of loaders that never rest is from whole CPUs, and from what it was (our
-choice; four of an H200's training: 4.06, spread .04)."""
+_NEARLY_WHOLE: Final = 0.2
+"""How far, over all, the CPU time of loaders that never rest is from whole CPUs, and from what it
+was (our choice; four of an H200's training: 4.06, spread .04); from whole CPUs never more than a
+fifth of one: of many loaders every number would be near enough to a whole one."""
 
 _AWAKE: Final = 0.25
-"""CPU time of the program that drives a GPU beyond that in which its kernels run: more, and it
-works itself, or launches them one by one (our choice; one that waits for loaders: .06, another that
-launches small kernels: .99)."""
+"""Part of the GPUs' rests in which the program that drives them may be awake: one that is awake for
+more works itself, or launches small kernels one by one, and waits for nobody. Nothing tells which
+of its CPU time falls into them, so all of it counts as if it did (our choice; on an H200 one that
+waits for loaders has .06 of a CPU, one that launches small kernels .99)."""
 
 _STILL_FULL: Final = 0.75
 """Share, over a minute, down to which they stay so: a checkpoint, or what ends a pass, takes less
@@ -114,18 +117,18 @@ def full_loaders(rows: GpuRows, host: HostRows) -> Scarce | None:
     """Since when a job's loaders are full, however many more CPUs it has; None where they are not.
 
     As many processes that hold no GPU as whole CPUs are busy, at every moment the same number,
-    while those that hold one sleep for longer than their GPUs work: they wait for the others.
+    while those that hold one sleep in most of their GPUs' rests: they wait for the others.
     """
     lately = mean(*_lately(rows, host.cores))
     loaders = round(lately - host.driver_cores) if isfinite(lately - host.driver_cores) else 0
     drivers = len(rows.members)
     if not (host.is_own and 1 <= loaders <= host.processes - drivers):
         return None
-    if abs(lately - host.driver_cores - loaders) > _NEARLY * loaders:
+    if abs(lately - host.driver_cores - loaders) > min(_NEARLY_WHOLE, _NEARLY * loaders):
         return None
     cores = smoothed(rows, host.cores, _FULL_OVER_S)
     found = _waiting(rows, _since(rows, abs(cores - lately) <= _NEARLY * lately))
-    if found is None or host.driver_cores > drivers * (rows.busy(found.first) + _AWAKE):
+    if found is None or host.driver_cores > drivers * _AWAKE * (1.0 - rows.busy(found.first)):
         return None
     return None if _io_explains(rows, host, found) else found._replace(loaders=loaders)
 

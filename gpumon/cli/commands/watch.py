@@ -203,7 +203,14 @@ def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> di
     from gpumon.report.document.document import document
 
     passes = passing(request.passes, tick, lambda view: request.wanted.keeps(view.job))
-    return document(tick, passes, cost, passing_gpus(request.passes), request.wanted.user)
+    return document(
+        tick,
+        passes,
+        cost,
+        passing_gpus(request.passes),
+        request.wanted.user,
+        has_bounds=request.wanted.job is not None,
+    )
 
 
 def _seen(request: Request) -> Tick:

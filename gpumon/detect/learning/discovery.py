@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from gpumon.detect.features.feature import Floats
     from gpumon.detect.learning.grouping import Grouping
     from gpumon.detect.learning.named import Named
     from gpumon.detect.learning.unexplained import Gathered, Gatherer
@@ -76,6 +77,9 @@ class Discovery:
         self._is_idle = True
         self._is_closed = False
         self._found: Patterns | None = None
+        self._features: dict[str, Floats] = {}
+        # Held by whoever changes what was found, never by the thread of the screen.
+        self._naming = threading.Lock()
 
     @property
     def found(self) -> Patterns | None:
@@ -149,6 +153,8 @@ class Discovery:
         except (NamedError, FileError) as error:
             return plain(str(error))
         self._renew()
+        with self._naming:
+            self._show_names(after)
         added = [one for one in after if one not in before]
         if added:
             name, version = added[0].name, added[0].version
@@ -201,10 +207,38 @@ class Discovery:
         except GroupingError as error:
             self._fail(tick.at, plain(str(error)))
             return
-        self._found = Patterns(
-            tick.at, self._since, cards, single, gathered.unexplained_s, gathered.allocated_s
-        )
+        with self._naming:
+            self._features = {job.job_id: job.features for job in gathered.unexplained}
+            self._found = Patterns(
+                tick.at, self._since, cards, single, gathered.unexplained_s, gathered.allocated_s
+            )
+            self._show_names(self._kept_names())
+
+    def _kept_names(self) -> tuple[Named, ...]:
+        """All versions on disk; none where they cannot be read, which who looks for them tells."""
+        from gpumon.detect.learning.json_file import FileError, kept_in_time
+        from gpumon.detect.learning.named import NamedError, own_patterns, read_named
+
+        if not self._is_real:
+            return ()
+        path = own_patterns() if self._names is None else self._names
+        try:
+            return kept_in_time(path, lambda: read_named(path))
+        except (NamedError, FileError):
+            return ()
+
+    def _show_names(self, versions: tuple[Named, ...]) -> None:
+        """Write on each card what its pattern is called."""
+        from gpumon.detect.learning.named import names_of, newest
+
+        found, named = self._found, newest(versions)
+        if found is not None:
+            cards = [
+                card._replace(names=names_of(card, self._features, named)) for card in found.cards
+            ]
+            self._found = found._replace(cards=tuple(cards))
 
     def _fail(self, at: float, why: str) -> None:
-        before = self._found or Patterns(at, self._since, (), (), 0.0, 0.0)
-        self._found = before._replace(trouble=why)
+        with self._naming:
+            before = self._found or Patterns(at, self._since, (), (), 0.0, 0.0)
+            self._found = before._replace(trouble=why)

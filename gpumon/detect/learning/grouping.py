@@ -91,7 +91,7 @@ def _read(rows: list[list[Any]]) -> tuple[Behaviour, ...]:
 
 
 def _card(row: list[Any]) -> PatternCard:
-    jobs, users, gpu_seconds, since, exemplar, traits = row
+    jobs, users, gpu_seconds, since, exemplar, traits, _no_names = row
     told = tuple(Trait(*trait) for trait in traits)
     return PatternCard(tuple(jobs), tuple(users), gpu_seconds, since, exemplar, told)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from gpumon.base.paths import state_folder
-from gpumon.detect.features.table import COLUMN
+from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning.json_file import FileError, json_in, rewritten
 from gpumon.model.finding_classes import CLASSES
 from gpumon.model.records.ledger import STATES
@@ -23,9 +23,10 @@ from gpumon.model.records.pattern import Trait
 from gpumon.model.text import plain as harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumon.detect.features.feature import Floats
+    from gpumon.model.records.pattern import PatternCard
 
 FORMAT: Final = "gpumon-named-patterns/1"
 FILE: Final = "patterns.json"
@@ -107,6 +108,28 @@ def newest(versions: Sequence[Named]) -> tuple[Named, ...]:
         if one.name not in latest or one.version > latest[one.name].version:
             latest[one.name] = one
     return tuple(latest[name] for name in sorted(latest))
+
+
+def names_of(
+    card: PatternCard, features: Mapping[str, Floats], named: Sequence[Named]
+) -> tuple[str, ...]:
+    """Names of the patterns that a card's jobs match in their middle, by name.
+
+    Args:
+        card: What is shown of a pattern.
+        features: All features of a job by its id; of jobs that are not there the card's traits,
+            which are medians of its jobs, are all that is known.
+        named: The patterns that have a name.
+    """
+    middle = np.full(len(FEATURES), np.nan)
+    rows = [features[job_id] for job_id in card.jobs if job_id in features]
+    if rows:
+        table = np.array(rows, np.float64)
+        is_known = np.isfinite(table).any(axis=0)
+        middle[is_known] = np.nanmedian(table[:, is_known], axis=0)
+    for trait in card.traits:
+        middle[COLUMN[trait.key]] = trait.value
+    return tuple(sorted(one.name for one in named if one.matches(middle)))
 
 
 def with_name(versions: Sequence[Named], added: Named) -> tuple[Named, ...]:

@@ -80,6 +80,25 @@ class Ceiling(NamedTuple):
         return self.ratio * self.per_s
 
 
+def keys_of(sheet: Sheet, what: str) -> tuple[str, ...]:
+    """Fields that tell how near a GPU is to a ceiling, and how high that is; none: no counter does.
+
+    Args:
+        sheet: The GPU's data sheet.
+        what: As in `Ceiling`.
+    """
+    if what == "memory":
+        return ("dram_active_ratio",)
+    if what in ("nvlink", "pcie"):
+        moved = tuple(f"{what}_{way}_bytes_per_s" for way in ("rx", "tx"))
+        return moved if what == "nvlink" else (*moved, "pcie_gen", "pcie_width")
+    pipes = tuple(key for precision, key in _PIPES if precision == what)
+    if what == half_of(sheet):
+        pipes = (_TENSOR,)
+    clocks = ("sm_clock_mhz",) if sheet.peak_clock_mhz else ("sm_clock_mhz", "sm_clock_max_mhz")
+    return (*pipes, *clocks) if pipes else ()
+
+
 def clock_ratio(sheet: Sheet, values: Mapping[str, float]) -> float:
     """Present clock over that of the published peaks; NaN where no clock is known.
 

@@ -30,6 +30,8 @@ class PatternCard(NamedTuple):
     """Id of the job in their middle."""
     traits: tuple[Trait, ...]
     """The most telling first."""
+    names: tuple[str, ...] = ()
+    """What an operator calls this pattern; most have none."""
 
 
 class Patterns(NamedTuple):

@@ -44,6 +44,8 @@ def document(
     footprint: Footprint | None = None,
     keeps_gpu: Callable[[Digest, GpuRow], bool] | None = None,
     user: str | None = None,
+    *,
+    has_bounds: bool = False,
 ) -> dict[str, Any]:
     """The whole picture.
 
@@ -55,6 +57,7 @@ def document(
         keeps_gpu: Which GPUs to report of nodes that no queue lists, and their findings; None: all.
         user: Of these only the GPUs on which this user has processes, and of processes only those;
             None: everybody's.
+        has_bounds: Whether to tell what bounds these jobs: their past is read for it.
     """
     digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
     hidden = _hidden(digest, keeps_gpu, user)
@@ -82,6 +85,7 @@ def document(
             {
                 **_job(digest, view, used.get(view.job.job_id, [])),
                 "waste": booked.get(view.job.job_id),
+                "speed_of_light": _speed_of_light(digest, view) if has_bounds else None,
             }
             for view in jobs
         ],
@@ -187,6 +191,13 @@ def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str,
         "contradictions": list(view.contradictions),
         "running_steps": running_steps(digest.tick, job.job_id),
     }
+
+
+def _speed_of_light(digest: Digest, view: JobView) -> dict[str, Any]:
+    # Imported here, because few documents tell it.
+    from gpumon.report.document.job_bounds import speed_of_light_part
+
+    return speed_of_light_part(digest, view)
 
 
 def _allocations(job: Job) -> Iterator[dict[str, Any]]:

@@ -114,8 +114,9 @@ def _head(gathered: Gathered, found: Found) -> str:
 
 def _card(number: int, card: PatternCard) -> list[str]:
     also = _some(job_id for job_id in card.jobs if job_id != card.exemplar)
+    called = f"{', '.join(card.names)}: " if card.names else ""
     return [
-        f"{number:>2}  {_whose(card)}",
+        f"{number:>2}  {called}{_whose(card)}",
         f"    like job {safe(card.exemplar)}; also {also}",
         *(f"    {_trait(trait)}" for trait in card.traits),
     ]

@@ -76,6 +76,13 @@ async def test_a_card_tells_how_much_whose_and_by_what_one_sees_it(stage, size):
         assert all(len(line) <= size[0] for line in s.lines)
 
 
+async def test_a_card_of_a_pattern_that_has_a_name_says_it(stage):
+    async with stage(fleet()) as s:
+        s.app.discovery = Found(FOUND._replace(cards=(CARD._replace(names=("slow_tokeniser",)),)))
+        await s.press(*typed("patterns"))
+        assert "1 slow_tokeniser: 27.4 GPU-h 3 jobs of 2 users" in " ".join(s.text.split())
+
+
 async def test_each_picture_goes_to_who_looks_for_patterns(stage):
     async with stage() as s:
         s.app.discovery = Found(None)

@@ -188,6 +188,30 @@ def test_a_name_is_kept_found_anew_and_taken_back(begun, pictures, tmp_path):
     assert len(renewed) == 4
 
 
+def test_a_card_of_a_pattern_that_has_a_name_bears_it(begun, pictures):
+    """From the moment on that it is named, and after gpumon was started again."""
+    one = begun(Answers())
+    shown(one, pictures, 8)
+    assert [card.names for card in one.found.cards] == [(), ()]
+    one.name(2, "slow_tokeniser")
+    assert [card.names for card in one.found.cards] == [(), ("slow_tokeniser",)]
+    again = begun(Answers())
+    shown(again, pictures, 8)
+    again.name(2, "late_reader")
+    both = ("late_reader", "slow_tokeniser")
+    assert [card.names for card in again.found.cards] == [(), both]
+    again.unname("slow_tokeniser")
+    assert [card.names for card in again.found.cards] == [(), ("late_reader",)]
+
+
+def test_names_that_cannot_be_read_are_not_shown(begun, pictures, tmp_path):
+    (tmp_path / "patterns.json").write_text("[]")
+    one = begun(Answers())
+    shown(one, pictures, 8)
+    assert one.found.cards == CARDS
+    assert one.found.trouble == ""
+
+
 def test_patterns_of_simulated_jobs_get_no_name(begun, pictures, tmp_path):
     one = begun(Answers(), is_real=False)
     shown(one, pictures, 8)

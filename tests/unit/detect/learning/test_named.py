@@ -17,6 +17,7 @@ from gpumon.detect.learning.named import (
     NamedError,
     Trait,
     named_patterns,
+    names_of,
     newest,
     own_patterns,
     plain,
@@ -24,6 +25,7 @@ from gpumon.detect.learning.named import (
     with_name,
     without_newest,
 )
+from gpumon.model.records.pattern import PatternCard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +65,21 @@ def test_each_trait_must_lie_nearer_to_the_patterns_own_value(
     """One that is missing is unlike anything."""
     features = row(pause_share_15m=pause, util_15m=util)
     assert one().matches(features) is matches
+
+
+def test_a_card_bears_the_names_that_its_jobs_match_in_their_middle() -> None:
+    """By whatever trait the card itself is told now."""
+    card = PatternCard(("7", "8", "9"), ("ada",), 7200.0, 1e9, "8", (Trait("read", 8.0, 6.0),))
+    alike = {
+        "7": row(pause_share_15m=0.6, util_15m=0.3),
+        "8": row(pause_share_15m=0.5, util_15m=0.4),
+        "9": row(pause_share_15m=0.0, util_15m=0.35),
+    }
+    reads = one("late_reader", traits=(Trait("read", 8.2, 5.0),))
+    assert names_of(card, alike, (one(), reads)) == ("late_reader", "slow_tokeniser")
+    assert names_of(card, {}, (one(), reads)) == ("late_reader",)
+    others = {**alike, "7": row(pause_share_15m=0.0), "10": row(pause_share_15m=0.9)}
+    assert names_of(card, others, (one(),)) == ()
 
 
 def test_a_name_given_again_is_a_version_that_can_be_taken_back() -> None:

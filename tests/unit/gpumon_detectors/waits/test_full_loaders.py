@@ -43,8 +43,15 @@ def test_loaders_that_never_rest_are_what_the_gpu_waits_for(loaders):
     ("parts", "driver_cores"),
     [
         pytest.param(waiting(3), 0.97, id="it launches kernels, or computes itself"),
+        pytest.param(
+            [Part(0.41, cores=2.7), work(0.62, cores=2.72)],
+            0.7,
+            id="as awake while the GPU rests as while it works",
+        ),
+        pytest.param(waiting(3.3), 0.3, id="awake for more than a quarter of the rests"),
         pytest.param(waiting(3), None, id="nobody tells what it does"),
         pytest.param(waiting(3.4), 0.0, id="no whole number of them"),
+        pytest.param(waiting(8.7), 0.0, id="no whole number of many"),
         pytest.param([Part(97.0, cores=5.0), work(83.0, cores=1.0)], 0.1, id="now and then"),
         pytest.param([Part(0.02, cores=3.0), work(0.9, cores=3.0)], 0.1, id="nothing waits"),
         pytest.param(
@@ -71,7 +78,7 @@ def test_loaders_of_several_nodes_are_counted_together():
     gpus = [scene.node(name, 1)[0] for name in ("n1", "n2")]
     scene.job("42", gpus, cpu_count=28)
     group = {
-        "job_cpu_cores_used": 1.2,
+        "job_cpu_cores_used": 1.15,
         "job_cpu_count": 14.0,
         "job_process_count": 6.0,
         "job_cpu_pressure_some_ratio": 0.0,
@@ -80,7 +87,7 @@ def test_loaders_of_several_nodes_are_counted_together():
     for number, (name, gpu) in enumerate(zip(("n1", "n2"), gpus, strict=True)):
         scene.host(name, **QUIET_HOST)
         scene.cgroup("42", name, **group)
-        scene.process(300 + number, [gpu], job_id="42", name="python3", process_cpu_cores_used=0.2)
+        scene.process(300 + number, [gpu], job_id="42", name="python3", process_cpu_cores_used=0.15)
     waits = {**WORKING, "gpu_util_ratio": 0.2, "sm_active_ratio": 0.15}
     scene.run(2400.0, dict.fromkeys(gpus, waits))
     (finding,) = InputBound().evaluate(scene.view())

@@ -53,7 +53,7 @@ def test_what_it_does_stands_beside_what_it_could():
     assert "435 TFLOPS of 989 TFLOPS (data sheet 989 TFLOPS)" in text(found)
     assert "1.2 TB/s of 3.4 TB/s" in text(found)
     assert "FP32 pipes" in text(found)
-    assert "FP64" not in text(found)
+    assert "FP64 pipes" not in text(found)
     assert [label for label, _ in found.roof.peaks] == [
         "tensor cores (as if 16 bit) 989 TFLOPS", "FP32 pipes 67 TFLOPS",
     ]  # fmt: skip
@@ -109,11 +109,22 @@ def test_no_line_is_wider_than_the_room(width):
     assert wide == []
 
 
+def test_what_else_counts_as_16_bit_is_said():
+    """Integers and doubles of tensor cores have counters, but history keeps none of them."""
+    found = page({**TRAINS, "tensor_imma_active_ratio": 0.3, "tensor_dmma_active_ratio": 0.1})
+    assert (
+        "All tensor work counts as 16 bit: no counter tells TF32 or FP8 apart; those of "
+        "INT8 and FP64 are not kept over time."
+    ) in said(found)
+    assert "435 TFLOPS of 989 TFLOPS" in text(found)
+
+
 def test_without_profiling_counters_it_is_blind_and_says_so():
     plain = {key: value for key, value in TRAINS.items() if not key.endswith("_active_ratio")}
     found = page(plain)
     assert "Without profiling counters nothing tells" in said(found)
     assert "NVLink" in text(found)
+    assert "16 bit" not in text(found)
     assert found.roof is None
 
 
