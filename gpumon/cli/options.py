@@ -134,7 +134,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="NDJSON, one document a period, until interrupted",
     )
-    made.add_argument("--job", metavar="ID", help="only this job")
+    made.add_argument("--job", metavar="ID", help="only this job; JSON also tells what bounds it")
     made.add_argument(
         "--user",
         metavar="NAME",
