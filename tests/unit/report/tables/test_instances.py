@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from gpumon.model.records.cluster import Node
 from gpumon.report.document.document import document
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.tick_index import Digest
@@ -19,56 +18,13 @@ from gpumon.report.lists.subjects import of_row
 from gpumon.report.pages.node_sections import node_sections
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order, fleet_search_text
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE
+from tests.worlds.mig import CUT, contexts, instances, mig_uuid, on_cut, picture
 from tests.worlds.node import block
-from tests.worlds.tick import AT, BUSY, GIB, finding, gpu, job_with_gpus, process, tick, uuid_of
-
-CUT = uuid_of("n1", 1)
+from tests.worlds.tick import finding, gpu, job_with_gpus, tick
 
 COLUMN = {column.key: column for column in FLEET_COLUMNS}
 
 WHOLE_GPU = ("power_w", "temp_c", "sm_clock_mhz", "pcie_width", "nvlink", "gpu_util_ratio")
-
-
-def mig_uuid(number):
-    return f"MIG-{number:08x}-0000-4000-8000-000000000000"
-
-
-def instances(parent=CUT, sm_active=(0.61, 0.05, None)):
-    """Three, told in an order that is not theirs: 5/1, 1/0, 5/0."""
-    rows = {}
-    for number, (gi, ci), sm in zip(range(3), ((5, 1), (1, 0), (5, 0)), sm_active, strict=True):
-        rows[mig_uuid(0xA0 + number)] = {
-            "mig_gpu_instance": gi,
-            "mig_compute_instance": ci,
-            "mig_sm_active_ratio": sm,
-            "mig_tensor_active_ratio": 0.3,
-            "mig_dram_active_ratio": 0.2,
-            "mig_mem_used_bytes": 9.0 * GIB,
-            "mig_mem_total_bytes": 20.0 * GIB,
-        }
-    profiles = ("1c.2g.20gb", "3g.40gb", "1c.2g.20gb")
-    return block("mig", rows, {"parent": (parent,) * 3, "profile": profiles})
-
-
-def contexts(pids):
-    """By process: the numbers of the instance that it runs in."""
-    rows = {
-        f"{pid}/{CUT}": {"context_gpu_instance": gi, "context_compute_instance": ci}
-        for pid, (gi, ci) in pids.items()
-    }
-    return block("context", rows)
-
-
-def picture(more=None, processes=(), jobs=(), is_stale=False, **changes):
-    """Three GPUs, of which the second is cut."""
-    quiet = {**BUSY, "sm_active_ratio": None, "gpu_util_ratio": None, "mig_mode": 1}
-    old = 42.0 if is_stale else None
-    gpus = [gpu("n1", 0), gpu("n1", 1, quiet, processes, old), gpu("n1", 2)]
-    made = tick(jobs, gpus, **changes)
-    blocks = {"mig": instances(), **(more or {})}
-    uuids = tuple(one.uuid for one in gpus)
-    node = Node("n1", uuids, AT - 0.3, False, None, (), 0.01, None, blocks)
-    return made._replace(nodes={"n1": node})
 
 
 def shown(digest, row, key):
@@ -165,10 +121,6 @@ def test_a_filter_judges_an_instance_by_its_own_values(text, passing):
     digest = Digest(picture())
     keeps = row_filter(text, FLEET_COLUMNS, fleet_search_text)
     assert names(digest, [row for row in digest.gpu_rows if keeps(digest, row)]) == passing
-
-
-def on_cut(pid, user, job_id=None):
-    return process("n1", 1, pid, job_id, None)._replace(user=user, name=f"train{pid}")
 
 
 def test_who_is_on_an_instance_stands_in_its_row():
