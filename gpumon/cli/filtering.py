@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.cluster import JobView
     from gpumon.model.records.tick import Tick
-    from gpumon.report.facts.tick_index import Digest, GpuRow
+    from gpumon.report.facts.rows import GpuRow
+    from gpumon.report.facts.tick_index import Digest
     from gpumon.report.lists.filter_tables import RowFilter
 
 ONLY_GPUS: Final = "--filter names columns that only GPUs have; a document's filter is about jobs"

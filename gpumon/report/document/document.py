@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.records.cluster import Job, JobView, Node, Rank
     from gpumon.model.records.tick import TargetState, Tick
-    from gpumon.report.facts.tick_index import GpuRow
+    from gpumon.report.facts.rows import GpuRow
 
 SCHEMA: Final = "gpumon-document/2"
 """Name and major version of the document's form."""
@@ -131,13 +131,13 @@ def _hidden(
     if keeps_gpu is None and user is None:
         return frozenset()
     return frozenset(
-        row.gpu.uuid
+        gpu.uuid
         for row in digest.gpu_rows
-        if row.gpu is not None
+        if (gpu := row.whole) is not None
         and row.node.state is None
         and not (
             (keeps_gpu is None or keeps_gpu(digest, row))
-            and (user is None or any(one.is_of(user) for one in row.gpu.processes))
+            and (user is None or any(one.is_of(user) for one in gpu.processes))
         )
     )
 

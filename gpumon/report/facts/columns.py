@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Cell
@@ -91,6 +91,13 @@ def shown_first(keys: Sequence[str], columns: Sequence[Column[Row]]) -> tuple[Co
 
 
 _CHOSEN: Final = "shown where chosen with c."
+
+
+def widened(columns: Sequence[Column[Row]], widths: Mapping[str, int]) -> Sequence[Column[Row]]:
+    """The columns, those with these keys as wide at least as what a picture has in them."""
+    if not widths:
+        return columns
+    return [c._replace(width=max(c.width, widths.get(c.key, 0))) for c in columns]
 
 
 def arranged(

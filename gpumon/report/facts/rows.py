@@ -8,8 +8,11 @@ from gpumon.model.missing import Reason
 from gpumon.model.records.block import EMPTY_BLOCK, MISSING_INTEGER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumon.model.records.block import Block
-    from gpumon.model.records.cluster import Node
+    from gpumon.model.records.cluster import Gpu, Node, Process
+    from gpumon.report.facts.tick_index import Digest
 
 
 class Readable(Protocol):
@@ -70,6 +73,119 @@ def rows_by_gpu(node: Node | None, name: str) -> dict[str, tuple[BlockRow, ...]]
         uuid: tuple(sorted(rows, key=lambda row: (len(row.key), row.key)))
         for uuid, rows in found.items()
     }
+
+
+OF_INSTANCE: Final = {
+    "sm_active_ratio": "mig_sm_active_ratio",
+    "tensor_active_ratio": "mig_tensor_active_ratio",
+    "dram_active_ratio": "mig_dram_active_ratio",
+    "mem_used_bytes": "mig_mem_used_bytes",
+    "mem_total_bytes": "mig_mem_total_bytes",
+}
+"""Which fields of a GPU a MIG instance has of its own, and what these are called there."""
+
+
+class Instance(NamedTuple):
+    """A MIG instance, read by the keys of a GPU's fields."""
+
+    row: BlockRow
+    numbers: tuple[int | None, int | None]
+    """NVML's of the GPU instance and of the compute instance within it; None: not known."""
+
+    @property
+    def uuid(self) -> str:
+        """UUID of the instance."""
+        return self.row.key
+
+    def value(self, key: str) -> float | int | None:
+        """Newest value, None where it is missing, or only the whole GPU has one."""
+        own = OF_INSTANCE.get(key)
+        return None if own is None else self.row.value(own)
+
+    def reason(self, key: str) -> Reason | None:
+        """Why a value is missing, None where it is present."""
+        own = OF_INSTANCE.get(key)
+        return Reason.NOT_SUPPORTED if own is None else self.row.reason(own)
+
+    def label(self, key: str) -> str | None:
+        """Text fact, `profile` or `parent`."""
+        return self.row.label(key)
+
+
+class GpuRow(NamedTuple):
+    """One line of the fleet: a GPU, a MIG instance of it, or a node that shows no GPU."""
+
+    node: Node
+    gpu: Gpu | None
+    """The GPU; of an instance the one that is cut."""
+    instance: Instance | None = None
+    """The instance that the line is about; None: the GPU as a whole."""
+
+    @property
+    def whole(self) -> Gpu | None:
+        """The GPU where the line is about the whole of it."""
+        return self.gpu if self.instance is None else None
+
+    @property
+    def key(self) -> str:
+        """What names the line over time."""
+        if self.instance is not None:
+            return self.instance.uuid
+        return self.gpu.uuid if self.gpu else f"node:{self.node.name}"
+
+
+def with_instances(node: Node, rows: Iterable[GpuRow]) -> list[GpuRow]:
+    """The rows of a node's GPUs, each followed by those of its MIG instances."""
+    found: list[GpuRow] = []
+    cut = _instances(node)
+    for row in rows:
+        found.append(row)
+        gpu = row.gpu
+        if gpu is None:
+            continue
+        for one in cut.get(gpu.uuid, ()):
+            is_stale = one.row.is_stale or gpu.is_stale
+            found.append(GpuRow(node, gpu, one._replace(row=one.row._replace(is_stale=is_stale))))
+    return found
+
+
+def _instances(node: Node) -> dict[str, list[Instance]]:
+    """By UUID of the GPU, in the order of their numbers."""
+    found: dict[str, list[Instance]] = {}
+    for row in block_rows(node, "mig"):
+        numbers = [row.block.value(f"mig_{of}_instance", row.row) for of in ("gpu", "compute")]
+        one = Instance(row, (_whole(numbers[0]), _whole(numbers[1])))
+        found.setdefault(row.label("parent") or "", []).append(one)
+    for instances in found.values():
+        instances.sort(key=lambda one: [(n is None, n or 0) for n in one.numbers])
+    return found
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def processes_of(digest: Digest, row: GpuRow) -> tuple[Process, ...]:
+    """The processes on a GPU; on a MIG instance those of which the driver says so."""
+    if row.gpu is None:
+        return ()
+    if row.instance is None:
+        return row.gpu.processes
+    node = row.node
+    pids = digest.remembered(("pids by instance", node.name), lambda: _pids_by_instance(node))
+    mine = pids.get((row.gpu.uuid, *row.instance.numbers), ())
+    return tuple([one for one in row.gpu.processes if one.pid in mine])
+
+
+def _pids_by_instance(node: Node) -> dict[tuple[str, int | None, int | None], set[int]]:
+    """Processes by UUID of the GPU and numbers of the instance, as far as both are told."""
+    found: dict[tuple[str, int | None, int | None], set[int]] = {}
+    for row in block_rows(node, "context"):
+        pid, _, uuid = row.key.partition("/")
+        of_gpu, of_compute = (row.value(f"context_{of}_instance") for of in ("gpu", "compute"))
+        if of_gpu is not None and of_compute is not None and pid.isdecimal():
+            found.setdefault((uuid, int(of_gpu), int(of_compute)), set()).add(int(pid))
+    return found
 
 
 INACTIVE: Final = 0

@@ -11,13 +11,13 @@ from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.block import MISSING_INTEGER
 from gpumon.model.records.ledger import NOT_LOSING
 from gpumon.report.facts.losses import NO_STAKE, muted_stake, stake_of, stake_together
-from gpumon.report.facts.rows import link_states, rows_by_gpu
+from gpumon.report.facts.rows import GpuRow, link_states, rows_by_gpu, with_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator
 
     from gpumon.model.finding import Coverage, Finding
-    from gpumon.model.records.cluster import Gpu, JobView, Node, Process, Rank
+    from gpumon.model.records.cluster import Gpu, JobView, Process, Rank
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.rows import BlockRow
@@ -31,6 +31,9 @@ MOST_LASTING: Final = 4_096
 
 _STEP: Final = 250
 """Nodes whose GPUs are put into rows in one step."""
+
+_STEP_CUT: Final = 1_000
+"""Rows of nodes with MIG instances that are made in one step: these take a search for each."""
 
 
 class RankRow(NamedTuple):
@@ -52,17 +55,10 @@ class RankRow(NamedTuple):
             return self.uuid or ""
         return f"{self.rank.node}/{self.rank.pid}/{self.uuid or ''}"
 
-
-class GpuRow(NamedTuple):
-    """One line of the fleet: a GPU, or a node that shows none."""
-
-    node: Node
-    gpu: Gpu | None
-
     @property
-    def key(self) -> str:
-        """What names the line over time."""
-        return self.gpu.uuid if self.gpu else f"node:{self.node.name}"
+    def instance(self) -> None:
+        """No MIG instance: a rank is told by its GPU."""
+        return
 
 
 class Digest:
@@ -87,6 +83,8 @@ class Digest:
         self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
         self._rows_by_node: list[list[GpuRow]] = []
+        self.has_instances = False
+        """Whether a node of which the rows of GPUs are made tells of MIG instances."""
 
     @cached_property
     def job_by_gpu(self) -> dict[str, JobView]:
@@ -453,7 +451,7 @@ class Digest:
 
     @cached_property
     def gpu_rows(self) -> tuple[GpuRow, ...]:
-        """Every GPU by node, and the nodes whose GPUs are not known."""
+        """Every GPU by node, its MIG instances below it, and the nodes whose GPUs nobody knows."""
         for _ in self.gpu_row_steps():
             pass
         return tuple(chain.from_iterable(self._rows_by_node))
@@ -463,10 +461,18 @@ class Digest:
         known, made = self.tick.gpus, self._rows_by_node
         nodes = tuple(self.tick.nodes.values())
         while len(made) < len(nodes):
+            left = _STEP_CUT
             for node in nodes[len(made) : len(made) + _STEP]:
                 gpus = map(known.get, node.gpu_uuids)
                 rows = [GpuRow(node, gpu) for gpu in gpus if gpu is not None]
+                mig = node.blocks.get("mig")
+                if mig is not None and mig.keys:
+                    rows = with_instances(node, rows)
+                    self.has_instances = True
+                    left -= len(rows)
                 made.append(rows or [GpuRow(node, None)])
+                if left <= 0:
+                    break
             yield
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.records.cluster import JobView
-    from gpumon.report.facts.tick_index import Digest, GpuRow
+    from gpumon.report.facts.rows import GpuRow
+    from gpumon.report.facts.tick_index import Digest
 
 
 class RowFilter(NamedTuple):

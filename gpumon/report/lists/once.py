@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gpumon.report.facts.columns import GAP, arranged, place, usual
+from gpumon.report.facts.columns import GAP, arranged, place, usual, widened
+from gpumon.report.facts.rows import processes_of
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.headline.lines import headline
 from gpumon.report.tables.ended import ENDED_COLUMNS
-from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order
+from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order, instance_widths
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
 from gpumon.report.tables.process import (
     MACHINE_PROCESS_COLUMNS,
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import Gpu, Job, JobView
+    from gpumon.model.records.cluster import Job, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column
+    from gpumon.report.facts.rows import GpuRow
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.report.text.cells import Line
 
@@ -99,29 +101,42 @@ def _jobs_or_gpus(
         return ["no jobs and no GPUs"], findings
     rows = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
     if user is not None:
-        rows = [
-            row for row in rows if row.gpu and any(one.is_of(user) for one in row.gpu.processes)
-        ]
+        rows = [row for row in rows if any(one.is_of(user) for one in processes_of(digest, row))]
     if passes is not None:
         rows = [row for row in rows if keeps_gpu is not None and keeps_gpu(digest, row)]
     if passes is not None or user is not None:
-        shown = [row.gpu.uuid for row in rows if row.gpu is not None]
+        shown = [row.whole.uuid for row in rows if row.whole is not None]
         findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
-    lines = table_lines(digest, FLEET_COLUMNS, rows, width)
+    columns = widened(FLEET_COLUMNS, instance_widths(digest))
+    lines = table_lines(digest, columns, rows, width)
     if tick.queue_at is None:
-        lines += _processes(digest, [row.gpu for row in rows if row.gpu is not None], width, user)
+        lines += _processes(digest, rows, width, user)
     return lines, findings
 
 
-def _processes(digest: Digest, gpus: list[Gpu], width: int, user: str | None) -> list[str]:
-    """The processes on these GPUs, as below them in the terminal; of several nodes with theirs."""
-    rows = all_process_rows(digest, gpus)
+def _processes(digest: Digest, shown: Sequence[GpuRow], width: int, user: str | None) -> list[str]:
+    """The processes on these GPUs, as below them in the terminal; of several nodes with theirs.
+
+    Of a GPU that is shown by MIG instances alone those that run in them.
+    """
+    gpus = {row.gpu.uuid: row.gpu for row in shown if row.gpu is not None}
+    on_them = {
+        (row.gpu.uuid, one.pid)
+        for row in shown
+        if row.gpu is not None
+        for one in processes_of(digest, row)
+    }
+    rows = [
+        row
+        for row in all_process_rows(digest, gpus.values())
+        if (row.uuid, row.process.pid) in on_them
+    ]
     if user is not None:
         rows = [row for row in rows if row.process.is_of(user)]
     if not rows:
         return []
     columns = MACHINE_PROCESS_COLUMNS
-    if len({gpu.node for gpu in gpus}) > 1:
+    if len({gpu.node for gpu in gpus.values()}) > 1:
         columns = (PROCESS_NODE_COLUMN, *columns)
     return ["", *table_lines(digest, columns, rows, width)]
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from gpumon.model.finding import Finding
 from gpumon.model.records.accounting import EndedJob
 from gpumon.model.records.cluster import JobView
-from gpumon.report.facts.tick_index import GpuRow
+from gpumon.report.facts.rows import GpuRow
+from gpumon.report.wording.gpu_holders import users_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def own_rows(digest: Digest, rows: Sequence[R], user: str) -> list[R]:
     """The rows that are about a user's jobs, in their order.
 
-    A GPU without a job is theirs where a process of theirs is on it.
+    A GPU without a job is theirs where a process of theirs is on it, and so is a MIG instance.
     """
     return [row for row in rows if _is_own(digest, row, user)]
 
@@ -30,8 +31,10 @@ def _is_own(digest: Digest, row: object, user: str) -> bool:
     match row:
         case JobView() | EndedJob():
             return row.job.user == user
-        case GpuRow():
+        case GpuRow(instance=None):
             return row.gpu is not None and _holds_gpu(digest, row.gpu.uuid, user)
+        case GpuRow():
+            return user in users_of(digest, row)
         case Finding():
             return _is_about(digest, row.subject, user)
     return False

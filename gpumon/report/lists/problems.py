@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpumon.model.finding import Finding, Severity
 from gpumon.model.records.cluster import JobView
-from gpumon.report.facts.tick_index import GpuRow, RankRow
+from gpumon.report.facts.rows import GpuRow
+from gpumon.report.facts.tick_index import RankRow
 from gpumon.report.tables.node import NodeRow
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def _findings_of(digest: Digest, row: object) -> Iterable[Finding]:
         case GpuRow():
             if row.gpu is None:
                 return digest.findings_of_node(row.node.name)
-            return _by_gpu(digest).get(row.gpu.uuid, ())
+            # What is found is found about the whole GPU, in whose row it is met.
+            return _by_gpu(digest).get(row.gpu.uuid, ()) if row.instance is None else ()
         case NodeRow():
             return digest.findings_of_node(row.node.name)
         case RankRow():

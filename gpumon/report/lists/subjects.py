@@ -11,7 +11,8 @@ from gpumon.model.records.accounting import EndedJob
 from gpumon.model.records.cluster import JobView
 from gpumon.report.facts.groups import Group, PartitionRow
 from gpumon.report.facts.reservations import ReservationRow
-from gpumon.report.facts.tick_index import GpuRow, RankRow
+from gpumon.report.facts.rows import GpuRow, processes_of
+from gpumon.report.facts.tick_index import RankRow
 from gpumon.report.next_steps.commands import Subject
 from gpumon.report.tables.node import NodeRow
 
@@ -30,7 +31,7 @@ def of_row(digest: Digest, row: object) -> Subject | None:
         case RankRow():
             return _of_rank(digest, row)
         case GpuRow():
-            return of_gpu(digest, row.gpu) if row.gpu else Subject(node=row.node.name)
+            return _of_gpu_row(digest, row)
         case NodeRow():
             return Subject(node=row.node.name)
         case Group():
@@ -55,6 +56,16 @@ def of_gpu(digest: Digest, gpu: Gpu) -> Subject:
     pids = tuple(process.pid for process in gpu.processes)
     found = Subject(None, gpu.node, gpu.uuid, pids)
     return _within(view.job, found) if view else found
+
+
+def _of_gpu_row(digest: Digest, row: GpuRow) -> Subject:
+    """A GPU, or its node; of a MIG instance the GPU with what runs in the instance."""
+    if row.gpu is None:
+        return Subject(node=row.node.name)
+    found = of_gpu(digest, row.gpu)
+    if row.instance is None:
+        return found
+    return found._replace(pids=tuple(process.pid for process in processes_of(digest, row)))
 
 
 def _within(job: Job, subject: Subject) -> Subject:

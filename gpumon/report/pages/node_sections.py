@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.catalogue.host import NODE_FIELDS
+from gpumon.report.facts.columns import widened
 from gpumon.report.facts.rows import awaited_call, block_rows, host_row
 from gpumon.report.facts.slurm_nodes import reason_lines, slurm_facts
 from gpumon.report.facts.topology import rate_words, topology_columns
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, field_table, field_text
-from gpumon.report.tables.gpu import NODE_GPU_COLUMNS
+from gpumon.report.tables.gpu import NODE_GPU_COLUMNS, instance_widths
 from gpumon.report.tables.host import (
     FILESYSTEM_COLUMNS,
     HOST,
@@ -169,6 +170,7 @@ def _silent_section(title: str, node: Node) -> Section:
 
 def _gpus(digest: Digest, node: Node, width: int, chosen: Collection[str] | None) -> Section:
     rows = [row for row in digest.gpu_rows if row.node.name == node.name and row.gpu is not None]
+    widths = instance_widths(digest) if any(row.instance is not None for row in rows) else {}
     if not rows:
         awaited = awaited_call(node)
         why = f"the node waits for {awaited}" if awaited else "the node shows none"
@@ -177,7 +179,7 @@ def _gpus(digest: Digest, node: Node, width: int, chosen: Collection[str] | None
     return table_section(
         "GPUs",
         digest,
-        NODE_GPU_COLUMNS,
+        widened(NODE_GPU_COLUMNS, widths),
         rows,
         width,
         lambda row: row.key,

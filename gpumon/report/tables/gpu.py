@@ -13,18 +13,30 @@ from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import (
     measured_columns,
-    model_name,
+    row_index,
+    row_name,
+    row_uuid,
     short_uuid,
     throttle_cell,
     unused_words,
 )
-from gpumon.report.wording.health import health_cell, health_order, own_error, troubles
+from gpumon.report.wording.gpu_holders import holder, process_cell, user_cell, users_of
+from gpumon.report.wording.health import (
+    health_cell,
+    health_order,
+    instance_cell,
+    own_error,
+    troubles,
+)
 from gpumon.report.wording.loss_words import LOSING, losing_column
 from gpumon.report.wording.verdict_words import borne_cell, finding_cell, old_gpu_cell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpumon.report.facts.losses import Stake
-    from gpumon.report.facts.tick_index import Digest, GpuRow, RankRow
+    from gpumon.report.facts.rows import GpuRow
+    from gpumon.report.facts.tick_index import Digest, RankRow
 
 
 def _number(value: int | None) -> Cell:
@@ -268,14 +280,16 @@ def fleet_basis(digest: Digest) -> object:
 
 
 def _place(_digest: Digest, row: GpuRow) -> SortKey:
-    """By node and NVML index."""
-    return (row.node.name, _index(row), row.key)
+    """By node and NVML index; a MIG instance like its GPU, below which it therefore stays."""
+    return (row.node.name, _index(row), row.gpu.uuid if row.gpu else row.key)
 
 
 def fleet_why(digest: Digest, row: GpuRow) -> Cell:
-    """The worst that is to say of one GPU or of a node that shows none."""
+    """The worst that is to say of one GPU or of a node that shows none; what an instance misses."""
     if row.gpu is None:
         return _silent_node(row)
+    if row.instance is not None:
+        return instance_cell(digest, row.gpu, row.instance)
     finding = next(iter(digest.findings_by_gpu.get(row.gpu.uuid, ())), None)
     if row.gpu.is_stale:
         return old_gpu_cell(digest, row.gpu, finding)
@@ -313,46 +327,24 @@ def fleet_search_text(digest: Digest, row: GpuRow) -> str:
     """What the row filter looks through, lower case."""
     words = (
         row.node.name,
-        row.gpu.uuid if row.gpu else "",
-        (row.gpu.label("name") or "") if row.gpu else "",
-        *(_holder(digest, row)),
+        row_uuid(row) or "",
+        (row.whole.label("name") or "") if row.whole else row_name(row),
+        *holder(digest, row),
         *users_of(digest, row),
         fleet_why(digest, row).text,
     )
     return "\n".join(words).lower()
 
 
-def _holder(digest: Digest, row: GpuRow) -> tuple[str, str]:
-    """Job label and user of who holds the GPU, empty where nobody does."""
-    view = digest.job_by_gpu.get(row.gpu.uuid) if row.gpu else None
-    return ("", "") if view is None else (view.job.label, view.job.user)
+def _without_instances(column: Column[GpuRow]) -> Column[GpuRow]:
+    """A column that stays blank for MIG instances, of which what it tells is the whole GPU's."""
+    told = column.cell
+    return column._replace(cell=lambda d, r: EMPTY_CELL if r.instance is not None else told(d, r))
 
 
-def users_of(digest: Digest, row: GpuRow) -> tuple[str, ...]:
-    """The owner of the job that holds the GPU; without one, of the processes on it.
-
-    Those that compute come first. A user whom the node does not name is a number.
-    """
-    user = _holder(digest, row)[1]
-    if user or row.gpu is None or row.gpu.uuid in digest.job_by_gpu:
-        return (user,) if user else ()
-    everybody = (*row.gpu.compute_processes, *row.gpu.processes)
-    return tuple(dict.fromkeys(p.user or str(p.uid) for p in everybody if p.uid is not None))
-
-
-def _user(digest: Digest, row: GpuRow) -> Cell:
-    users = users_of(digest, row)
-    more = len(users) - 1
-    return Cell(f"{users[0]} +{more}" if more > 0 else "".join(users))
-
-
-def _processes(row: GpuRow) -> Cell:
-    if row.gpu is None or not row.gpu.processes:
-        return EMPTY_CELL
-    first = row.gpu.processes[0]
-    more = len(row.gpu.processes) - 1
-    name = first.name or str(first.pid)
-    return Cell(f"{name} +{more}" if more else name)
+def instance_widths(digest: Digest) -> Mapping[str, int]:
+    """Cells that columns need at least where rows of MIG instances are among those of GPUs."""
+    return {"gpu": len("15:13/0")} if digest.has_instances else {}
 
 
 _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
@@ -373,9 +365,10 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         3,
         "right",
         0,
-        lambda _d, r: Cell(index_text(r.gpu)) if r.gpu else NO_VALUE,
+        lambda _d, r: Cell(row_index(r)) if r.gpu else NO_VALUE,
         None,
-        "NVML's index on the node: a label, the UUID is the identity.",
+        "NVML's index on the node: a label, the UUID is the identity. 3:1/0: GPU 3's MIG instance, "
+        "by the numbers of its GPU instance and its compute instance.",
         unit="",
         value=lambda _d, r: _maybe(r.gpu.nvml_index if r.gpu else None),
     ),
@@ -385,10 +378,10 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         8,
         "left",
         8,
-        lambda _d, r: Cell(short_uuid(r.gpu.uuid), Tone.DIM) if r.gpu else EMPTY_CELL,
+        lambda _d, r: Cell(short_uuid(row_uuid(r) or ""), Tone.DIM) if r.gpu else EMPTY_CELL,
         None,
-        "First digits of the GPU's UUID.",
-        value=lambda _d, r: r.gpu.uuid if r.gpu else None,
+        "First digits of the UUID.",
+        value=lambda _d, r: row_uuid(r),
     ),
     Column(
         "model",
@@ -396,10 +389,11 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         10,
         "left",
         7,
-        lambda _d, r: Cell(model_name(r.gpu.label("name")), Tone.DIM) if r.gpu else EMPTY_CELL,
-        lambda _d, r: _text_order(model_name(r.gpu.label("name")) if r.gpu else ""),
-        "The GPU's name.",
+        lambda _d, r: Cell(f"{'  ' * (r.instance is not None)}{row_name(r)}", Tone.DIM),
+        lambda _d, r: _text_order(row_name(r)),
+        "The GPU's name; of a MIG instance its profile.",
         16,
+        value=lambda _d, r: row_name(r),
     ),
     Column(
         "job",
@@ -407,9 +401,9 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         8,
         "left",
         2,
-        lambda d, r: Cell(_holder(d, r)[0]),
-        lambda d, r: _text_order(_holder(d, r)[0]),
-        "Job that holds the GPU.",
+        lambda d, r: Cell(holder(d, r)[0]),
+        lambda d, r: _text_order(holder(d, r)[0]),
+        "Job that holds the GPU; of what runs in a MIG instance.",
         12,
     ),
     Column(
@@ -418,7 +412,7 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         8,
         "left",
         5,
-        _user,
+        user_cell,
         lambda d, r: _text_order(" ".join(users_of(d, r))),
         "Owner of that job; of a GPU that no job holds the owner of the first process on it, and "
         "how many more.",
@@ -430,7 +424,7 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         8,
         "left",
         4,
-        lambda _d, r: _processes(r),
+        process_cell,
         None,
         "First process on the GPU, and how many more.",
         16,
@@ -442,8 +436,8 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         12,
         "left",
         3,
-        lambda d, r: health_cell(d, r.gpu),
-        lambda d, r: health_order(d, r.gpu),
+        lambda d, r: health_cell(d, r.whole),
+        lambda d, r: health_order(d, r.whole),
         "The worst that is wrong with the GPU itself: Xid, ECC, row remap, heat, PCIe lanes, "
         "links; +1: one thing more. ok: nothing that was read is wrong; "
         "? part read: a reading fails.",
@@ -458,12 +452,14 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         lambda d, r: _text_order(fleet_why(d, r).text),
         "The worst about this GPU: staleness, a finding, why it cannot be read, what is wrong "
         "with it, a job without process, why the clock is held down; for a node without GPUs the "
-        "reason.",
+        "reason; of a MIG instance its profile, or why it cannot be read.",
         60,
     ),
-    losing_column(
-        lambda d, r: _stake(d, r.gpu.uuid if r.gpu else None),
-        " to it, or its part of what its job loses",
+    _without_instances(
+        losing_column(
+            lambda d, r: _stake(d, r.whole.uuid if r.whole else None),
+            " to it, or its part of what its job loses",
+        )
     ),
     *place_columns(gpu_node),
 )

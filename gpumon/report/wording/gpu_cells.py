@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_event_names
 from gpumon.model.gpu.conditions import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.facts.columns import Column, SortKey
+from gpumon.report.facts.rows import OF_INSTANCE
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.records.cluster import Gpu
+    from gpumon.report.facts.rows import Instance, Readable
     from gpumon.report.facts.tick_index import Digest
 
 DUTY_DOC: Final = " ≤48: not offered by this GPU, but any kernel ran 48 % of the time (UTIL%)."
@@ -26,6 +28,11 @@ class HasGpu(Protocol):
     @property
     def gpu(self) -> Gpu | None:
         """The GPU, None where no telemetry names it."""
+        ...
+
+    @property
+    def instance(self) -> Instance | None:
+        """The MIG instance of it that the row is about; None: the whole GPU."""
         ...
 
 
@@ -54,6 +61,29 @@ def model_name(name: str | None) -> str:
     return (name or "").removeprefix("NVIDIA ")
 
 
+def row_uuid(row: HasGpu) -> str | None:
+    """UUID of the GPU, or of its instance that the row is about."""
+    if row.instance is not None:
+        return row.instance.uuid
+    return row.gpu.uuid if row.gpu else None
+
+
+def row_index(row: HasGpu) -> str:
+    """NVML's index on the node, `3`; of an instance with its numbers, `3:1/0`."""
+    index = units.index_text(row.gpu)
+    if row.instance is None:
+        return index
+    numbers = "/".join(units.MISSING if n is None else str(n) for n in row.instance.numbers)
+    return f"{index}:{numbers}"
+
+
+def row_name(row: HasGpu) -> str:
+    """A GPU's name without its maker, an instance's profile: `1g.10gb`."""
+    if row.instance is not None:
+        return row.instance.label("profile") or ""
+    return model_name(row.gpu.label("name")) if row.gpu else ""
+
+
 def unused_words(gpu: Gpu, job_id: str) -> str:
     """That a job which holds a GPU has nothing on it; empty where it has.
 
@@ -74,13 +104,13 @@ def throttle_cell(gpu: Gpu) -> Cell | None:
     return Cell(words, Tone.WARN if mask & ~HARMLESS_BITS else Tone.DIM)
 
 
-def ratio_cell(gpu: Gpu | None, key: str) -> Cell:
+def ratio_cell(gpu: Readable | None, key: str) -> Cell:
     """A share in whole percent."""
     value = gpu.value(key) if gpu else None
     return NO_VALUE if value is None else Cell(units.percent(value))
 
 
-def activity_cell(gpu: Gpu | None) -> Cell:
+def activity_cell(gpu: Readable | None) -> Cell:
     """SM activity; on GPUs without that counter the duty cycle, its upper bound."""
     cell = ratio_cell(gpu, "sm_active_ratio")
     return cell if cell is not NO_VALUE else duty_cell(gpu.value("gpu_util_ratio") if gpu else None)
@@ -93,11 +123,11 @@ def duty_cell(gpu_util_ratio: float | None) -> Cell:
     return Cell(f"≤{units.percent(gpu_util_ratio).removeprefix('<')}", Tone.DIM)
 
 
-def _dim_ratio(gpu: Gpu | None) -> Cell:
+def _dim_ratio(gpu: Readable | None) -> Cell:
     return Cell(ratio_cell(gpu, "gpu_util_ratio").text, Tone.DIM)
 
 
-def memory_cell(gpu: Gpu | None) -> Cell:
+def memory_cell(gpu: Readable | None) -> Cell:
     """Device memory in use and in all, GiB."""
     used = gpu.value("mem_used_bytes") if gpu else None
     if gpu is None or used is None:
@@ -105,7 +135,7 @@ def memory_cell(gpu: Gpu | None) -> Cell:
     return Cell(units.memory(used, gpu.value("mem_total_bytes")))
 
 
-def power_cell(gpu: Gpu | None) -> Cell:
+def power_cell(gpu: Readable | None) -> Cell:
     """Power and limit, watts."""
     power_w = gpu.value("power_w") if gpu else None
     if gpu is None or power_w is None:
@@ -113,7 +143,7 @@ def power_cell(gpu: Gpu | None) -> Cell:
     return Cell(units.power(power_w, gpu.value("power_limit_w")))
 
 
-def temperature_cell(gpu: Gpu | None) -> Cell:
+def temperature_cell(gpu: Readable | None) -> Cell:
     """Core temperature; marked only where the GPU itself says that heat slows it down."""
     temp_c = gpu.value("temp_c") if gpu else None
     if gpu is None or temp_c is None:
@@ -122,13 +152,13 @@ def temperature_cell(gpu: Gpu | None) -> Cell:
     return Cell(f"{temp_c:.0f}", Tone.BAD if mask & _THERMAL_BITS else Tone.PLAIN)
 
 
-def clock_cell(gpu: Gpu | None) -> Cell:
+def clock_cell(gpu: Readable | None) -> Cell:
     """SM clock, MHz."""
     clock = gpu.value("sm_clock_mhz") if gpu else None
     return NO_VALUE if clock is None else Cell(f"{clock:.0f}")
 
 
-def pcie_cell(gpu: Gpu | None) -> Cell:
+def pcie_cell(gpu: Readable | None) -> Cell:
     """PCIe link as generation x lanes; fewer lanes than GPU and slot have are a warning.
 
     The generation is no sign of trouble: an idle GPU lowers it to save power.
@@ -142,7 +172,7 @@ def pcie_cell(gpu: Gpu | None) -> Cell:
     return Cell(f"{gen:.0f}x{width:.0f}")
 
 
-def nvlink_rate(gpu: Gpu | None) -> float | None:
+def nvlink_rate(gpu: Readable | None) -> float | None:
     """Payload per second over all NVLinks in the busier direction, None where neither is known.
 
     One direction, because that is what data sheets promise and what a link is full at.
@@ -151,7 +181,7 @@ def nvlink_rate(gpu: Gpu | None) -> float | None:
     return max((rate for rate in ways if rate is not None), default=None)
 
 
-def nvlink_cell(gpu: Gpu | None) -> Cell:
+def nvlink_cell(gpu: Readable | None) -> Cell:
     """Payload per second over all NVLinks in the busier direction."""
     value = nvlink_rate(gpu)
     return NO_VALUE if value is None else Cell(units.short_rate(value))
@@ -164,7 +194,7 @@ class _Measured(NamedTuple):
     title: str
     width: int
     priority: int
-    cell: Callable[[Gpu | None], Cell]
+    cell: Callable[[Readable | None], Cell]
     doc: str
 
 
@@ -248,14 +278,20 @@ _MEASURED: Final = (
 
 def _order(key: str) -> Callable[[Digest, HasGpu], SortKey | None]:
     def order(_digest: Digest, row: HasGpu) -> SortKey | None:
-        value = nvlink_rate(row.gpu) if key == "nvlink" else row.gpu and row.gpu.value(key)
+        gpu = row.gpu if row.instance is None else row.instance
+        value = nvlink_rate(gpu) if key == "nvlink" else gpu and gpu.value(key)
         return None if value is None else (value,)
 
     return order
 
 
 def _shown(measured: _Measured) -> Callable[[Digest, HasGpu], Cell]:
+    has_instances = measured.key in OF_INSTANCE
+
     def cell(_digest: Digest, row: HasGpu) -> Cell:
+        if row.instance is not None:
+            # What only the whole GPU has is no value of an instance, and none that it misses.
+            return measured.cell(row.instance) if has_instances else EMPTY_CELL
         # A row without GPU stays blank: its WHY column says what it is.
         return EMPTY_CELL if row.gpu is None else measured.cell(row.gpu)
 

@@ -10,6 +10,7 @@ from gpumon.model.gpu.conditions import held_down_by, wrong_with
 from gpumon.model.missing import Reason
 from gpumon.report.facts.healthy_nodes import VITAL, has_calm_node
 from gpumon.report.facts.reference_values import sheet_of
+from gpumon.report.facts.rows import OF_INSTANCE
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Line, Tone, paragraph
 from gpumon.report.wording.events import event_lines, events_of
 from gpumon.report.wording.gpu_cells import SHORT_REASONS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gpumon.model.fault import SourceError
     from gpumon.model.records.cluster import Gpu, Node
     from gpumon.report.facts.columns import SortKey
+    from gpumon.report.facts.rows import Instance
     from gpumon.report.facts.tick_index import Digest
 
 
@@ -97,6 +99,15 @@ def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
         return NO_VALUE
     error = own_error(digest.tick.nodes.get(gpu.node), gpu)
     return Cell(PARTLY_READ, Tone.WARN) if error else Cell("ok", Tone.DIM)
+
+
+def instance_cell(digest: Digest, gpu: Gpu, instance: Instance) -> Cell:
+    """The profile of a MIG instance of a GPU; where a reading of its own fails, why."""
+    reasons = [instance.reason(key) for key in OF_INSTANCE]
+    found = next((reason for reason in reasons if reason in _UNREAD), None)
+    if found is not None:
+        return Cell(f"? {reading_words(digest, gpu, found)}", Tone.WARN)
+    return Cell(f"MIG {instance.label('profile') or ''}".rstrip(), Tone.DIM)
 
 
 def own_error(node: Node | None, gpu: Gpu) -> SourceError | None:

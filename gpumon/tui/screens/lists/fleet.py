@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.facts.tick_index import GpuRow
+from gpumon.report.facts.rows import GpuRow
 from gpumon.report.filter.bind import row_filter
 from gpumon.report.filter.tree import FilterError
 from gpumon.report.fleet_map.density import allowed

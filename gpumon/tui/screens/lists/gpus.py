@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.document.queue import stray_lines
 from gpumon.report.facts.rows import awaited_call
-from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_basis, fleet_order, fleet_search_text
+from gpumon.report.tables.gpu import (
+    FLEET_COLUMNS,
+    fleet_basis,
+    fleet_order,
+    fleet_search_text,
+    instance_widths,
+)
 from gpumon.report.text.cells import some_names
 from gpumon.report.wording.empty_states import silent_nodes_lines
 from gpumon.report.wording.loss_words import LOSING
@@ -17,7 +23,8 @@ from gpumon.tui.widgets.table.grid import Plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumon.report.facts.tick_index import Digest, GpuRow
+    from gpumon.report.facts.rows import GpuRow
+    from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
 
 
@@ -32,7 +39,7 @@ _LEAST_LINES: Final = 8
 
 
 class GpusView(PaneView["GpuRow"]):
-    """One line per GPU, and one per node that shows none."""
+    """One line per GPU, one per MIG instance below its GPU, and one per node that shows none."""
 
     view = "gpus"
     BINDINGS = bindings_of("gpus")
@@ -45,6 +52,7 @@ class GpusView(PaneView["GpuRow"]):
         is_steady=True,
         led_by=LOSING,
         rests_on=fleet_basis,
+        widths=instance_widths,
     )
 
     def __init__(self) -> None:
@@ -123,6 +131,8 @@ class GpusView(PaneView["GpuRow"]):
             else f"{gpus} GPU{'s' if gpus != 1 else ''}"
         )
         if self.is_narrowed:
+            if self.digest.has_instances:
+                shown = sum(row.instance is None for row in self.grid.rows)
             count = f"{shown} of {gpus} GPUs"
         if not gpus and any(node.errors or awaited_call(node) for node in tick.nodes.values()):
             count = "– GPUs"

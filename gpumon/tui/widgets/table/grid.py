@@ -8,7 +8,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from gpumon.report.facts.columns import Sorting, chosen_of, usual
+from gpumon.report.facts.columns import Sorting, chosen_of, usual, widened
 from gpumon.report.text.cells import Cell, Line
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import LongList, announce
@@ -21,7 +21,7 @@ from gpumon.tui.widgets.text.strips import line_strip
 from gpumon.tui.widgets.text.time_slices import Slices, last_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from textual.events import Click
 
@@ -111,6 +111,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self._columns: Sequence[Column[R]] = usual(plan.columns)
         self._is_chosen = False
         """Whether somebody chose the columns."""
+        self._widths: Mapping[str, int] = {}
+        """Cells that columns need at least for the rows that are shown."""
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
         self._desk: Desk[R] = Desk(plan)
@@ -214,6 +216,11 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return len(self._rows), len(self._all)
 
     @property
+    def rows(self) -> Sequence[R]:
+        """The rows that pass the filter, as they are shown."""
+        return self._rows
+
+    @property
     def table(self) -> tuple[Sequence[Column[R]], Sequence[R]]:
         """The columns for a file, and the rows that pass, in order.
 
@@ -226,7 +233,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     @property
     def _shown_columns(self) -> Sequence[Column[R]]:
         """The chosen columns, and the one that rows are sorted by."""
-        return column_layout.with_sorted(self.plan.columns, self._columns, self.sorting.key)
+        chosen = column_layout.with_sorted(self.plan.columns, self._columns, self.sorting.key)
+        return widened(chosen, self._widths)
 
     def _arrange(self) -> None:
         """Filter and sort, at once where that is quick."""
@@ -290,6 +298,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             self._redraw_rows(*range(len(rows), min(count, self.scroll_offset.y + self._page)))
         if not rows or not count:
             self.refresh()
+        if (widths := self.plan.widths(digest)) != self._widths:
+            self._widths = widths
+            self._replace()
         before = self._pictures.renew()
         # Who has scrolled away from the cursor with the wheel is not pulled back.
         if was_in_view and self._scroll_to_cursor():

@@ -9,7 +9,7 @@ from textual.message import Message
 from gpumon.tui.widgets.table.arranging import RUN, sorted_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from gpumon.report.facts.columns import Column, SortKey
     from gpumon.report.facts.tick_index import Digest
@@ -43,6 +43,8 @@ class Plan(NamedTuple, Generic[R]):
     """Whether the order at first has the smallest of that column on top."""
     rests_on: Callable[[Digest], object] = lambda _digest: None
     """What a steady order is made of beside the keys: where that changed it is made anew."""
+    widths: Callable[[Digest], Mapping[str, int]] = lambda _digest: {}
+    """Cells that columns with these keys need at least for the rows of a picture."""
     stamp: Callable[[Digest, R], object] | None = None
     """What the text to search is made of: while it is the same, so is the text of a row, also in
     another picture. None: every picture has texts of its own."""
