@@ -12,6 +12,7 @@ from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from tests.worlds.probe import Probe
 from tests.worlds.probe_clock import Stepped
+from tests.worlds.proc import stat_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ GAP_S = 50
 FIRST_S = 1_000.0
 SECOND_S = FIRST_S + GAP_S
 PID = 4_001
+LOADER = 4_002
 JOB = "/system.slice/slurmstepd.scope/job_7"
 PORT = "sys/class/infiniband/mlx5_0/ports/1/"
 ERRORS = (
@@ -74,8 +76,8 @@ def node_files(gone_s: int) -> dict[str, str]:
         "proc/pressure/cpu": pressure(11, 12),
         "proc/pressure/memory": pressure(13, 14),
         "proc/pressure/io": pressure(15, 16),
-        "proc/77/stat": "77 (nfsd) D 1 1 1",
-        "proc/78/stat": "78 (a) D (b) S 1 1 1",
+        "proc/77/stat": stat_line(77, "nfsd", state="D"),
+        "proc/78/stat": stat_line(78, "a) D (b"),
         "sys/devices/system/cpu/online": "0-126,200\n",
         "sys/devices/system/node/node0/cpulist": "0-63\n",
         "sys/devices/system/node/node0/distance": "10 32\n",
@@ -84,6 +86,14 @@ def node_files(gone_s: int) -> dict[str, str]:
         "sys/class/net/eth0/device/vendor": "1\n",
         "sys/class/net/lo/mtu": "1\n",
         "sys/block/nvme0n1/device/model": "disk\n",
+        f"proc/{LOADER}/stat": stat_line(
+            LOADER,
+            parent=PID,
+            cpu=7 + 100 * gone_s,
+            waited=4 + 10 * gone_s,
+            start=123_500,
+            pages=45,
+        ),
         "dev/kmsg": "4,1,990000000,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off\n",
     }
 
@@ -114,6 +124,15 @@ def mount_files(gone_s: int) -> dict[str, str]:
         f"\tREAD: {reads} {reads + 5} 1 7 7 3 {500 + 6 * gone_s} {900 + 10 * gone_s} 0\n"
         f"\tWRITE: {writes} {writes + 4} 2 8 8 4 {700 + 20 * gone_s} {800 + 28 * gone_s} 0\n"
         "device gpfs0 mounted on /gpfs with fstype gpfs\n"
+    }
+
+
+def local_files() -> dict[str, str]:
+    """Only / is asked: what lies below a network mount could wait for its server."""
+    return {
+        "proc/self/mountinfo": "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        "30 27 0:9 / /data rw - nfs4 filer:/data rw\n"
+        "31 30 8:1 / /data/local rw - xfs /dev/sda1 rw\n"
     }
 
 
@@ -221,6 +240,9 @@ FILESYSTEM = {
     "fs_timeouts": 3,
 }
 
+SPACE = {"size_bytes", "used_bytes", "free_bytes"}
+"""Of the disk that this machine's own root lies on."""
+
 CGROUP = {
     "job_cpu_us": 5_000_000 + 3_500_000 * GAP_S,
     "job_cpu_cores_used": 3.5,
@@ -255,6 +277,10 @@ PROCESS = {
     "process_cpu_us": (3 + 200 * GAP_S) * 1_000_000 // TICKS_PER_S,
     "process_cpu_cores_used": 200 / TICKS_PER_S,
     "process_rss_bytes": 321 * os.sysconf("SC_PAGE_SIZE"),
+    "descendant_count": 1,
+    "process_tree_cpu_us": (14 + 310 * GAP_S) * 1_000_000 // TICKS_PER_S,
+    "process_tree_cpu_cores_used": 310 / TICKS_PER_S,
+    "process_tree_rss_bytes": (321 + 45) * os.sysconf("SC_PAGE_SIZE"),
     "process_io_read_bytes": 70 + 7 * GAP_S,
     "process_io_read_bytes_per_s": 7,
     "process_io_write_bytes": 80 + 8 * GAP_S,
@@ -278,16 +304,20 @@ def test_every_field_has_an_expected_value() -> None:
     assert set(NODE) | COUNTED == fields("node")
     assert set(NIC) == fields("nic")
     assert set(FILESYSTEM) == fields("filesystem")
+    assert set(SPACE) == fields("local_filesystem")
     assert set(CGROUP) | AGED == fields("cgroup")
     assert set(PROCESS) == fields("process")
     assert set(EVENT) == fields("event")
     gpu_blocks = {"gpu", "link", "mig", "context"}
     blocks = {field.block for field in CATALOGUE.values()}
-    assert blocks - gpu_blocks == {"node", "nic", "filesystem", "cgroup", "process", "event"}
+    assert blocks - gpu_blocks == {
+        *("node", "nic", "filesystem", "local_filesystem", "cgroup", "process", "event")
+    }
 
 
 def write(root: Path, gone_s: int) -> None:
     files = node_files(gone_s) | port_files(gone_s) | mount_files(gone_s) | job_files(gone_s)
+    files |= local_files()
     files |= {f"proc/{PID}/{name}": text for name, text in process_files(gone_s).items()}
     for name, text in files.items():
         file = root / name
@@ -334,10 +364,14 @@ def frames(standin: Start, tmp_path: Path) -> tuple[Frame, Frame, Frame]:
 
 def test_every_field_arrives_with_its_value_and_unit(frames: tuple[Frame, Frame, Frame]) -> None:
     first, second, third = frames
+    disk_of_root = os.statvfs("/")
     assert first.errors == second.errors == third.errors == ()
     assert_is(second, "node", second.block("node").keys[0], NODE)
     assert_is(second, "nic", "mlx5_0/1", NIC)
     assert_is(second, "filesystem", "/home", FILESYSTEM)
+    local = second.block("local_filesystem")
+    assert (local.keys, local.label("type", 0)) == (("/",), "ext4")
+    assert local.value("size_bytes", 0) == disk_of_root.f_blocks * disk_of_root.f_frsize
     assert_is(second, "cgroup", "7", CGROUP)
     age_s = second.block("cgroup").value("job_output_age_s", 0)
     assert age_s is not None

@@ -10,7 +10,13 @@ from typing import Final
 
 from gpumon.model.catalogue.field import ANY_COUNT, ANY_MEMORY, Field, Kind
 from gpumon.model.catalogue.gpu import GPU_FIELDS
-from gpumon.model.catalogue.host import CGROUP_FIELDS, FILESYSTEM_FIELDS, NIC_FIELDS, NODE_FIELDS
+from gpumon.model.catalogue.host import (
+    CGROUP_FIELDS,
+    FILESYSTEM_FIELDS,
+    LOCAL_FILESYSTEM_FIELDS,
+    NIC_FIELDS,
+    NODE_FIELDS,
+)
 from gpumon.model.catalogue.link import LINK_FIELDS
 from gpumon.model.catalogue.process import PROCESS_FIELDS
 
@@ -177,7 +183,7 @@ _NOT_KEPT: Final = frozenset(
         *("fs_read_bytes", "fs_write_bytes", "fs_read_ops", "fs_write_ops"),
         *("fs_read_rtt_us", "fs_read_exec_us", "fs_write_rtt_us", "fs_write_exec_us"),
         *("job_io_read_bytes", "job_io_write_bytes", "job_output_bytes"),
-        *("process_cpu_us", "process_cpu_wait_us"),
+        *("process_cpu_us", "process_cpu_wait_us", "process_tree_cpu_us"),
         *("process_io_read_bytes", "process_io_write_bytes"),
     }
 )
@@ -195,6 +201,7 @@ CATALOGUE: Final = {
         *NODE_FIELDS,
         *NIC_FIELDS,
         *FILESYSTEM_FIELDS,
+        *LOCAL_FILESYSTEM_FIELDS,
         *CGROUP_FIELDS,
     )
 }
@@ -240,6 +247,7 @@ LABELS: Final = {
         "nearest_gpus",
     ),
     "filesystem": ("fstype", "device"),
+    "local_filesystem": ("type",),
     "cgroup": (),
 }
 """Text that a block may carry per entity, by block."""

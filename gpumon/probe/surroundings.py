@@ -11,22 +11,25 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from gpumon.probe import tiers
+from gpumon.probe.holders.process_tree import ProcessTrees
+from gpumon.probe.holders.processes import Processes
+from gpumon.probe.holders.users import Users
 from gpumon.probe.kernel.cgroups import MAX_JOBS, Cgroups
 from gpumon.probe.kernel.driver_files import Board, boards, name_unopened
 from gpumon.probe.kernel.filesystems import Filesystems
 from gpumon.probe.kernel.host import Host
+from gpumon.probe.kernel.local_filesystems import LocalFilesystems
 from gpumon.probe.kernel.log import KernelLog
 from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.kernel.pci import Place
 from gpumon.probe.kernel.ports import Ports
-from gpumon.probe.kernel.processes import Processes
-from gpumon.probe.kernel.users import Users
+from gpumon.probe.kernel.process_stat import AllProcesses
 from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row, block, too_many
 
 PATIENCE_S = 1.0
 """A reading is reported as stuck after this long; a whole one takes a few milliseconds."""
 
-NAMES = ("node", "process", "nic", "filesystem", "cgroup")
+NAMES = ("node", "process", "nic", "filesystem", "local_filesystem", "cgroup")
 """Blocks that are read here."""
 
 GPU_NUMA = "gpu_numa_node"
@@ -265,13 +268,16 @@ class Reader:
         """What the last reading leaves out, as errors."""
         numa = Numa(root)
         self._distances = numa.distances
-        self._host = Host(root, tiers.SLOW in wanted_tiers)
+        every = AllProcesses(root)
+        self._host = Host(root, tiers.SLOW in wanted_tiers, every)
+        self._trees = ProcessTrees(every, tiers.MEDIUM in wanted_tiers)
         self._processes = Processes(root + "/proc", root + "/dev", numa)
         self._users = Users(root + "/etc/passwd")
         self._name_patience_s = name_patience_s
         self._ports = Ports(root)
         self._has_medium = tiers.MEDIUM in wanted_tiers
         self._filesystems = Filesystems(root)
+        self._spaces = LocalFilesystems(root)
         self._cgroups = Cgroups(root)
         self._folders = JobFolders(root)
         self._log = KernelLog(root)
@@ -285,6 +291,7 @@ class Reader:
         note("processes")
         rows["process"] = self._processes.rows(wanted.pids, now)
         self._users.ask(rows["process"])
+        self._trees.add_to(rows["process"], now)
         note("control groups")
         # A job that left its GPUs alone has no process on them, and is told by its folder.
         jobs = self._folders.beside(now, self._processes.jobs(), MAX_JOBS)
@@ -298,6 +305,7 @@ class Reader:
         self._look_up(wanted.gpus)
         note("file systems")
         rows["filesystem"] = self._filesystems.rows(now) if self._has_medium else []
+        rows["local_filesystem"] = self._spaces.rows(now) if self._has_medium else []
         note("network ports")
         rows["nic"] = self._ports.rows(now, wanted.gpus) if self._has_medium else []
         note("the kernel's log")
@@ -307,6 +315,7 @@ class Reader:
             self._folders,
             self._cgroups,
             self._filesystems,
+            self._spaces,
             self._ports,
             self._log,
         )
