@@ -35,8 +35,8 @@ HAND_ACTIONS: Final = (
         ("y",),
         "y",
         "",
-        "Copy what the cursor is on: a GPU's UUID, a job's id, the name of a node, a user, an "
-        "account, a partition or a reservation, a command.",
+        "Copy what the cursor is on: a GPU's UUID, a job's id, a process's PID, the name of a "
+        "node, a user, an account, a partition or a reservation, a command.",
         _ABOUT | {"commands"},
     ),
     Action(
@@ -199,6 +199,7 @@ _NAMES: Final = {
     "accounts": "accounts",
     "partitions": "partitions",
     "reservations": "reservations",
+    "processes": "processes",
     "fleet": "fleet",
     "job": "one job",
     "gpu": "one GPU",

@@ -34,7 +34,8 @@ SHOW_ACTIONS: Final = (
         ("u",),
         "u",
         "mine",
-        "Only your own jobs, their GPUs and their findings, in every view of them; again: all.",
+        "Only your own jobs, their GPUs and their findings, and your own processes, in every view "
+        "of them; again: all.",
         JOBS,
     ),
     Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
