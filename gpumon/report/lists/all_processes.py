@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.fleet.join.ranks import place
 from gpumon.model.records.block import EMPTY_BLOCK
 from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.rows import BlockRow
 from gpumon.report.tables.process import PROCESS_PARTS, ProcessRow, age_s
 from gpumon.report.text import units
-from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,10 +45,11 @@ class _Making:
             yield from _indexed(node, "process", owners)
             for gpu in gpus:
                 for process in gpu.processes:
+                    # Ranks are looked up where a line shows one: of a fleet that takes a while.
                     row = ProcessRow(
                         process,
                         gpu.uuid,
-                        digest.rank_of(process),
+                        None,
                         contexts.get(f"{process.pid}/{gpu.uuid}"),
                         owners.get(str(process.pid)),
                     )
@@ -196,8 +198,25 @@ def _use(key: str) -> Callable[[Digest, ProcessRow], SortKey | None]:
     return lambda _digest, row: _number(row.use(key))
 
 
-def _of_rank(_digest: Digest, row: ProcessRow) -> SortKey | None:
-    return _number(row.rank.rank if row.rank is not None else None)
+def _place_of(digest: Digest, row: ProcessRow) -> tuple[int | None, int | None]:
+    """Rank of a process and the size of its world, by its job, else by its own environment."""
+    process = row.process
+    view = digest.job(process.job_id) if process.job_id is not None else None
+    if view is None:
+        told = place(process)
+        return told.rank, told.world_size
+    ranks = digest.remembered(
+        ("ranks by process", view.job.job_id), lambda: {(r.node, r.pid): r for r in view.ranks}
+    )
+    rank = ranks.get((process.node, process.pid))
+    return (None, None) if rank is None else (rank.rank, rank.world_size)
+
+
+def _rank(digest: Digest, row: ProcessRow) -> Cell:
+    rank, size = _place_of(digest, row)
+    if rank is None:
+        return EMPTY_CELL
+    return Cell(str(rank) if size is None else f"{rank}/{size}")
 
 
 _PART: Final = PROCESS_PARTS
@@ -235,7 +254,9 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         doc="How long it runs, since its start.",
     ),
     _PART["job"]._replace(order=_text("job"), doc="Job and step whose cgroup holds the process."),
-    _PART["rank"]._replace(order=_of_rank, unit=""),
+    _PART["rank"]._replace(
+        cell=_rank, order=lambda d, r: _number(_place_of(d, r)[0]), unit=""
+    ),
     _PART["read"]._replace(
         order=_use("process_io_read_bytes_per_s"), is_descending=True, unit="bytes/s"
     ),
@@ -245,7 +266,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     _PART["past"],
     _PART["node"]._replace(order=lambda _d, r: (r.process.node,)),
     _PART["uid"]._replace(order=lambda _d, r: _number(r.process.uid), unit=""),
-    _PART["why"],
+    _PART["why"]._replace(doc="What may not be read of the process."),
     Column(
         "command", "COMMAND", 12, "left", 0, _PART["program"].cell, _text("program"),
         "Base name of the program; on this machine itself, target local, the command line in its "
