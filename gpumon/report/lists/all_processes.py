@@ -120,9 +120,13 @@ def _place(digest: Digest, row: ProcessRow) -> str:
 
 
 def _gpu(digest: Digest, row: ProcessRow) -> Cell:
-    if len(digest.tick.nodes) > 1:
-        return Cell(_place(digest, row))
-    return PROCESS_PARTS["gpu"].cell(digest, row)
+    """The index; among several nodes behind the end of a name that has no room."""
+    index = PROCESS_PARTS["gpu"].cell(digest, row).text
+    if len(digest.tick.nodes) <= 1:
+        return Cell(index)
+    node = row.process.node.partition(".")[0]
+    room = _WIDEST_GPU - len(index) - 1
+    return Cell(f"{node if len(node) <= room else '…' + node[1 - room :]}:{index}")
 
 
 def _gpu_order(digest: Digest, row: ProcessRow) -> SortKey:
@@ -221,6 +225,9 @@ def _rank(digest: Digest, row: ProcessRow) -> Cell:
 
 _PART: Final = PROCESS_PARTS
 
+_WIDEST_GPU: Final = 12
+"""Cells of node and index."""
+
 _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     _PART["pid"]._replace(order=lambda _d, r: (float(r.process.pid),), unit="", priority=0),
     _PART["user"]._replace(
@@ -229,7 +236,8 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     ),
     Column(
         "gpu", "GPU", 4, "left", 0, _gpu, _gpu_order,
-        "Index of the GPU as NVML counts; its node in front where several are in view.", 12,
+        "Index of the GPU as NVML counts; its node in front where several are in view.",
+        _WIDEST_GPU,
         words=lambda d, r: (_gpu(d, r).text.lower(), _place(d, r).lower()),
     ),
     _PART["type"]._replace(order=_text("type")),

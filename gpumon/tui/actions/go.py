@@ -123,6 +123,14 @@ GO_ACTIONS: Final = (
         frozenset({"fleet", "gpus", "job", "gpu", "ranks", "processes"}),
     ),
     Action(
+        "tree",
+        ("d",),
+        "d",
+        "tree",
+        "Parents and children of the process, of this machine's own /proc: target local.",
+        frozenset({"processes"}),
+    ),
+    Action(
         "findings",
         ("f",),
         "f",

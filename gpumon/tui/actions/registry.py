@@ -48,6 +48,15 @@ HAND_ACTIONS: Final = (
         EVERYWHERE,
     ),
     Action(
+        "signal",
+        ("K",),
+        "K",
+        "signal",
+        "Ask to send INT, TERM or KILL to the process, after its PID is typed; with "
+        "--allow-actions only, and only on this machine.",
+        frozenset({"processes"}),
+    ),
+    Action(
         "shell",
         ("exclamation_mark",),
         "!",
@@ -56,7 +65,7 @@ HAND_ACTIONS: Final = (
         _ABOUT,
     ),
 )
-"""`x` and its page list commands; nothing is run but a shell, or what is asked about."""
+"""`x` and its page list commands; nothing is run or sent but a shell, or what is asked about."""
 
 
 __all__ = [
@@ -170,6 +179,8 @@ _FOOTER: Final = (
     "next_section",
     "curves",
     "node",
+    "tree",
+    "signal",
     "findings",
     "commands",
     "next_problem",

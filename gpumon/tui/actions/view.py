@@ -38,6 +38,14 @@ SHOW_ACTIONS: Final = (
         "of them; again: all.",
         JOBS,
     ),
+    Action(
+        "others",
+        ("O",),
+        "O",
+        "",
+        "Command lines of other users' processes, too, on this machine; again: only of your own.",
+        frozenset({"processes"}),
+    ),
     Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
     Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),
     Action(

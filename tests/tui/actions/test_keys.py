@@ -207,6 +207,9 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "suspend": Expected(says("no shell here could wake gpumon again")),
     "close": {view: Expected(shorter) for view in VIEWS}
     | dict.fromkeys(ROOTS, Expected(lambda _before, after, _key: after.exit_code == 0)),
+    "tree": Expected(says("it does not run on this machine")),
+    "others": Expected(says("what is shown here is not there")),
+    "signal": Expected(says("--allow-actions")),
     "next_problem": MOVED,
     "previous_problem": MOVED,
     "mine": MOVED,
