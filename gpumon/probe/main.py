@@ -18,8 +18,8 @@ from gpumon.probe import tiers
 from gpumon.probe.driver.gpu import Wanted
 from gpumon.probe.driver.sweep import Sweeper
 from gpumon.probe.kernel.log import untold
-from gpumon.probe.kernel.surroundings import Surroundings
 from gpumon.probe.rows import NOT_SAMPLED, block
+from gpumon.probe.surroundings import Surroundings
 
 PROTOCOL = 1
 LEASE_S = 30.0

@@ -21,6 +21,7 @@ REMAP = {key for key in CATALOGUE if key.startswith("remap")}
 ECC = {key for key in CATALOGUE if key.startswith(("ecc_", "remap"))}
 FABRIC = {key for key in CATALOGUE if key.startswith("fabric_")}
 MARGIN = {"temp_margin_c"}
+FANS = {"fan_speed_ratio"}
 SLOWDOWNS = {
     stem + end for stem in ("sw_thermal", "hw_thermal", "power_brake") for end in ("_us", "_ratio")
 }
@@ -29,16 +30,16 @@ OLDER_LINK = {"link_replay_count", "link_recovery_count", "link_crc_count"}
 NEWER_LINK = {
     field.key for field in CATALOGUE.values() if field.block == "link" and "NVLink 5" in field.doc
 }
-H100 = RETIRED | PCIE_ERRORS
+H100 = RETIRED | PCIE_ERRORS | FANS
 A100 = H100 | ACTIVITY | FABRIC | MARGIN | SLOWDOWNS
 LACKS = {
     "h100": H100,
-    "b200": RETIRED | OLDER_NVLINK,
+    "b200": RETIRED | OLDER_NVLINK | FANS,
     # What the instances do is not the GPU's to tell.
     "mig": H100 | ACTIVITY | {"gpu_util_ratio", "mem_activity_ratio"},
     "a100": A100,
     "a100_pcie": A100 | NVLINK,
-    "rtx": (A100 | NVLINK | ECC | MEMORY_HEAT | PCIE_COUNTERS | PCIE_RATES | {"mig_mode"})
+    "rtx": ((A100 - FANS) | NVLINK | ECC | MEMORY_HEAT | PCIE_COUNTERS | PCIE_RATES | {"mig_mode"})
     | {"recovery_action"},
     # Volta retires pages, and knows neither instances nor rows to remap.
     "v100": (A100 - RETIRED) | REMAP | {"mig_mode", "recovery_action"},

@@ -12,7 +12,7 @@ from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
 from gpumon.probe import tiers
 from gpumon.probe.driver.gpu import POWER_RANGE
-from gpumon.probe.kernel.processes import RANK_VARIABLES
+from gpumon.probe.holders.processes import RANK_VARIABLES
 from gpumon.sources.probes.decode import Decoder
 from gpumon.sources.probes.program import LOCAL_START, local_program
 from gpumon.sources.probes.stream import Endpoint

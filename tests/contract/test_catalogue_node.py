@@ -12,6 +12,7 @@ from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from tests.worlds.probe import Probe
 from tests.worlds.probe_clock import Stepped
+from tests.worlds.proc import stat_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ GAP_S = 50
 FIRST_S = 1_000.0
 SECOND_S = FIRST_S + GAP_S
 PID = 4_001
+LOADER = 4_002
 JOB = "/system.slice/slurmstepd.scope/job_7"
 PORT = "sys/class/infiniband/mlx5_0/ports/1/"
 ERRORS = (
@@ -74,8 +76,8 @@ def node_files(gone_s: int) -> dict[str, str]:
         "proc/pressure/cpu": pressure(11, 12),
         "proc/pressure/memory": pressure(13, 14),
         "proc/pressure/io": pressure(15, 16),
-        "proc/77/stat": "77 (nfsd) D 1 1 1",
-        "proc/78/stat": "78 (a) D (b) S 1 1 1",
+        "proc/77/stat": stat_line(77, "nfsd", state="D"),
+        "proc/78/stat": stat_line(78, "a) D (b"),
         "sys/devices/system/cpu/online": "0-126,200\n",
         "sys/devices/system/node/node0/cpulist": "0-63\n",
         "sys/devices/system/node/node0/distance": "10 32\n",
@@ -84,6 +86,14 @@ def node_files(gone_s: int) -> dict[str, str]:
         "sys/class/net/eth0/device/vendor": "1\n",
         "sys/class/net/lo/mtu": "1\n",
         "sys/block/nvme0n1/device/model": "disk\n",
+        f"proc/{LOADER}/stat": stat_line(
+            LOADER,
+            parent=PID,
+            cpu=7 + 100 * gone_s,
+            waited=4 + 10 * gone_s,
+            start=123_500,
+            pages=45,
+        ),
         "dev/kmsg": "4,1,990000000,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off\n",
     }
 
@@ -255,6 +265,10 @@ PROCESS = {
     "process_cpu_us": (3 + 200 * GAP_S) * 1_000_000 // TICKS_PER_S,
     "process_cpu_cores_used": 200 / TICKS_PER_S,
     "process_rss_bytes": 321 * os.sysconf("SC_PAGE_SIZE"),
+    "descendant_count": 1,
+    "process_tree_cpu_us": (14 + 310 * GAP_S) * 1_000_000 // TICKS_PER_S,
+    "process_tree_cpu_cores_used": 310 / TICKS_PER_S,
+    "process_tree_rss_bytes": (321 + 45) * os.sysconf("SC_PAGE_SIZE"),
     "process_io_read_bytes": 70 + 7 * GAP_S,
     "process_io_read_bytes_per_s": 7,
     "process_io_write_bytes": 80 + 8 * GAP_S,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +12,11 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from gpumon.probe.holders.process_tree import ProcessTrees
+from gpumon.probe.holders.processes import Processes
 from gpumon.probe.kernel.host import Host
 from gpumon.probe.kernel.log import KernelLog
-from gpumon.probe.kernel.processes import Processes
+from gpumon.probe.kernel.process_stat import AllProcesses
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
@@ -141,6 +145,46 @@ def test_this_process_and_its_parents() -> None:
     mine = rows[str(me.pid)]
     assert "rank_vars" in mine.labels
     assert mine.values["process_io_write_bytes"] <= me.io_counters().write_bytes
+
+
+PARENT = """
+import subprocess, sys, time
+busy = "import time; held = bytearray(20 << 20); [0 for _ in range(2_000_000)]; time.sleep(600)"
+children = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(2)]
+for _ in range(3):
+    subprocess.run([sys.executable, "-c", "[0 for _ in range(3_000_000)]"], check=True)
+print("ready", flush=True)
+sys.stdin.read()
+[child.kill() for child in children]
+"""
+
+
+def test_the_tree_of_a_process_is_psutil_s() -> None:
+    """Two children that stay, and three that have ended and were waited for."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == b"ready\n"
+
+        def is_the_same() -> bool:
+            trees = ProcessTrees(AllProcesses())
+            rows = Processes().rows([os.getpid(), parent.pid], 1.0)
+            trees.add_to(rows, 1.0)
+            whole, part = sorted(rows, key=lambda row: row.key != str(os.getpid()))
+            top = psutil.Process(parent.pid)
+            family = [top, *top.children(recursive=True)]
+            used = sum(sum(one.cpu_times()[:4]) for one in family)
+            held = sum(one.memory_info().rss for one in family)
+            assert part.values["descendant_count"] == len(family) - 1 == 2
+            assert whole.values["descendant_count"] >= 3
+            assert whole.values["process_tree_cpu_us"] >= part.values["process_tree_cpu_us"]
+            is_used = part.values["process_tree_cpu_us"] / 1e6 == pytest.approx(used, abs=0.1)
+            is_held = part.values["process_tree_rss_bytes"] == pytest.approx(held, rel=0.05)
+            return bool(is_used and is_held and held > 2 * (20 << 20))
+
+        eventually(is_the_same, "a tree uses what psutil says of its processes")
+        parent.communicate(b"")
 
 
 def test_the_kernel_s_log_is_read_or_says_why_not() -> None:

@@ -29,7 +29,8 @@ BEGIN = b"main(b, "
 """With this begins the last line of a real probe's program."""
 
 PATIENT = b"""from gpumon.probe.driver import sweep
-from gpumon.probe.kernel import outputs, surroundings
+from gpumon.probe import surroundings
+from gpumon.probe.kernel import outputs
 outputs.PATIENCE_S = surroundings.PATIENCE_S = sweep.HURRY_AFTER_S = 600.0
 """
 """Before it: on a busy machine a reading takes longer than a report waits for it."""

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 CHILD = """
 import json, sys
 from gpumon.probe import main
-from gpumon.probe.kernel import outputs, surroundings
+from gpumon.probe import surroundings
+from gpumon.probe.kernel import outputs
 from gpumon.probe.driver.driver import Driver
-from gpumon.probe.kernel.surroundings import Surroundings
+from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.driver.sweep import Sweeper
 # No machine is so busy that a report goes without what the node tells.
 outputs.PATIENCE_S = surroundings.PATIENCE_S = 600.0

@@ -274,7 +274,7 @@ DRIVER: Final = (
         "reading network ports has not returned for 7 s",
         "what it tells, until it returns",
         (
-            "tests/unit/probe/kernel/test_surroundings.py::test_a_read_that_never_returns_is_named_and_the_last_values_stay",
+            "tests/unit/probe/test_surroundings.py::test_a_read_that_never_returns_is_named_and_the_last_values_stay",
         ),
     ),
     Fault(

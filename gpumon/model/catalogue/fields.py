@@ -177,7 +177,7 @@ _NOT_KEPT: Final = frozenset(
         *("fs_read_bytes", "fs_write_bytes", "fs_read_ops", "fs_write_ops"),
         *("fs_read_rtt_us", "fs_read_exec_us", "fs_write_rtt_us", "fs_write_exec_us"),
         *("job_io_read_bytes", "job_io_write_bytes", "job_output_bytes"),
-        *("process_cpu_us", "process_cpu_wait_us"),
+        *("process_cpu_us", "process_cpu_wait_us", "process_tree_cpu_us"),
         *("process_io_read_bytes", "process_io_write_bytes"),
     }
 )

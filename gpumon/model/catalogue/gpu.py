@@ -800,6 +800,14 @@ GPU_FIELDS: Final = (
         "nvmlDeviceGetDecoderUtilization",
         "DCGM_FI_DEV_DEC_UTIL",
     ),
+    _ratio(
+        "fan_speed_ratio",
+        "FAN",
+        "Speed that its fastest fan is told to have, of the most that its noise allows. Boards "
+        "that the chassis cools have none.",
+        "nvmlDeviceGetFanSpeed_v2, the largest of nvmlDeviceGetNumFans",
+        "DCGM_FI_DEV_FAN_SPEED",
+    ),
     _gpu(
         "process_count",
         Kind.GAUGE,

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import pynvml
 
@@ -66,6 +66,14 @@ LABELS = (
 """Label, function of the binding, what to take of its answer."""
 
 OPEN_ERROR = "open_error"
+
+FAN = "fan_speed_ratio"
+
+MOST_FANS = 16
+"""Fans of a board that are asked; no board has so many."""
+
+MOST_PERCENT = 200
+"""A fan may be told to turn faster than its noise allows (nvml.h); far beyond is garbage."""
 
 FABRIC_KEYS = ("fabric_state", "fabric_status", "fabric_clique", "fabric_health", "fabric_cluster")
 
@@ -151,6 +159,8 @@ class Gpu:
                 row.at = float("inf")
                 row.missing.update(dict.fromkeys(keys_of(tier), NOT_SHARED))
         self._throughput: Dict[str, float] = {}
+        self._fan_count: Optional[int] = None
+        """None: not known yet."""
 
     @property
     def needs_throughput(self) -> bool:
@@ -178,6 +188,7 @@ class Gpu:
             medium = Row(self.uuid, now)
             self._fields(medium, tiers.MEDIUM)
             self._read(medium, tiers.READINGS[tiers.MEDIUM])
+            self._fans(medium)
             self._rows[tiers.MEDIUM] = medium
         if not is_hurried and self._is_due(tiers.SLOW, now):
             slow = Row(self.uuid, now)
@@ -267,6 +278,23 @@ class Gpu:
         except NoValueError as missing:
             self.fixed.lose(POWER_RANGE, missing.reason)
 
+    def _fans(self, row: Row) -> None:
+        """The fastest fan; a board that has none is asked once."""
+        try:
+            if self._fan_count is None:
+                self._fan_count = self.driver.call("nvmlDeviceGetNumFans", self.uuid, self.handle)
+            speeds = [
+                self.driver.call("nvmlDeviceGetFanSpeed_v2", self.uuid, self.handle, fan)
+                for fan in range(min(self._fan_count, MOST_FANS))
+            ]
+        except NoValueError as missing:
+            row.missing[FAN] = missing.reason
+            return
+        if speeds:
+            fastest = max(speeds)
+            row.values[FAN] = 1.0 if 100 < fastest <= MOST_PERCENT else fastest * 0.01
+        row.lose([FAN], NOT_SUPPORTED)
+
     def _use(self, row: Row) -> None:
         try:
             use = self.driver.call("nvmlDeviceGetUtilizationRates", self.uuid, self.handle)
@@ -338,7 +366,7 @@ def keys_of(tier: str) -> List[str]:
     keys = [f[2] for f in tiers.FIELDS[tier]] + [r[0] for r in tiers.READINGS[tier]]
     if tier == tiers.HOT:
         return keys + USE + MEMORY + ACTIVITY + ["clock_event_reasons"]
-    return keys + (COUNTS if tier == tiers.MEDIUM else list(FABRIC_KEYS))
+    return keys + ([*COUNTS, FAN] if tier == tiers.MEDIUM else list(FABRIC_KEYS))
 
 
 def unopened(index: int, missing: NoValueError) -> Row:

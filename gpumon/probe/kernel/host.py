@@ -6,8 +6,8 @@ from typing import FrozenSet, Optional, Tuple
 
 from gpumon.probe.kernel import files, pressure
 from gpumon.probe.kernel.cgroups import cpus
-from gpumon.probe.kernel.processes import HIDING
-from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SAMPLED, NOT_SUPPORTED, Row
+from gpumon.probe.kernel.process_stat import AllProcesses
+from gpumon.probe.rows import FAILED, NOT_SAMPLED, NOT_SUPPORTED, Row
 
 MEMORY = {
     "MemTotal": "host_mem_total_bytes",
@@ -19,12 +19,6 @@ MEMORY = {
 
 SLOW_PERIOD_S = 30.0
 """How often all processes are looked through, and which disks and interfaces are physical."""
-
-MAX_PROCESSES = 16384
-"""More processes than this are not looked through for uninterruptible sleep."""
-
-MOST_GONE = 0.1
-"""Share of the processes that end while they are looked through; of more the state is hidden."""
 
 MAX_DEVICES = 1024
 """Most disks or interfaces that are looked at; where there are more, nothing is added up."""
@@ -40,8 +34,14 @@ TRAFFIC = ["net_rx_bytes", "net_tx_bytes", "disk_read_bytes", "disk_write_bytes"
 class Host:
     """Reads the node's row; what costs more than a file is read more rarely."""
 
-    def __init__(self, root: str = "/", scans: bool = True) -> None:
-        """Read /proc and /sys below `root`; `scans` looks through all processes now and then."""
+    def __init__(
+        self, root: str = "/", scans: bool = True, every: Optional[AllProcesses] = None
+    ) -> None:
+        """Read /proc and /sys below `root`; `scans` looks through all processes now and then.
+
+        `every` is who looks through them, where others look, too.
+        """
+        self._all = every or AllProcesses(root)
         self._scans = scans
         self._root = root.rstrip("/")
         self._slow_at = float("-inf")
@@ -121,22 +121,13 @@ class Host:
 
     def _find_hanging(self, now: float) -> Row:
         row = Row("", now)
-        pids = [n for n in files.names(self._root + "/proc", 1 << 20) if n.isdigit()]
-        if not pids or len(pids) > MAX_PROCESSES:
-            row.missing["d_state_process_count"] = NOT_SAMPLED if pids else FAILED
-            return row
-        stats = (files.read_or_empty("%s/proc/%s/stat" % (self._root, p)) for p in pids)
-        states = [stat.rpartition(")")[2].split(None, 1)[:1] for stat in stats]
-        if self._is_hidden() or states.count([]) > MOST_GONE * len(states):
-            row.missing["d_state_process_count"] = NO_PERMISSION
+        look = self._all.look(now)
+        if look.reason:
+            row.missing["d_state_process_count"] = look.reason
         else:
-            row.values["d_state_process_count"] = states.count(["D"])
+            states = [stat.state for stat in look.stats.values()]
+            row.values["d_state_process_count"] = states.count("D")
         return row
-
-    def _is_hidden(self) -> bool:
-        """Whether /proc shows this user no processes of others."""
-        mounts = files.read_or_empty(self._root + "/proc/mounts")
-        return os.geteuid() != 0 and HIDING.search(mounts) is not None
 
     def _online(self) -> int:
         """CPUs that are switched on, else those that Python knows of."""

@@ -38,6 +38,7 @@ POWER: Final = {
     "temp_c": "core temperature",
     "temp_margin_c": "left until slowed",
     "mem_temp_c": "memory temperature",
+    "fan_speed_ratio": "fastest fan",
     "sm_clock_mhz": "SM clock",
     "graphics_clock_mhz": "graphics clock",
     "mem_clock_mhz": "memory clock",

@@ -81,9 +81,18 @@ def _sm_use(_digest: Digest, row: ProcessRow) -> Cell:
     return NO_VALUE if value is None else Cell(units.percent(value))
 
 
-def _cores(_digest: Digest, row: ProcessRow) -> Cell:
-    cores = row.use("process_cpu_cores_used")
-    return NO_VALUE if cores is None else Cell(f"{cores:.1f}")
+def _of_tree(
+    whole: str, own: str, text: Callable[[float], str]
+) -> Callable[[Digest, ProcessRow], Cell]:
+    """The sum over a process and all that it has started; dim and its own where that is missing."""
+
+    def cell(_digest: Digest, row: ProcessRow) -> Cell:
+        total, alone = row.use(whole), row.use(own)
+        if total is not None:
+            return Cell(text(total))
+        return NO_VALUE if alone is None else Cell(text(alone), Tone.DIM)
+
+    return cell
 
 
 def _past(digest: Digest, row: ProcessRow) -> Cell:
@@ -96,9 +105,12 @@ def _past(digest: Digest, row: ProcessRow) -> Cell:
     beat_s = max((span.resolution_s for span in history.spans("process")), default=0.0)
     start = digest.tick.at - max(span_s(digest), BLOCK_BEATS * beat_s * PAST_WIDTH)
     end = digest.tick.at
-    times, values = history.window(name, "process_cpu_cores_used", start, end, "process")
-    known = [value for value in values if not isnan(value)]
-    if not known:
+    for key in ("process_tree_cpu_cores_used", "process_cpu_cores_used"):
+        times, values = history.window(name, key, start, end, "process")
+        known = [value for value in values if not isnan(value)]
+        if known:
+            break
+    else:
         return EMPTY_CELL
     return Cell(
         bars(times, values, (start, end), (0.0, round_up(max(known))), PAST_WIDTH), Tone.PAST
@@ -111,11 +123,6 @@ def _bytes(key: str) -> Callable[[Digest, ProcessRow], Cell]:
         return NO_VALUE if value is None else Cell(units.short_rate(value))
 
     return cell
-
-
-def _resident(_digest: Digest, row: ProcessRow) -> Cell:
-    size = row.use("process_rss_bytes")
-    return NO_VALUE if size is None else Cell(units.gib(size))
 
 
 def _rank(_digest: Digest, row: ProcessRow) -> Cell:
@@ -251,9 +258,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         5,
         "right",
         1,
-        _cores,
+        _of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used", "{:.1f}".format),
         None,
-        "CPU cores that the process keeps busy itself; its children count their own.",
+        "CPU cores that the process and all that it has started keep busy, such as loaders of "
+        "data; dim: its own alone.",
     ),
     Column(
         "rss",
@@ -261,9 +269,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         7,
         "right",
         1,
-        _resident,
+        _of_tree("process_tree_rss_bytes", "process_rss_bytes", units.gib),
         None,
-        "Host memory of the process that is resident.",
+        "Resident host memory of the process and all that it has started, what they share "
+        "counted in each; dim: its own alone.",
     ),
     Column(
         "read",

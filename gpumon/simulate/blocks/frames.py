@@ -62,7 +62,10 @@ SECRET: Final = (
 )
 """What a node tells only of the own processes: what they read and write."""
 
-_COUNTERS: Final = (SECRET[0], SECRET[2], "process_cpu_us", "process_cpu_wait_us")
+_COUNTERS: Final = (
+    *(SECRET[0], SECRET[2], "process_cpu_us", "process_cpu_wait_us"),
+    "process_tree_cpu_us",
+)
 
 
 def with_use(
@@ -73,7 +76,7 @@ def with_use(
     stuck_s: Sequence[float],
     now: float,
 ) -> Block:
-    """The processes of a node with what each uses itself; its loaders' part is not its own.
+    """The processes of a node with what each uses itself, and with its loaders.
 
     Args:
         node: Where they run.
@@ -147,6 +150,10 @@ def _use(
         "process_cpu_wait_us": 1e6 * waits * total(CPU_AT),
         "process_cpu_wait_ratio": waits * mean(CPU),
         "process_rss_bytes": HOST_BYTES_PER_PROCESS * share + grown_bytes(process.job, now),
+        "descendant_count": process.job.request.workload.loaders,
+        "process_tree_cpu_us": 1e6 * total(CPU_AT) / share,
+        "process_tree_cpu_cores_used": mean(CPU) / share,
+        "process_tree_rss_bytes": HOST_BYTES_PER_PROCESS + grown_bytes(process.job, now),
         "process_io_read_bytes": total(READ_AT) if is_mine else None,
         "process_io_read_bytes_per_s": mean(READ) if is_mine else None,
         "process_io_write_bytes": total(WRITE_AT) if is_mine else None,

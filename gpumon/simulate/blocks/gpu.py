@@ -199,7 +199,7 @@ class GpuBlocks:
     def _reasons(self, node: SimNode) -> Missing:
         key = (node.board.name, len(node.gpus))
         if key not in self._missing:
-            absent = (*_RETIRED_KEYS, *_absent(node.board))
+            absent = ("fan_speed_ratio", *_RETIRED_KEYS, *_absent(node.board))
             self._missing[key] = lost(absent, len(node.gpus), Reason.NOT_SUPPORTED)
         return self._missing[key]
 

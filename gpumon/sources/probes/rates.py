@@ -64,6 +64,7 @@ DERIVED: Final[Mapping[str, Derived]] = {
     "probe_driver_ratio": Derived("probe_driver_us", None, 1e-6),
     "job_cpu_cores_used": Derived("job_cpu_us", None, 1e-6),
     "process_cpu_cores_used": Derived("process_cpu_us", None, 1e-6),
+    "process_tree_cpu_cores_used": Derived("process_tree_cpu_us", None, 1e-6),
     "process_cpu_wait_ratio": Derived("process_cpu_wait_us", None, 1e-6, comes_late=True),
 }
 """Every field that is made of counters."""

@@ -7,13 +7,16 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.probe.kernel import cgroups, filesystems, log, membership, numa, pci, ports, pressure
+from gpumon.probe.holders import membership
+from gpumon.probe.holders.process_tree import ProcessTrees
+from gpumon.probe.holders.processes import Processes, inner_pid, rank_variables
+from gpumon.probe.kernel import cgroups, filesystems, log, numa, pci, ports, pressure
 from gpumon.probe.kernel.driver_files import boards, name_unopened
 from gpumon.probe.kernel.host import Host, disk_bytes, interface_bytes
-from gpumon.probe.kernel.processes import Processes, inner_pid, rank_variables
-from gpumon.probe.kernel.surroundings import JobFolders
+from gpumon.probe.kernel.process_stat import AllProcesses
 from gpumon.probe.main import Wishes
 from gpumon.probe.rows import Row, block
+from gpumon.probe.surroundings import JobFolders
 from tests.fuzz import mutation, oracle, workplace
 from tests.fuzz.target import Target
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from tests.fuzz.target import Target as _Target
 
 _KERNEL: Final = "probe/kernel/"
+_HOLDERS: Final = "probe/holders/"
 NOW: Final = 5215.0
 
 CGROUPS: Final = (
@@ -61,6 +65,12 @@ PROC: Final = {
     "io": ("rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\n",),
     "schedstat": ("123456789 98765432 1234\n",),
     "mountinfo": MOUNTINFO,
+}
+FAMILY: Final = {
+    "proc/77/stat": STATS,
+    "proc/78/stat": ("78 (python) R 77 77 77 0 -1 4194560 1 2 3 4 50 6 7 8 20 0 1 0 12400 9 90",),
+    "proc/79/stat": ("79 (python) S 78 77 77 0 -1 4194560 1 2 3 4 50 6 7 8 20 0 1 0 0 9 90",),
+    "proc/80/stat": ("80 (python) Z 79 77 77 0 -1 4194560 1 2 3 4 50 6 7 8 20 0 1 0 12700 0 0",),
 }
 MOUNTSTATS: Final = (
     "device proc mounted on /proc with fstype proc\n"
@@ -204,6 +214,24 @@ def _processes(given: Tree) -> None:
     reader.jobs()
 
 
+def _process_trees(given: Tree) -> None:
+    """Two looks, between which whole processes change their places or go."""
+    trees = ProcessTrees(AllProcesses(str(_laid("trees", given))))
+    texts = list(given.values())
+    turned = dict(zip(given, texts[1:] + texts[:1], strict=True))
+    for now, files in (
+        (NOW, given),
+        (NOW + 40.0, turned),
+        (NOW + 80.0, dict(list(given.items())[1:])),
+    ):
+        _laid("trees", files)
+        rows = [Row(str(pid), now) for pid in (77, 78, 79)]
+        for row, start in zip(rows, (123.45, 124.0, 0.0), strict=True):
+            row.values["start_time_s"] = start
+        trees.add_to(rows, now)
+        _rows(rows)
+
+
 def _membership(given: str) -> None:
     membership.membership(given)
     membership.container(given)
@@ -338,18 +366,25 @@ def _files(
 
 
 TARGETS: Final = (
-    _files(
+    Target(
         "kernel.processes",
+        _tree_made(PROC),
         _processes,
-        PROC,
-        "processes.py",
+        (_HOLDERS + "processes.py",),
         aside=("Processes._strange", "Processes._namespace"),
+    ),
+    Target(
+        "kernel.process_trees",
+        _tree_made(FAMILY),
+        _process_trees,
+        (_KERNEL + "process_stat.py", _HOLDERS + "process_tree.py"),
+        aside=("AllProcesses._hides", "thread_cpu_s"),
     ),
     Target(
         "kernel.membership",
         lambda rng: mutation.text(rng, (*CGROUPS, *MOUNTINFO, *STATUS, *ENVIRON), ""),
         _membership,
-        (_KERNEL + "membership.py",),
+        (_HOLDERS + "membership.py",),
     ),
     _files("kernel.host", _host, HOST, "host.py", aside=("Host._is_hidden",)),
     Target(

@@ -272,6 +272,7 @@ RTX: dict[str, object] = {
     "temp_shutdown_c": 100,
     "temp_gpu_max_c": 83,
     "fan_percent": 30,
+    "fan_2_percent": 45,
     "sm_clock_mhz": 210,
     "sm_clock_busy_mhz": 2520,
     "sm_clock_max_mhz": 3105,

@@ -153,6 +153,20 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, MemoryV1 *out)
     return answer(SUCCESS);
 }
 
+static int64_t fan_count(const Gpu *gpu)
+{
+    return (gpu->fan_percent != ABSENT) + (gpu->fan_2_percent != ABSENT);
+}
+
+/* A board without fans has none to count, and no speed of the first. */
+nvmlReturn_t nvmlDeviceGetFanSpeed_v2(nvmlDevice_t device, unsigned fan, unsigned *out)
+{
+    DEVICE_CALL(device);
+    if (fan > 0 && fan >= fan_count(gpu))
+        return answer(INVALID_ARGUMENT);
+    return answer_number(&call, out, fan == 0 ? gpu->fan_percent : gpu->fan_2_percent);
+}
+
 NUMBER_GETTER(nvmlDeviceGetPowerUsage, power_mw(gpu))
 NUMBER_GETTER(nvmlDeviceGetPowerManagementLimit, gpu->power_limit_mw)
 NUMBER_GETTER(nvmlDeviceGetEnforcedPowerLimit,
@@ -162,7 +176,7 @@ NUMBER_GETTER(nvmlDeviceGetPowerManagementMode, gpu->power_limit_mw == ABSENT ? 
 NUMBER_GETTER(nvmlDeviceGetPerformanceState, gpu->perf_state)
 NUMBER_GETTER(nvmlDeviceGetPowerState, gpu->perf_state)
 NUMBER_GETTER(nvmlDeviceGetFanSpeed, gpu->fan_percent)
-NUMBER_GETTER(nvmlDeviceGetNumFans, gpu->fan_percent == ABSENT ? 0 : 1)
+NUMBER_GETTER(nvmlDeviceGetNumFans, fan_count(gpu))
 NUMBER_GETTER(nvmlDeviceGetCurrPcieLinkGeneration, gpu->pcie_gen)
 NUMBER_GETTER(nvmlDeviceGetCurrPcieLinkWidth, gpu->pcie_width)
 NUMBER_GETTER(nvmlDeviceGetPcieReplayCounter, gpu->pcie_replays)

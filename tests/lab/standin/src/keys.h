@@ -27,7 +27,7 @@
     X(power_max_limit_mw) X(power_enforced_limit_mw) X(energy_mj)                              \
     /* temperature and fan */                                                                  \
     X(temp_c) X(temp_mem_c) X(temp_slowdown_c) X(temp_shutdown_c) X(temp_mem_max_c)            \
-    X(temp_gpu_max_c) X(temp_margin_c) X(fan_percent)                                                           \
+    X(temp_gpu_max_c) X(temp_margin_c) X(fan_percent) X(fan_2_percent)                         \
     /* clocks; the busy ones hold while something computes */                                  \
     X(sm_clock_mhz) X(sm_clock_busy_mhz) X(sm_clock_max_mhz) X(mem_clock_mhz)                  \
     X(mem_clock_max_mhz) X(video_clock_mhz) X(video_clock_max_mhz) X(clock_event_reasons)      \

@@ -17,8 +17,8 @@ from gpumon.probe.driver.sweep import (
     STUCK_AFTER_S,
     Sweeper,
 )
-from gpumon.probe.kernel.surroundings import Surroundings
 from gpumon.probe.rows import Row
+from gpumon.probe.surroundings import Surroundings
 from tests.worlds.probe import Probe
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumon.probe.kernel import host as kernel_host
-from gpumon.probe.kernel import pressure
+from gpumon.probe.kernel import pressure, process_stat
 from gpumon.probe.kernel.host import Host, disk_bytes, interface_bytes
 from gpumon.probe.rows import Row, block
+from tests.worlds.proc import stat_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,12 +107,12 @@ def test_a_strange_proc_is_missing_values_and_no_crash(tmp_path: Path, text: str
 def test_hanging_processes_are_counted_now_and_then_and_not_at_first(tmp_path: Path) -> None:
     states = {1: "S", 2: "D", 3: "R", 44: "D"}
     for pid, state in states.items():
-        tree(tmp_path, **{f"proc/{pid}/stat": f"{pid} (a) D (b) {state} 1 1 1"})
+        tree(tmp_path, **{f"proc/{pid}/stat": stat_line(pid, "a) D (b", state=state)})
     host = Host(tree(tmp_path))
     key = "d_state_process_count"
     assert host.read(0.0).missing[key] == "not_sampled"
     assert host.read(1.0).values[key] == 2
-    tree(tmp_path, **{"proc/1/stat": "1 (a) D 1 1"})
+    tree(tmp_path, **{"proc/1/stat": stat_line(1, state="D")})
     assert host.read(30.5).values[key] == 2
     row = host.read(31.0)
     assert row.values[key] == 3
@@ -147,7 +148,7 @@ def test_where_processes_are_hidden_nobody_counts_those_that_hang(
     option: str, uid: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: uid)
-    tree(tmp_path, **{"proc/8/stat": "8 (a) D 1", "proc/mounts": HIDDEN.format(option)})
+    tree(tmp_path, **{"proc/8/stat": stat_line(8, state="D"), "proc/mounts": HIDDEN.format(option)})
     host = Host(str(tmp_path))
     host.read(0.0)
     row = host.read(31.0)
@@ -157,7 +158,7 @@ def test_where_processes_are_hidden_nobody_counts_those_that_hang(
 
 def test_where_the_state_of_most_processes_is_hidden_none_is_counted(tmp_path: Path) -> None:
     """hidepid=1 lists them and hides what they do."""
-    tree(tmp_path, **{"proc/8/stat": "8 (a) S 1", "proc/9/status": "", "proc/10/status": ""})
+    tree(tmp_path, **{"proc/8/stat": stat_line(8), "proc/9/status": "", "proc/10/status": ""})
     host = Host(str(tmp_path))
     host.read(0.0)
     assert host.read(31.0).missing["d_state_process_count"] == "no_permission"
@@ -226,8 +227,8 @@ def test_of_too_many_devices_no_sum_is_told(
 def test_of_too_many_processes_none_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_host, "MAX_PROCESSES", 4)
-    root = tree(tmp_path, **{f"proc/{pid}/stat": f"{pid} (x) D 0" for pid in range(1, 6)})
+    monkeypatch.setattr(process_stat, "MAX_PROCESSES", 4)
+    root = tree(tmp_path, **{f"proc/{pid}/stat": stat_line(pid, state="D") for pid in range(1, 6)})
     host = Host(root)
     host.read(0.0)
     row = host.read(31.0)

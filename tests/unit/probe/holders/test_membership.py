@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumon.probe.kernel.membership import container, enroot, membership
+from gpumon.probe.holders.membership import container, enroot, membership
 
 V1_22 = """\
 12:pids:/gmlab/gpu03

@@ -11,6 +11,9 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from gpumon.probe import tiers
+from gpumon.probe.holders.process_tree import ProcessTrees
+from gpumon.probe.holders.processes import Processes
+from gpumon.probe.holders.users import Users
 from gpumon.probe.kernel.cgroups import MAX_JOBS, Cgroups
 from gpumon.probe.kernel.driver_files import Board, boards, name_unopened
 from gpumon.probe.kernel.filesystems import Filesystems
@@ -19,8 +22,7 @@ from gpumon.probe.kernel.log import KernelLog
 from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.kernel.pci import Place
 from gpumon.probe.kernel.ports import Ports
-from gpumon.probe.kernel.processes import Processes
-from gpumon.probe.kernel.users import Users
+from gpumon.probe.kernel.process_stat import AllProcesses
 from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row, block, too_many
 
 PATIENCE_S = 1.0
@@ -265,7 +267,9 @@ class Reader:
         """What the last reading leaves out, as errors."""
         numa = Numa(root)
         self._distances = numa.distances
-        self._host = Host(root, tiers.SLOW in wanted_tiers)
+        every = AllProcesses(root)
+        self._host = Host(root, tiers.SLOW in wanted_tiers, every)
+        self._trees = ProcessTrees(every, tiers.MEDIUM in wanted_tiers)
         self._processes = Processes(root + "/proc", root + "/dev", numa)
         self._users = Users(root + "/etc/passwd")
         self._name_patience_s = name_patience_s
@@ -285,6 +289,7 @@ class Reader:
         note("processes")
         rows["process"] = self._processes.rows(wanted.pids, now)
         self._users.ask(rows["process"])
+        self._trees.add_to(rows["process"], now)
         note("control groups")
         # A job that left its GPUs alone has no process on them, and is told by its folder.
         jobs = self._folders.beside(now, self._processes.jobs(), MAX_JOBS)

@@ -2,12 +2,12 @@
 
 import json
 import os
-import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from gpumon.probe.holders.membership import container, enroot, membership
 from gpumon.probe.kernel import files
-from gpumon.probe.kernel.membership import container, enroot, membership
 from gpumon.probe.kernel.numa import Numa
+from gpumon.probe.kernel.process_stat import HIDING, PAGE_BYTES, TICKS_PER_S, Use, process_stat
 from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, NOT_SUPPORTED, Row, too_many
 
 RANK_VARIABLES = frozenset(
@@ -78,17 +78,8 @@ MAX_VALUE = 256
 MAX_PROCESSES = 4096
 """Most processes that one report describes."""
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-"""Unit of the times in /proc/PID/stat."""
-
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-"""Unit of the resident memory in /proc/PID/stat."""
-
 HOST_PID_NAMESPACE = "pid:[4026531836]"
 """The kernel's fixed number of the first PID namespace (PROC_PID_INIT_INO, proc_ns.h)."""
-
-HIDING = re.compile(r"\bhidepid=(?:2|4|invisible|ptraceable)\b")
-"""Options of a /proc that shows no folders of other users' processes."""
 
 
 def rank_variables(environ: bytes) -> Dict[str, str]:
@@ -144,21 +135,13 @@ def _unknown(reason: str) -> Stat:
     return Stat(None, 0, {}, "", reason)
 
 
-def _state(word: bytes) -> str:
-    """A process's state as one letter, empty where it is none."""
-    return word.decode("ascii") if len(word) == 1 and word.isalpha() else ""
-
-
-def _stat_use(words: List[bytes]) -> Dict[str, float]:
-    """CPU time and resident memory of the words behind a program's name in /proc/PID/stat."""
-    try:
-        ticks = sum(files.whole(words[at].decode("ascii")) for at in (11, 12))
-        pages = files.whole(words[21].decode("ascii"))
-    except (IndexError, ValueError):
+def _used(use: Optional[Use]) -> Dict[str, float]:
+    """CPU time and resident memory in the catalogue's units; nothing where they are not told."""
+    if use is None:
         return {}
     return {
-        "process_cpu_us": ticks * 1_000_000 // TICKS_PER_S,
-        "process_rss_bytes": pages * PAGE_BYTES,
+        "process_cpu_us": use.cpu_ticks * 1_000_000 // TICKS_PER_S,
+        "process_rss_bytes": use.rss_pages * PAGE_BYTES,
     }
 
 
@@ -285,21 +268,18 @@ class Processes:
     def _stat(self, pid: int) -> Stat:
         """Start, parent and use of a process, else why not."""
         try:
-            stat = files.read_bytes("%s/%d/stat" % (self._root, pid), 4096)
-            # The program's name may hold spaces and brackets, so count from its last bracket.
-            words = stat.rpartition(b")")[2].split()
-            start = files.whole(words[19].decode("ascii")) / float(TICKS_PER_S)
-            parent = files.whole(words[1].decode("ascii"))
+            told = process_stat(files.read_bytes("%s/%d/stat" % (self._root, pid), 4096))
         except PermissionError:
             return _unknown(NO_PERMISSION)
         except FileNotFoundError:
             return _unknown(self._absent)
-        except (OSError, IndexError, ValueError):
+        except (OSError, ValueError):
             return _unknown(NO_PROCESS)
         reason = self._strange(pid) if self._is_inside else ""
         if reason:
             return _unknown(reason)
-        return Stat(start, parent, _stat_use(words), _state(words[0]), "")
+        start = told.start_ticks / float(TICKS_PER_S)
+        return Stat(start, told.parent, _used(told.use), told.state, "")
 
     def _strange(self, pid: int) -> str:
         """Why a PID of the driver may mean another process here, empty where it does not.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.probe.kernel import users
-from gpumon.probe.kernel.users import RETRY_S, Users, local_names, login_name
+from gpumon.probe.holders import users
+from gpumon.probe.holders.users import RETRY_S, Users, local_names, login_name
 from gpumon.probe.rows import Row
 
 if TYPE_CHECKING:

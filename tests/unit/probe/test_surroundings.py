@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.probe.kernel import filesystems, surroundings
+from gpumon.probe import surroundings
+from gpumon.probe.kernel import filesystems
 from gpumon.probe.kernel.cgroups import Cgroups
-from gpumon.probe.kernel.surroundings import (
+from gpumon.probe.rows import Row
+from gpumon.probe.surroundings import (
     NAMES,
     PATIENCE_S,
     PERIOD_S,
@@ -18,7 +20,7 @@ from gpumon.probe.kernel.surroundings import (
     Surroundings,
     Wanted,
 )
-from gpumon.probe.rows import Row
+from tests.worlds.proc import stat_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +94,7 @@ def test_gpus_are_told_their_numa_node_or_why_not(
 def test_tiers_that_are_not_wanted_are_not_read(tmp_path: Path) -> None:
     for name in ("proc/1/stat", "proc/self/mountstats"):
         (tmp_path / name).parent.mkdir(parents=True)
-    (tmp_path / "proc/1/stat").write_text("1 (init) D 0")
+    (tmp_path / "proc/1/stat").write_text(stat_line(1, "init", state="D"))
     (tmp_path / "proc/self/mountstats").write_text("device f:/h mounted on /h with fstype nfs\n")
     time = Time()
     for wanted, mounts, hanging in ((("hot", "medium", "slow"), 1, 1), (("hot",), 0, None)):

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpumon.probe.kernel import processes as kernel_processes
+from gpumon.probe.holders import processes as kernel_processes
+from gpumon.probe.holders.processes import Processes, rank_variables
 from gpumon.probe.kernel.numa import Numa
-from gpumon.probe.kernel.processes import Processes, rank_variables
 
 if TYPE_CHECKING:
     from gpumon.probe.rows import Row

@@ -1,0 +1,200 @@
+"""What the processes that hold GPUs use together with all that they have started, such as loaders.
+
+A look goes through all processes of the node. The CPU time of a tree only grows: of each process
+that two looks have seen its growth counts, of one that began in between all of it, and of one that
+has ended what its parent was told when it waited for it. What nobody waited for is lost.
+"""
+
+import time
+from typing import Callable, Dict, List, NamedTuple, Optional, Set
+
+from gpumon.probe.kernel.process_stat import (
+    PAGE_BYTES,
+    PERIOD_S,
+    TICKS_PER_S,
+    AllProcesses,
+    Look,
+    ProcessStat,
+    Use,
+)
+from gpumon.probe.rows import NO_PERMISSION, NOT_SAMPLED, NOT_SUPPORTED, Row
+
+COUNTED = "process_tree_cpu_us"
+FIELDS = ["descendant_count", COUNTED, "process_tree_rss_bytes"]
+
+MOST_COST = 0.002
+"""Share of a core that looking may take; a look that is dear makes the next one wait."""
+
+
+def thread_cpu_s() -> float:
+    """CPU time of this thread, seconds."""
+    return time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
+
+
+class Tree(NamedTuple):
+    """A process that holds a GPU, with all that it has started."""
+
+    start_ticks: int
+    below: int
+    """How many processes there are below it."""
+    cpu_ticks: int
+    """What was counted so far, of those that have ended included."""
+    rss_pages: int
+
+
+class Member(NamedTuple):
+    """A process of a tree at the last look."""
+
+    parent: int
+    start_ticks: int
+    use: Use
+
+
+class ProcessTrees:
+    """Sums over the trees of the processes that hold GPUs, kept between two looks."""
+
+    def __init__(
+        self, every: AllProcesses, looks: bool = True, cpu_s: Callable[[], float] = thread_cpu_s
+    ) -> None:
+        """`looks` makes looks now and then; `cpu_s` is the clock, seconds, that they cost."""
+        self._all = every
+        self._looks = looks
+        self._cpu_s = cpu_s
+        self._at = float("-inf")
+        self._wait_s = 0.0
+        self._reason = NOT_SAMPLED
+        """Why the last look tells no tree; empty where it tells them."""
+        self._trees: Dict[int, Tree] = {}
+        self._members: Dict[int, Member] = {}
+        """All processes of all trees, as the last whole look has seen them."""
+        self._newest = 0
+        """Start of the youngest process at that look, ticks."""
+        self._untold: Dict[int, int] = {}
+        """By parent what those of its children had used that were gone at that look although it
+        had not been told yet: it will be told now. Ticks."""
+
+    def add_to(self, rows: List[Row], now: float) -> None:
+        """Give the rows of processes that hold GPUs what their trees use, or a reason."""
+        starts = {
+            int(row.key): round(row.values["start_time_s"] * TICKS_PER_S)
+            for row in rows
+            if "start_time_s" in row.values
+        }
+        if self._looks and starts and now - self._at >= self._wait_s:
+            began = self._cpu_s()
+            self._reason = self._take(self._all.look(now), starts)
+            self._at = now
+            self._wait_s = max(PERIOD_S, (self._cpu_s() - began) / MOST_COST)
+        for row in rows:
+            pid = int(row.key)
+            tree = None if self._reason else self._trees.get(pid)
+            if tree is None or tree.start_ticks != starts.get(pid):
+                row.lose(FIELDS, row.missing.get("start_time_s") or self._reason or NOT_SAMPLED)
+                continue
+            row.values["descendant_count"] = tree.below
+            row.values[COUNTED] = tree.cpu_ticks * 1_000_000 // TICKS_PER_S
+            row.values["process_tree_rss_bytes"] = tree.rss_pages * PAGE_BYTES
+            row.read_at[COUNTED] = self._at
+
+    def _take(self, look: Look, starts: Dict[int, int]) -> str:
+        """Make the trees anew of a look; why not, where it does not tell all of them."""
+        if look.is_refused or look.reason:
+            return NO_PERMISSION if look.is_refused else look.reason
+        stats = look.stats
+        roots = [pid for pid, start in starts.items() if _is_in(stats, pid, start)]
+        members: Dict[int, Member] = {}
+        for pid in _family(roots, stats):
+            use = stats[pid].use
+            if use is None:
+                return NOT_SUPPORTED
+            members[pid] = Member(stats[pid].parent, stats[pid].start_ticks, use)
+        grown = self._grown(members, stats)
+        counts = dict.fromkeys(members, 0)
+        used = {pid: m.use.cpu_ticks + m.use.waited_ticks for pid, m in members.items()}
+        pages = {pid: member.use.rss_pages for pid, member in members.items()}
+        for pid, member in reversed(list(members.items())):
+            if member.parent in members:
+                counts[member.parent] += counts[pid] + 1
+                for sums in (grown, used, pages):
+                    sums[member.parent] += sums[pid]
+        before, self._trees = self._trees, {}
+        for pid in roots:
+            if pid in members:
+                last = before.get(pid)
+                is_known = last is not None and last.start_ticks == starts[pid]
+                ticks = last.cpu_ticks + grown[pid] if last and is_known else used[pid]
+                self._trees[pid] = Tree(starts[pid], counts[pid], ticks, pages[pid])
+        self._members = members
+        self._newest = max(stat.start_ticks for stat in stats.values())
+        return ""
+
+    def _grown(self, members: Dict[int, Member], stats: Dict[int, ProcessStat]) -> Dict[int, int]:
+        """Ticks by which each process has grown, with what it was told of children that ended.
+
+        Of these the part that was counted while they lived is taken off.
+        """
+        ended: Dict[int, int] = {}
+        for pid, member in self._members.items():
+            if not _is_in(stats, pid, member.start_ticks):
+                heir = self._heir(member, members)
+                if heir is not None:
+                    counted = member.use.cpu_ticks + member.use.waited_ticks
+                    ended[heir] = ended.get(heir, 0) + counted
+        grown: Dict[int, int] = {}
+        untold: Dict[int, int] = {}
+        for pid, member in members.items():
+            cpu_ticks, waited_ticks, _ = member.use
+            last = self._members.get(pid)
+            if last is None or last.start_ticks != member.start_ticks:
+                # Who is older than the last look and new to the tree brings an unknown past along.
+                is_new = member.start_ticks >= self._newest
+                grown[pid] = cpu_ticks + waited_ticks if is_new else 0
+                continue
+            told = max(0, waited_ticks - last.use.waited_ticks)
+            counted = ended.get(pid, 0) + self._untold.get(pid, 0)
+            grown[pid] = max(0, cpu_ticks - last.use.cpu_ticks) + max(0, told - counted)
+            # Whoever ends while a look is made is told at the next one, or never.
+            if pid in ended and counted > told:
+                untold[pid] = min(ended[pid], counted - told)
+        self._untold = untold
+        return grown
+
+    def _heir(self, member: Member, members: Dict[int, Member]) -> Optional[int]:
+        """The nearest process above one that has ended which still is there, if any."""
+        parent = member.parent
+        while parent in self._members:
+            above = self._members[parent]
+            now = members.get(parent)
+            if now is not None and now.start_ticks == above.start_ticks:
+                return parent
+            parent = above.parent
+        return None
+
+
+def _is_in(stats: Dict[int, ProcessStat], pid: int, start_ticks: int) -> bool:
+    """Whether this very process is there, and no later one with its PID."""
+    stat = stats.get(pid)
+    return stat is not None and stat.start_ticks == start_ticks
+
+
+def _family(roots: List[int], stats: Dict[int, ProcessStat]) -> List[int]:
+    """The roots and all below them, each once and after its parent."""
+    children: Dict[int, List[int]] = {}
+    for pid, stat in stats.items():
+        children.setdefault(stat.parent, []).append(pid)
+    found: Set[int] = set()
+    ahead = list(roots)
+    while ahead:
+        pid = ahead.pop()
+        if pid not in found:
+            found.add(pid)
+            ahead += children.get(pid, ())
+    order: List[int] = []
+    # From those whose parents are no part of it: PIDs that were given anew during the look can
+    # make a ring, which has none.
+    ahead = [pid for pid in found if stats[pid].parent not in found]
+    while ahead:
+        pid = ahead.pop()
+        order.append(pid)
+        ahead += children.get(pid, ())
+    return order

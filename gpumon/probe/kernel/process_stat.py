@@ -1,0 +1,137 @@
+"""/proc/PID/stat, of one process and of all: who started whom, since when, and what they use."""
+
+import os
+import re
+from typing import Callable, Dict, NamedTuple, Optional, Tuple
+
+from gpumon.probe.kernel import files
+from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SAMPLED
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+"""Unit of the times in /proc/PID/stat."""
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+"""Unit of the resident memory in /proc/PID/stat."""
+
+HIDING = re.compile(r"\bhidepid=(?:2|4|invisible|ptraceable)\b")
+"""Options of a /proc that shows no folders of other users' processes."""
+
+MAX_PROCESSES = 16384
+"""More processes than this are not looked through."""
+
+MOST_GONE = 0.1
+"""Share of the processes that end while they are looked through; of more the state is hidden."""
+
+PERIOD_S = 5.0
+"""A look at all processes is new enough for this long."""
+
+
+class Use(NamedTuple):
+    """What a process has used, of /proc/PID/stat."""
+
+    cpu_ticks: int
+    """Fields 14 and 15: of all its threads, in user and kernel mode."""
+    waited_ticks: int
+    """Fields 16 and 17: of children that have ended and were waited for, with theirs."""
+    rss_pages: int
+    """Field 24, resident memory."""
+
+
+class ProcessStat(NamedTuple):
+    """What /proc/PID/stat says (proc(5))."""
+
+    state: str
+    """Field 3, one letter; empty where it is none."""
+    parent: int
+    """Field 4, a PID."""
+    start_ticks: int
+    """Field 22, since boot: with the PID it names one process for ever."""
+    use: Optional[Use]
+    """None: not told."""
+
+
+def process_stat(data: bytes) -> ProcessStat:
+    """What such a file says; raises ValueError where it tells no parent or no start."""
+    # The program's name may hold spaces and brackets, so count from its last bracket.
+    words = data.rpartition(b")")[2].split(None, 22)
+    if len(words) < 20:
+        raise ValueError("a stat file of %d words" % len(words))
+    parent, start = _whole(words[1]), _whole(words[19])
+    state = words[0].decode("ascii", "replace")
+    if len(state) > 1 or not state.isalpha():
+        state = ""
+    try:
+        user, system, waited_user, waited_system = map(_whole, words[11:15])
+        use = Use(user + system, waited_user + waited_system, _whole(words[21]))
+    except (IndexError, ValueError):
+        return ProcessStat(state, parent, start, None)
+    return ProcessStat(state, parent, start, use)
+
+
+def _whole(word: bytes) -> int:
+    """The word as a number that is not negative; raises ValueError."""
+    if not word.isdigit() or len(word) > 20:
+        raise ValueError("no number: %r" % word[:32])
+    return int(word)
+
+
+class Look(NamedTuple):
+    """All processes of the node at one time."""
+
+    at: float
+    """Monotonic time of the node."""
+    stats: Dict[int, ProcessStat]
+    reason: str
+    """Why not all are there, else empty."""
+    is_refused: bool
+    """Whether one of them may not be read."""
+
+
+class AllProcesses:
+    """Looks through all processes, once for everybody who asks within `PERIOD_S`."""
+
+    def __init__(self, root: str = "/") -> None:
+        """Read /proc below `root`; nothing is read yet."""
+        self._proc = root.rstrip("/") + "/proc"
+        self._last = Look(float("-inf"), {}, NOT_SAMPLED, False)
+
+    def look(self, now: float) -> Look:
+        """The last look, or a new one where that is older than `PERIOD_S`."""
+        if now - self._last.at >= PERIOD_S:
+            self._last = self._look(now)
+        return self._last
+
+    def _look(self, now: float) -> Look:
+        pids = [int(name) for name in files.names(self._proc, 1 << 20) if name.isdecimal()]
+        if not pids or len(pids) > MAX_PROCESSES:
+            return Look(now, {}, NOT_SAMPLED if pids else FAILED, False)
+        stats: Dict[int, ProcessStat] = {}
+        is_refused = False
+        for pid in sorted(pids, key=self._order()):
+            try:
+                stats[pid] = process_stat(files.read_bytes("%s/%d/stat" % (self._proc, pid), 4096))
+            except PermissionError:
+                is_refused = True
+            except (OSError, ValueError):
+                # It has ended since, or the file is strange.
+                continue
+        is_partial = len(stats) < (1 - MOST_GONE) * len(pids)
+        return Look(now, stats, NO_PERMISSION if is_partial or self._hides() else "", is_refused)
+
+    def _order(self) -> Callable[[int], Tuple[float, int]]:
+        """Key by which parents come before their children, as far as known.
+
+        The time of a child that ends during the look is then counted once or not yet, never twice.
+        """
+        known = self._last.stats
+
+        def place(pid: int) -> Tuple[float, int]:
+            stat = known.get(pid)
+            return (float("inf") if stat is None else stat.start_ticks), pid
+
+        return place
+
+    def _hides(self) -> bool:
+        """Whether /proc shows this user no processes of others."""
+        mounts = files.read_or_empty(self._proc + "/mounts")
+        return os.geteuid() != 0 and HIDING.search(mounts) is not None
