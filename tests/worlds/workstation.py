@@ -83,6 +83,8 @@ def _uses(seat: Seat) -> dict[str, float | int | None]:
     return {
         "process_cpu_cores_used": seat.cores,
         "process_rss_bytes": 2.0 * GIB,
+        "process_tree_cpu_cores_used": seat.tree_cores,
+        "process_tree_rss_bytes": None if seat.tree_gib is None else seat.tree_gib * GIB,
     }
 
 

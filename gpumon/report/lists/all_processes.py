@@ -135,26 +135,14 @@ def _gpu_order(digest: Digest, row: ProcessRow) -> SortKey:
     return (row.process.node, float("inf") if index is None else float(index))
 
 
-def _with_children(row: ProcessRow, tree: str, own: str) -> tuple[float | None, bool]:
-    """What a process uses with all that it started, and whether these are counted."""
-    together = row.use(tree)
-    return (row.use(own), False) if together is None else (together, True)
+def _of_tree(whole: str, own: str) -> Callable[[Digest, ProcessRow], SortKey | None]:
+    """By what a process uses with all that it has started; by its own where that is missing."""
 
+    def order(_digest: Digest, row: ProcessRow) -> SortKey | None:
+        together = row.use(whole)
+        return _number(row.use(own) if together is None else together)
 
-def cores_used(row: ProcessRow) -> tuple[float | None, bool]:
-    """CPU cores that a process keeps busy, and whether those of its children are among them."""
-    return _with_children(row, "process_tree_cpu_cores_used", "process_cpu_cores_used")
-
-
-def host_memory(row: ProcessRow) -> tuple[float | None, bool]:
-    """Resident host memory, bytes, and whether that of its children is among it."""
-    return _with_children(row, "process_tree_rss_bytes", "process_rss_bytes")
-
-
-def _told(known: tuple[float | None, bool], text: Callable[[float], str]) -> Cell:
-    """With its children, or, dim, the process alone."""
-    value, is_whole = known
-    return NO_VALUE if value is None else Cell(text(value), Tone.PLAIN if is_whole else Tone.DIM)
+    return order
 
 
 def _number(value: float | None) -> SortKey | None:
@@ -202,6 +190,11 @@ def _use(key: str) -> Callable[[Digest, ProcessRow], SortKey | None]:
     return lambda _digest, row: _number(row.use(key))
 
 
+def _below(_digest: Digest, row: ProcessRow) -> Cell:
+    count = row.use("descendant_count")
+    return NO_VALUE if count is None else Cell(f"{count:.0f}")
+
+
 def _place_of(digest: Digest, row: ProcessRow) -> tuple[int | None, int | None]:
     """Rank of a process and the size of its world, by its job, else by its own environment."""
     process = row.process
@@ -245,17 +238,18 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         order=lambda _d, r: _number(_memory(r)), is_descending=True, unit="bytes"
     ),
     _PART["sm"]._replace(order=lambda _d, r: _number(_sm(r)), is_descending=True, unit="ratio"),
-    Column(
-        "cores", "CORES", 5, "right", 1, lambda _d, r: _told(cores_used(r), "{:.1f}".format),
-        lambda _d, r: _number(cores_used(r)[0]),
-        "CPU cores that the process and all that it started keep busy; dim: it alone, as its "
-        "children are not known.", 0, True, "",
+    _PART["cores"]._replace(
+        order=_of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used"),
+        is_descending=True, unit="",
+    ),
+    _PART["rss"]._replace(
+        order=_of_tree("process_tree_rss_bytes", "process_rss_bytes"),
+        is_descending=True, unit="bytes", priority=3,
     ),
     Column(
-        "rss", "RSS GiB", 7, "right", 3, lambda _d, r: _told(host_memory(r), units.gib),
-        lambda _d, r: _number(host_memory(r)[0]),
-        "Resident host memory of the process and all that it started, what they share counted in "
-        "each; dim: of it alone.", 0, True, "bytes",
+        "descendant_count", "BELOW", 5, "right", 2, _below, _use("descendant_count"),
+        "Processes that it has started, and theirs, that are still there; d shows them on this "
+        "machine.", 0, True,
     ),
     _PART["age"]._replace(
         order=lambda d, r: _number(age_s(d, r)), is_descending=True, unit="s", priority=2,

@@ -123,7 +123,7 @@ class CommandLines:
         words = self._words_of(pid)
         # Looked at afterwards: what was read before the number changed hands is not told either.
         now = described(pid, self._proc)
-        if not words or now is None or not now.began_at(start_time_s):
+        if not any(words) or now is None or not now.began_at(start_time_s):
             return None
         # Its patterns take a while to be made, which the first picture should not wait for.
         from gpumon.sources.here.redacting import redacted
@@ -141,6 +141,7 @@ class CommandLines:
             return []
         finally:
             os.close(file)
-        return (
-            data.rstrip(b"\0").decode("utf-8", "replace").split("\0") if data.strip(b"\0") else []
-        )
+        program, *rest = data.rstrip(b"\0").decode("utf-8", "replace").split("\0")
+        # Its folder says little, and takes the room of what follows.
+        is_path = program.startswith("/") and " " not in program
+        return [program.rpartition("/")[2] if is_path else program, *rest]

@@ -75,6 +75,15 @@ async def test_rows_are_filtered_and_sorted_by_any_column(stage):
         assert [row[0] for row in rows(s)] == ["4242", "4243", "900", "900"]
 
 
+async def test_cores_and_memory_are_those_of_the_tree_where_it_is_known(stage):
+    seats = (Seat(1, cores=0.5, tree_cores=9.5, tree_gib=40.0), Seat(2, cores=3.0))
+    async with stage(workstation(seats), size=(120, 24)) as s:
+        await s.press("colon", *"ps", "enter", "slash", *"cores>9 & rss>30", "enter")
+        assert [(row[0], row[5]) for row in rows(s)] == [("1", "9.5")]
+        await s.press("escape", "slash", *"cores<9 & rss<30", "enter")
+        assert [(row[0], row[5]) for row in rows(s)] == [("2", "3.0")]
+
+
 async def test_u_keeps_ones_own_processes(stage):
     seats = (*SEATS, Seat(55, user=own_login()))
     async with stage(workstation(seats), size=(120, 24)) as s:
