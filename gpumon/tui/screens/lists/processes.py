@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpumon.report.tables.process import ProcessRow
     from gpumon.report.text.cells import Line
     from gpumon.sources.here.command_lines import CommandLines
+    from gpumon.tui.actions.action import Action
 
 _SIGNALS: Final = {
     "INT": signal.SIGINT,
@@ -109,6 +110,19 @@ class ProcessesView(FleetView["ProcessRow"]):
             super().action_copy()
         else:
             self.copy_text(str(row.process.pid))
+
+    def footer(self) -> Sequence[Action]:
+        """Name only keys that do something here: a tree and signals are of this machine."""
+        digest = self.digest
+        is_here = (
+            digest is not None
+            and self.gpumon.is_real
+            and any(target.url.startswith("local") for target in digest.tick.targets)
+        )
+        without = () if is_here else ("tree", "signal")
+        if not self.gpumon.allows_actions:
+            without = (*without, "signal")
+        return [action for action in super().footer() if action.name not in without]
 
     def table_maker(self, form: str) -> Callable[[], str] | None:
         """As elsewhere, with the names of programs: no file holds a command line."""
