@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -158,14 +159,20 @@ class ProcessesView(FleetView["ProcessRow"]):
         if self._command_reader is None:
             from gpumon.sources.here.command_lines import CommandLines
 
-            self._command_reader = CommandLines(self._draw_soon)
+            self._command_reader = CommandLines(self._drawer())
         return self._command_reader
 
-    def _draw_soon(self) -> None:
-        """Draw again, from any thread; the application may be gone by now."""
-        app = self.app
-        with suppress(RuntimeError):
-            app.call_from_thread(self.gpumon.show_newest)
+    def _drawer(self) -> Callable[[], None]:
+        """Draws again, from any thread."""
+        # What knows the application by itself is this thread alone.
+        app, show = self.app, self.gpumon.show_newest
+
+        def draw() -> None:
+            # The application may be gone by now, or go meanwhile.
+            with suppress(RuntimeError, CancelledError):
+                app.call_from_thread(show)
+
+        return draw
 
     def action_others(self) -> None:
         """Also other users' command lines, or no more."""
@@ -191,7 +198,7 @@ class ProcessesView(FleetView["ProcessRow"]):
         from gpumon.report.pages.process_tree import tree_lines
         from gpumon.sources.here.family import Family
 
-        family = Family(process.pid, process.start_time_s or 0.0, self._draw_soon)
+        family = Family(process.pid, process.start_time_s or 0.0, self._drawer())
         trail = (*self.trail(), f"{process.node}:{process.pid}")
         page = self.gpumon.views.page(
             "tree", trail, lambda _, width: tree_lines(family.tree(), self._line_of, width)
