@@ -35,6 +35,7 @@ from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.filter.names import typable
 from gpumon.report.filter.units import SCALES
 from gpumon.report.fleet_map.marks import FIELDS, STATES
+from gpumon.report.lists.all_processes import ALL_PROCESS_COLUMNS
 from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.field import FIELD_COLUMNS
 from gpumon.report.tables.finding import FINDING_COLUMNS
@@ -372,6 +373,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "columns of links": lambda: columns(LINK_COLUMNS),
     "columns of slices": lambda: columns(SLICE_COLUMNS),
     "columns of processes": lambda: columns(PROCESS_COLUMNS),
+    "columns of all processes": lambda: columns(ALL_PROCESS_COLUMNS),
     "columns of ports": lambda: columns(PORT_COLUMNS),
     "columns of file systems": lambda: columns(FILESYSTEM_COLUMNS),
     "columns of job use": lambda: columns(JOB_USE_COLUMNS),

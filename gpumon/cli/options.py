@@ -154,7 +154,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--allow-actions",
         action="store_true",
-        help="let the terminal run scancel and requeue on x's page, after the job id is typed",
+        help="let the terminal run scancel and requeue on x's page, after the job id is typed, and "
+        "send signals to this machine's processes with K in :ps, after the PID is typed",
     )
     _add_counters(made)
     made.add_argument(

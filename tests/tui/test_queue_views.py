@@ -11,7 +11,7 @@ from gpumon.model.records.cluster import Node, Process
 from gpumon.model.records.ledger import Account, LedgerTotals
 from gpumon.model.records.queue import Partition, Reservation
 from gpumon.sources.source import Wish
-from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.actions.action import NEED_NO_QUEUE, ROOTS
 from gpumon.tui.screens.lists.jobs import JobsView
 from gpumon.tui.screens.pages.job import JobScreen
 from gpumon.tui.status import QUEUE_OLD_S
@@ -20,10 +20,11 @@ from tests.worlds.queue import HOUR, alone, cluster, slurm_node, waits
 from tests.worlds.tick import AT, failed, fleet, job, job_with_gpus, tick, uuid_of
 
 SIZES = [(80, 24), (160, 50)]
-QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", "gpus", "nodes", "fleet")]
+QUEUE_VIEWS = [view for view in ROOTS if view not in ("jobs", *NEED_NO_QUEUE)]
 KEYS = {
     **{view: (str(number + 1),) for number, view in enumerate(ROOTS[:9])},
     "reservations": ("colon", *"reservations", "enter"),
+    "processes": ("colon", *"ps", "enter"),
 }
 
 

@@ -22,6 +22,7 @@ from gpumon.tui.screens.lists.jobs import JobsView
 from gpumon.tui.screens.lists.nodes import NodesView
 from gpumon.tui.screens.lists.partitions import PartitionsView
 from gpumon.tui.screens.lists.pending import PendingView
+from gpumon.tui.screens.lists.processes import ProcessesView
 from gpumon.tui.screens.lists.reservations import ReservationsView
 from gpumon.tui.screens.lists.users_accounts import AccountsView, UsersView
 from gpumon.tui.screens.pages.curves import CurvesScreen
@@ -40,6 +41,7 @@ VIEWS = {
     "accounts": AccountsView,
     "partitions": PartitionsView,
     "reservations": ReservationsView,
+    "processes": ProcessesView,
     "fleet": HeatView,
     "job": JobScreen,
     "gpu": GpuScreen,

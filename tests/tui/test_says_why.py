@@ -85,7 +85,12 @@ async def test_a_waiting_job_is_not_said_to_have_no_ranks():
 
 @pytest.mark.parametrize(
     ("keys", "copied"),
-    [(("6",), "you"), (("7",), "vision"), (("8",), "h100"), (("shift+tab",), "maintenance")],
+    [
+        (("6",), "you"),
+        (("7",), "vision"),
+        (("8",), "h100"),
+        (("shift+tab", "shift+tab"), "maintenance"),
+    ],
 )
 async def test_who_and_what_holds_jobs_is_copied_by_name_and_has_commands(keys, copied):
     async with board(*keys, size=(120, 40)) as b:

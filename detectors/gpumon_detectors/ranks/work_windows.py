@@ -169,10 +169,10 @@ def medians(values: Floats) -> Floats:
     ordered, is_known = np.sort(values, axis=1), np.isfinite(values)
     count = values.shape[1]
     if is_known.all():
-        middle: Floats = (ordered[:, (count - 1) // 2] + ordered[:, count // 2]) / 2
-        return middle
-    rows, known = np.arange(len(values)), is_known.sum(axis=1)
-    # What is missing is sorted behind what is known; in a row without anything all is missing.
-    low, high = ordered[rows, np.maximum(known - 1, 0) // 2], ordered[rows, known // 2]
-    middle = (low + high) / 2
+        low, high = ordered[:, (count - 1) // 2], ordered[:, count // 2]
+    else:
+        rows, known = np.arange(len(values)), is_known.sum(axis=1)
+        # What is missing is sorted behind what is known; in a row without anything all is missing.
+        low, high = ordered[rows, np.maximum(known - 1, 0) // 2], ordered[rows, known // 2]
+    middle: Floats = (low + high) / 2
     return middle

@@ -64,15 +64,30 @@ def rank_processes(gpu: Gpu, pid: int | None) -> tuple[Process, ...]:
 
 
 def process_panels(
-    digest: Digest, gpu: Gpu, processes: Sequence[Process], span_s: float
+    digest: Digest,
+    gpu: Gpu,
+    processes: Sequence[Process],
+    span_s: float,
+    *,
+    has_sm: bool = False,
 ) -> list[Panel]:
-    """Cores, host memory, GPU memory and storage of processes on a GPU, added up."""
+    """Cores, host memory, GPU memory and storage of processes on a GPU, added up.
+
+    Args:
+        digest: The picture with its past.
+        gpu: The GPU.
+        processes: Those on it that are drawn together.
+        span_s: How far back, seconds.
+        has_sm: Whether their share of the SMs comes first.
+    """
     node = digest.tick.nodes.get(gpu.node)
     if node is None or not processes:
         return []
     edges = edges_of(digest.tick.at, span_s)
     known = (edges[0], digest.tick.at)
     together = _Together(gpu, _rows(node, gpu, processes))
+    who = _title(processes)
+    sm = (Plan(who, (("context_sm_util_ratio", "SM use"),)),) if has_sm else ()
     return [
         drawn_panel(
             together,
@@ -80,7 +95,7 @@ def process_panels(
             edges,
             lambda key: _summed(digest, node, gpu, processes, key, known),
         )
-        for plan in _plans(_title(processes))
+        for plan in (*sm, *_plans(who))
     ]
 
 

@@ -26,6 +26,24 @@ _JOB_PLANS: Final = (
 )
 
 
+def alone_panels(digest: Digest, gpu: Gpu, pid: int, span_s: float) -> list[Panel]:
+    """One process by itself, then its GPU and its node; what history has never known is left out.
+
+    Args:
+        digest: The picture with its past.
+        gpu: A GPU that the process is on.
+        pid: The process.
+        span_s: How far back, seconds.
+    """
+    node = digest.tick.nodes.get(gpu.node)
+    itself = [process for process in gpu.processes if process.pid == pid]
+    found = process_panels(digest, gpu, itself, span_s, has_sm=True)
+    found += gpu_panels(digest, gpu, span_s)
+    if node is not None:
+        found += node_panels(digest, node, span_s)
+    return [panel for panel in found if any(is_known(series) for series in panel.chart.series)]
+
+
 def rank_panels(digest: Digest, gpu: Gpu, pid: int | None, span_s: float) -> list[Panel]:
     """What a rank can wait for; of what history has never known there is no panel.
 

@@ -1,4 +1,4 @@
-"""Which rows belong to one user: their jobs, the GPUs of these, and what is found about both."""
+"""Which rows belong to one user: their jobs, GPUs and processes, and what is found about these."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from gpumon.model.finding import Finding
 from gpumon.model.records.accounting import EndedJob
 from gpumon.model.records.cluster import JobView
 from gpumon.report.facts.rows import GpuRow
+from gpumon.report.lists.all_processes import owners
+from gpumon.report.tables.process import ProcessRow
 from gpumon.report.wording.gpu_holders import users_of
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def _is_own(digest: Digest, row: object, user: str) -> bool:
             return row.gpu is not None and _holds_gpu(digest, row.gpu.uuid, user)
         case GpuRow():
             return user in users_of(digest, row)
+        case ProcessRow():
+            return user in owners(digest, row)
         case Finding():
             return _is_about(digest, row.subject, user)
     return False

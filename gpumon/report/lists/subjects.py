@@ -15,6 +15,7 @@ from gpumon.report.facts.rows import GpuRow, processes_of
 from gpumon.report.facts.tick_index import RankRow
 from gpumon.report.next_steps.commands import Subject
 from gpumon.report.tables.node import NodeRow
+from gpumon.report.tables.process import ProcessRow
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Job
@@ -32,6 +33,8 @@ def of_row(digest: Digest, row: object) -> Subject | None:
             return _of_rank(digest, row)
         case GpuRow():
             return _of_gpu_row(digest, row)
+        case ProcessRow():
+            return _of_process(digest, row)
         case NodeRow():
             return Subject(node=row.node.name)
         case Group():
@@ -83,6 +86,13 @@ def _of_rank(digest: Digest, row: RankRow) -> Subject:
     else:
         found = Subject(uuid=row.uuid)
     return _within(row.job.job, found)
+
+
+def _of_process(digest: Digest, row: ProcessRow) -> Subject:
+    process = row.process
+    found = Subject(None, process.node, row.uuid, (process.pid,))
+    view = digest.tick.job(process.job_id) if process.job_id is not None else None
+    return _within(view.job, found) if view is not None else found
 
 
 def findings_about(digest: Digest, subject: Subject) -> list[Finding]:

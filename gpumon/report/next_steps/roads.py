@@ -53,6 +53,12 @@ def road_to(tick: Tick, node: str) -> Road | None:
     return Road(node)
 
 
+def is_this_machine(tick: Tick, node: str) -> bool:
+    """Whether a node is read as this machine itself, by the target `local`."""
+    target = _target_of(tick, node)
+    return target is not None and target.scheme == "local"
+
+
 def slurm_here(tick: Tick | None) -> tuple[Target | None, str]:
     """The Slurm whose queue is in view, where commands can speak to it.
 

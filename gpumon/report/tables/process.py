@@ -163,13 +163,16 @@ def _gpu(digest: Digest, row: ProcessRow) -> Cell:
     return Cell(units.index_text(digest.tick.gpus.get(row.uuid)))
 
 
-def _age(digest: Digest, row: ProcessRow) -> Cell:
-    """How long it runs, by its node's clock."""
+def age_s(digest: Digest, row: ProcessRow) -> float | None:
+    """How long it runs by its node's clock, seconds; None where the node does not tell."""
     node = digest.tick.nodes.get(row.process.node)
     began, now = row.process.start_time_s, host_row(node).value("uptime_s") if node else None
-    if began is None or now is None:
-        return NO_VALUE
-    return Cell(units.short_duration(max(0.0, now - began)))
+    return None if began is None or now is None else max(0.0, now - began)
+
+
+def _age(digest: Digest, row: ProcessRow) -> Cell:
+    known = age_s(digest, row)
+    return NO_VALUE if known is None else Cell(units.short_duration(known))
 
 
 _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
@@ -340,6 +343,11 @@ MACHINE_PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     Column("age", "TIME", 6, "right", 1, _age, None, "How long it runs."),
 )
 """Of the processes on all GPUs of a machine."""
+
+PROCESS_PARTS: Final = {
+    column.key: column for column in (*_COLUMNS, *MACHINE_PROCESS_COLUMNS, PROCESS_NODE_COLUMN)
+}
+"""Every column of processes by its key, for tables that put them together another way."""
 
 PROCESS_COLUMNS: Final = shown_first(
     ("pid", "program", "user", "job", "rank", "memory", "sm", "why"), _COLUMNS

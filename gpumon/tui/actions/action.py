@@ -15,6 +15,7 @@ ViewName = Literal[
     "partitions",
     "fleet",
     "reservations",
+    "processes",
     "job",
     "gpu",
     "node",
@@ -38,8 +39,12 @@ ROOTS: Final[tuple[ViewName, ...]] = (
     "partitions",
     "fleet",
     "reservations",
+    "processes",
 )
 """The views of the whole fleet in the order of Tab; the first nine have the digits."""
+
+NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet", "processes")
+"""Views that show something where none of the targets is a queue."""
 
 FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
 MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
@@ -53,7 +58,9 @@ MAIN: Final[frozenset[ViewName]] = FLEET | TABLES | SECTIONED | CELLS
 EVERYWHERE: Final[frozenset[ViewName]] = MAIN | {"page", "columns", "finding", "curves", "commands"}
 TIMED: Final[frozenset[ViewName]] = EVERYWHERE - {"columns"}
 """Views of an instant: which columns a table has is the same at any time."""
-JOBS: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "pending", "ended", "findings"})
+JOBS: Final[frozenset[ViewName]] = frozenset(
+    {"jobs", "gpus", "pending", "ended", "findings", "processes"}
+)
 """Tables whose rows are jobs, or belong to one."""
 PROBLEMS: Final[frozenset[ViewName]] = frozenset({"jobs", "gpus", "nodes", "job", "findings"})
 """Tables whose rows are what findings are about."""

@@ -9,6 +9,7 @@ from gpumon.tui.actions.action import (
     EVERYWHERE,
     FLEET,
     MAIN,
+    NEED_NO_QUEUE,
     PROBLEMS,
     ROOTS,
     SECTIONED,
@@ -22,7 +23,7 @@ MOVE_ACTIONS: Final = (
         "Enter",
         "open",
         "Open what the cursor is on: a job, a GPU, a silent node, the jobs of a user, an account, "
-        "a partition or a reservation; on a GPU, the job that holds it.",
+        "a partition or a reservation, a process over time; on a GPU, the job that holds it.",
         (MAIN - CELLS) | {"finding"},
     ),
     Action(
@@ -90,7 +91,8 @@ GO_ACTIONS: Final = (
         ("tab",),
         "Tab",
         "view",
-        f"To the next view: {', '.join(ROOTS)}.",
+        f"To the next view: {', '.join(ROOTS)}; where no queue is asked only "
+        f"{', '.join(NEED_NO_QUEUE)}.",
         FLEET,
     ),
     Action("switch_back", ("shift+tab",), "Shift-Tab", "", "To the view before.", FLEET),
@@ -118,7 +120,15 @@ GO_ACTIONS: Final = (
         "o",
         "node",
         "Open the node of what the cursor is on: host, GPUs, ports, file systems, jobs.",
-        frozenset({"fleet", "gpus", "job", "gpu", "ranks"}),
+        frozenset({"fleet", "gpus", "job", "gpu", "ranks", "processes"}),
+    ),
+    Action(
+        "tree",
+        ("d",),
+        "d",
+        "tree",
+        "Parents and children of the process, of this machine's own /proc: target local.",
+        frozenset({"processes"}),
     ),
     Action(
         "findings",

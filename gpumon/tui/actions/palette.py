@@ -30,6 +30,7 @@ ALIASES: Final = {
     "alerts": "findings",
     "queue": "pending",
     "pd": "pending",
+    "ps": "processes",
 }
 """What people type who know other tools."""
 

@@ -35,8 +35,8 @@ HAND_ACTIONS: Final = (
         ("y",),
         "y",
         "",
-        "Copy what the cursor is on: a GPU's UUID, a job's id, the name of a node, a user, an "
-        "account, a partition or a reservation, a command.",
+        "Copy what the cursor is on: a GPU's UUID, a job's id, a process's PID, the name of a "
+        "node, a user, an account, a partition or a reservation, a command.",
         _ABOUT | {"commands"},
     ),
     Action(
@@ -48,6 +48,15 @@ HAND_ACTIONS: Final = (
         EVERYWHERE,
     ),
     Action(
+        "signal",
+        ("K",),
+        "K",
+        "signal",
+        "Ask to send INT, TERM or KILL to the process, after its PID is typed; with "
+        "--allow-actions only, and only on this machine.",
+        frozenset({"processes"}),
+    ),
+    Action(
         "shell",
         ("exclamation_mark",),
         "!",
@@ -56,7 +65,7 @@ HAND_ACTIONS: Final = (
         _ABOUT,
     ),
 )
-"""`x` and its page list commands; nothing is run but a shell, or what is asked about."""
+"""`x` and its page list commands; nothing is run or sent but a shell, or what is asked about."""
 
 
 __all__ = [
@@ -170,6 +179,8 @@ _FOOTER: Final = (
     "next_section",
     "curves",
     "node",
+    "tree",
+    "signal",
     "findings",
     "commands",
     "next_problem",
@@ -199,6 +210,7 @@ _NAMES: Final = {
     "accounts": "accounts",
     "partitions": "partitions",
     "reservations": "reservations",
+    "processes": "processes",
     "fleet": "fleet",
     "job": "one job",
     "gpu": "one GPU",

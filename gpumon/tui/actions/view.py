@@ -34,8 +34,17 @@ SHOW_ACTIONS: Final = (
         ("u",),
         "u",
         "mine",
-        "Only your own jobs, their GPUs and their findings, in every view of them; again: all.",
+        "Only your own jobs, their GPUs and their findings, and your own processes, in every view "
+        "of them; again: all.",
         JOBS,
+    ),
+    Action(
+        "others",
+        ("O",),
+        "O",
+        "",
+        "Command lines of other users' processes, too, on this machine; again: only of your own.",
+        frozenset({"processes"}),
     ),
     Action("sort", ("s",), "s", "sort", "Sort by the next column.", TABLES),
     Action("reverse", ("S",), "S", "", "Sort the other way round.", TABLES),

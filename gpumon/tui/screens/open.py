@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.actions.action import NEED_NO_QUEUE, ROOTS
+from gpumon.tui.screens.base.root_view import has_jobs_in_view
 from gpumon.tui.screens.lists.jobs import JobsView
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ MANY_NODES: Final = 33
 """Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
 no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
 
-NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet")
-"""Views that show something where none of the targets is a queue."""
-
 
 class AllViews:
     """Makes the screens that others ask for."""
@@ -46,6 +44,7 @@ class AllViews:
         from gpumon.tui.screens.lists.nodes import NodesView
         from gpumon.tui.screens.lists.partitions import PartitionsView
         from gpumon.tui.screens.lists.pending import PendingView
+        from gpumon.tui.screens.lists.processes import ProcessesView
         from gpumon.tui.screens.lists.reservations import ReservationsView
         from gpumon.tui.screens.lists.users_accounts import AccountsView, UsersView
 
@@ -58,6 +57,7 @@ class AllViews:
             "accounts": AccountsView,
             "partitions": PartitionsView,
             "reservations": ReservationsView,
+            "processes": ProcessesView,
             "fleet": HeatView,
         }
         made = roots.get(view)
@@ -170,8 +170,7 @@ def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewNa
         last: What was chosen last; a view that would be empty here, or is none, does not count.
         passes: The filter of the command line.
     """
-    has_queue = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
-    has_jobs = has_queue or bool(tick.jobs)
+    has_jobs = has_jobs_in_view(tick)
     if passes is not None:
         is_of_gpus = passes.jobs is None
         return "gpus" if is_of_gpus or (tick.gpus and not has_jobs) else "jobs"

@@ -28,7 +28,8 @@ VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 
 WAYS: dict[ViewName, tuple[str, ...]] = {
     **{root: (str(number + 1),) for number, root in enumerate(ROOTS[:9])},
-    "reservations": ("shift+tab",),
+    "reservations": ("shift+tab", "shift+tab"),
+    "processes": ("shift+tab",),
     "jobs": (),
     "job": ("enter",),
     "gpu": ("2", "enter"),
@@ -126,6 +127,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
         "ended": Expected(to("page")),
         "gpu": Expected(to("job")),
         "nodes": Expected(to("node")),
+        "processes": Expected(to("curves")),
         "node": Expected(to("gpu"), ("1",)),
         "findings": Expected(to("finding")),
         "finding": Expected(to("node")),
@@ -205,6 +207,9 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "suspend": Expected(says("no shell here could wake gpumon again")),
     "close": {view: Expected(shorter) for view in VIEWS}
     | dict.fromkeys(ROOTS, Expected(lambda _before, after, _key: after.exit_code == 0)),
+    "tree": Expected(says("it does not run on this machine")),
+    "others": Expected(says("what is shown here is not there")),
+    "signal": Expected(says("--allow-actions")),
     "next_problem": MOVED,
     "previous_problem": MOVED,
     "mine": MOVED,

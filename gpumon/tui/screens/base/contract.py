@@ -65,7 +65,7 @@ class Views(Protocol):
         ...
 
     def curves(self, subject: str, trail: Trail) -> Screen[None]:
-        """Curves of `gpu:UUID`, `node:NAME`, `job:ID`, or of a rank `rank:UUID/PID`."""
+        """Curves of `gpu:UUID`, `node:NAME`, `job:ID`, `rank:UUID/PID` or `process:UUID/PID`."""
         ...
 
     def findings(self, trail: Trail, scope: str | None) -> Screen[None]:

@@ -8,7 +8,7 @@ from gpumon.report.headline.lines import TALL, headline
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import silent_lines
-from gpumon.tui.actions.action import ROOTS
+from gpumon.tui.actions.action import NEED_NO_QUEUE, ROOTS
 from gpumon.tui.actions.registry import footer_of
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.status import QUEUE_OLD_S
@@ -16,6 +16,7 @@ from gpumon.tui.status import QUEUE_OLD_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
     from gpumon.tui.actions.action import Action, ViewName
@@ -63,7 +64,11 @@ class RootView(View):
             self.action_quit()
 
     def _go_by(self, steps: int) -> None:
-        self._choose(ROOTS[(ROOTS.index(self.root) + steps) % len(ROOTS)])
+        digest = self.digest
+        cycle = ROOTS if digest is None or has_jobs_in_view(digest.tick) else NEED_NO_QUEUE
+        # From a view that the cycle passes over it goes on as from the one before that.
+        at = cycle.index(self.root) if self.root in cycle else min(0, -steps)
+        self._choose(cycle[(at + steps) % len(cycle)])
 
     def _choose(self, view: ViewName) -> None:
         self.gpumon.go(view)
@@ -86,6 +91,12 @@ class RootView(View):
         """What is wrong with the picture as a whole, then what the whole fleet has and loses."""
         is_tall = self.app.size.height >= TALL
         return stale_queue_lines(digest, width) + headline(digest, width, is_tall=is_tall)
+
+
+def has_jobs_in_view(tick: Tick) -> bool:
+    """Whether a queue is asked, or jobs are known all the same, as in a recording."""
+    is_asked = tick.queue_at is not None or any("slurm" in t.url for t in tick.targets)
+    return is_asked or bool(tick.jobs)
 
 
 def stale_queue_lines(digest: Digest, width: int) -> list[Line]:

@@ -311,7 +311,9 @@ class View(HandOff):
         if event.input is not self.prompt:
             return
         if isinstance(event.input, CommandPrompt | AnswerPrompt):
-            event.input.trouble = ""
+            # Of what was typed fast it is heard after Enter has refused it.
+            if event.value != event.input.refused:
+                event.input.trouble = ""
         else:
             self.apply_needle(event.value)
         self.draw_frame()
@@ -342,6 +344,7 @@ class View(HandOff):
                 prompt.trouble = str(error)
                 stays = True
         if stays:
+            prompt.refused = prompt.value
             self.draw_frame()
             return
         self.prompt = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.charts.chart import chart_lines, time_axis
 from gpumon.report.charts.curves import SPANS_S, gpu_panels, job_panels, node_panels, span_of
-from gpumon.report.charts.rank_curves import rank_panels
+from gpumon.report.charts.rank_curves import alone_panels, rank_panels
 from gpumon.report.pages.speed_of_light import speed_of_light
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, paragraph
@@ -38,6 +38,9 @@ MAX_ROOF: Final = 26
 _SMALL: Final = 30
 """Rows of a terminal that has none to spare for a blank line."""
 
+_ON_A_GPU: Final = ("rank", "process")
+"""Kinds of subjects that are named by a GPU's UUID and a PID."""
+
 _FRAME: Final = 4
 """Rows that no chart has: the lines above and below the page, and a blank one on top of it."""
 
@@ -49,7 +52,7 @@ class CurvesScreen(Page):
     BINDINGS = bindings_of("curves")
 
     def __init__(self, subject: str, trail: tuple[str, ...]) -> None:
-        """`subject` is `gpu:UUID`, `node:NAME`, `job:ID`, or of a rank `rank:UUID/PID`."""
+        """`subject` is `gpu:UUID`, `node:NAME`, `job:ID`, `rank:UUID/PID` or `process:UUID/PID`."""
         super().__init__("curves", trail, self._charts)
         self.subject = subject
         self._span_s: float | None = None
@@ -76,14 +79,14 @@ class CurvesScreen(Page):
         return f"last {units.short_duration(self._chosen(self.digest))} " if self.digest else ""
 
     def finding_scope(self) -> str | None:
-        """What the curves are of; of a rank its GPU."""
+        """What the curves are of; of a rank or a process its GPU."""
         kind, _, name = self.subject.partition(":")
-        return f"gpu:{name.partition('/')[0]}" if kind == "rank" else self.subject
+        return f"gpu:{name.partition('/')[0]}" if kind in _ON_A_GPU else self.subject
 
     def subject_here(self) -> Subject | None:
         """What the curves are of; of a rank its process on its GPU."""
         found = super().subject_here()
-        _, _, pid = self.subject.removeprefix("rank:").partition("/")
+        _, _, pid = self.subject.partition("/")
         return found._replace(pids=(int(pid),)) if found is not None and pid.isdecimal() else found
 
     def action_span(self) -> None:
@@ -111,10 +114,14 @@ class CurvesScreen(Page):
     def _panels(self, digest: Digest) -> list[Panel]:
         kind, _, name = self.subject.partition(":")
         span_s = self._chosen(digest)
-        if kind == "rank":
+        if kind in _ON_A_GPU:
             uuid, _, pid = name.partition("/")
             gpu = digest.tick.gpus.get(uuid)
-            return rank_panels(digest, gpu, int(pid) if pid else None, span_s) if gpu else []
+            if gpu is None:
+                return []
+            if kind == "process":
+                return alone_panels(digest, gpu, int(pid), span_s)
+            return rank_panels(digest, gpu, int(pid) if pid else None, span_s)
         if kind == "gpu":
             gpu = digest.tick.gpus.get(name)
             return gpu_panels(digest, gpu, span_s) if gpu else []

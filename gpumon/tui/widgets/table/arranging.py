@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from gpumon.report.facts.columns import SortKey
 
@@ -16,14 +17,17 @@ EACH: Final = 250
 """Rows that are looked at in one step: a few milliseconds where each needs some thought."""
 
 RUN: Final = 4_000
-"""Rows that are sorted in one step: sorting the whole then only merges these runs."""
+"""Rows that are sorted in one step; such runs are merged then."""
+
+MERGED: Final = 1_000
+"""Rows that are merged in one step."""
 
 
 def sorted_steps(
     rows: Sequence[R], order: Callable[[R], SortKey | None], is_descending: bool = False
 ) -> Generator[None, None, list[R]]:
     """The rows in order, those without a key last, as `columns.arranged` has them."""
-    known: list[tuple[SortKey, R]] = []
+    runs: list[list[tuple[SortKey, R]]] = []
     unknown: list[R] = []
     run: list[tuple[SortKey, R]] = []
     for start in range(0, len(rows), EACH):
@@ -37,14 +41,28 @@ def sorted_steps(
             yield
         if len(run) >= RUN:
             run.sort(key=itemgetter(0), reverse=is_descending)
-            known += run
+            runs.append(run)
             run = []
             yield
-    known += run
-    known.sort(key=itemgetter(0), reverse=is_descending)
-    if len(rows) > RUN:
-        yield
-    return [row for _, row in known] + unknown
+    run.sort(key=itemgetter(0), reverse=is_descending)
+    found: list[R] = []
+    # Rows with the same key stay in their order, those of an earlier run first, as in one sort.
+    spent = map(_spent, (*runs, run))
+    for number, (_, row) in enumerate(
+        heapq.merge(*spent, key=itemgetter(0), reverse=is_descending), 1
+    ):
+        found.append(row)
+        if number % MERGED == 0:
+            yield
+    found += unknown
+    return found
+
+
+def _spent(run: list[tuple[SortKey, R]]) -> Iterator[tuple[SortKey, R]]:
+    """What a run holds, each let go of as it is taken: to free all at once would take a while."""
+    run.reverse()
+    while run:
+        yield run.pop()
 
 
 def kept_steps(

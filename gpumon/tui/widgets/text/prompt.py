@@ -38,6 +38,8 @@ class Prompt(Input):
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
 
     asker: Asker
+    refused: str | None = None
+    """What was entered last and could not be understood."""
 
     def __init__(self, value: str, what: str) -> None:
         super().__init__(value, placeholder=what, select_on_focus=False)

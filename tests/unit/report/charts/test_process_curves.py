@@ -10,7 +10,7 @@ import pytest
 from gpumon.fleet.history.history import History
 from gpumon.model.records.block import Block, column_for
 from gpumon.report.charts.process_curves import process_panels, rank_processes
-from gpumon.report.charts.rank_curves import rank_panels
+from gpumon.report.charts.rank_curves import alone_panels, rank_panels
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.tables.process import PROCESS_COLUMNS, process_rows
 from tests.worlds.tick import AT, GIB, gpu, job_with_gpus, process, tick, uuid_of
@@ -57,7 +57,10 @@ class Story:
                 ),
                 "context": Block(
                     tuple(f"{pid}/{UUID}" for pid in pids),
-                    {"context_mem_used_bytes": column_for(False, [10.0 * GIB] * len(pids))},
+                    {
+                        "context_mem_used_bytes": column_for(False, [10.0 * GIB] * len(pids)),
+                        "context_sm_util_ratio": column_for(False, [0.25] * len(pids)),
+                    },
                     {},
                     {},
                 ),
@@ -138,6 +141,20 @@ def test_a_rank_s_curves_hold_its_process_and_not_what_was_never_known():
     blind = Story((owned(4711),), {4711: [None] * 30}).digest()
     titles = [text_of(p) for p in rank_panels(blind, blind.tick.gpus[UUID], 4711, 900.0)]
     assert not any("CPU cores used" in title for title in titles)
+
+
+def test_a_process_by_itself_comes_before_its_gpu_and_without_its_peers():
+    child = owned(4712, parent_pid=4711)
+    digest = Story((owned(4711), child), {4711: [1.5] * 30, 4712: [9.0] * 30}).digest()
+    found = alone_panels(digest, digest.tick.gpus[UUID], 4711, 900.0)
+    assert [text_of(panel) for panel in found[:3]] == [
+        "process 4711 SM use 25 %  ",
+        "process 4711 CPU cores used 1.50  ",
+        "process 4711 memory resident 3.0 GiB  ",
+    ]
+    assert not any(text_of(panel).startswith("process") for panel in found[5:])
+    gone = alone_panels(digest, digest.tick.gpus[UUID], 99, 900.0)
+    assert [text_of(panel) for panel in gone] == [text_of(panel) for panel in found[5:]]
 
 
 @pytest.mark.parametrize(

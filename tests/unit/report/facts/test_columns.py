@@ -11,6 +11,7 @@ from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Node, Rank
 from gpumon.report.facts.columns import Column, arranged, place, shown_first, usual
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.lists.all_processes import ALL_PROCESS_COLUMNS
 from gpumon.report.pages.node_sections import node_sections
 from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
@@ -43,6 +44,7 @@ TABLES = {
     "links": LINK_COLUMNS,
     "slices": SLICE_COLUMNS,
     "processes": PROCESS_COLUMNS,
+    "all processes": ALL_PROCESS_COLUMNS,
     "node's GPUs": NODE_GPU_COLUMNS,
     "ports": PORT_COLUMNS,
     "file systems": FILESYSTEM_COLUMNS,

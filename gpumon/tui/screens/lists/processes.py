@@ -1,0 +1,273 @@
+"""Every process on every GPU in view: whose it is, what it uses, how long it runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from gpumon.base.held_process import NotSentError, send
+from gpumon.model.text import plain
+from gpumon.report.document.queue import stray_lines
+from gpumon.report.lists.all_processes import (
+    ALL_PROCESS_COLUMNS,
+    every_process,
+    process_key,
+    process_order,
+    process_search,
+    process_steps,
+)
+from gpumon.report.lists.export import as_csv, as_json
+from gpumon.report.next_steps.roads import is_this_machine
+from gpumon.report.tables.process import PROCESS_PARTS
+from gpumon.report.text.cells import Cell
+from gpumon.report.wording.empty_states import silent_nodes_lines
+from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.fleet_view import FleetView
+from gpumon.tui.widgets.table.grid import Grid, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpumon.base.held_process import Described
+    from gpumon.model.records.cluster import Process
+    from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.tables.process import ProcessRow
+    from gpumon.report.text.cells import Line
+    from gpumon.sources.here.command_lines import CommandLines
+    from gpumon.tui.actions.action import Action
+
+_SIGNALS: Final = {
+    "INT": signal.SIGINT,
+    "TERM": signal.SIGTERM,
+    "KILL": signal.SIGKILL,
+}
+"""What may be sent, by the names that kill(1) has for them."""
+
+_ENDS_WITHIN_S: Final = 3.0
+"""How long its end is waited for before it is said that it is still there."""
+
+_NOT_HERE: Final = "it does not run on this machine, or that is not sure: target local"
+
+
+class ProcessesView(FleetView["ProcessRow"]):
+    """One line for each process on each GPU."""
+
+    view = "processes"
+    BINDINGS = bindings_of("processes")
+    noun = "processes"
+    plan = Plan(ALL_PROCESS_COLUMNS, process_key, process_order, process_search, led_by="memory")
+
+    def __init__(self) -> None:
+        super().__init__()
+        named = self.plan.columns
+        shown = [c._replace(cell=self._command) if c.key == "command" else c for c in named]
+        self.grid = Grid(self.plan._replace(columns=shown))
+        self._command_reader: CommandLines | None = None
+
+    def rows(self, digest: Digest) -> Sequence[ProcessRow]:
+        """Every process on each of its GPUs."""
+        return every_process(digest)
+
+    def row_steps(self, digest: Digest) -> Iterable[None]:
+        """Some hundred processes at a time."""
+        return process_steps(digest)
+
+    def head_lines(self, digest: Digest, width: int) -> list[Line]:
+        """Also nodes that have gone silent, and processes where no job runs."""
+        lines = super().head_lines(digest, width)
+        lines += silent_nodes_lines(digest.tick, width)
+        return lines + stray_lines(digest, width)
+
+    def empty_words(self, digest: Digest) -> tuple[str, ...]:
+        """No GPU has a process, or no GPU is known."""
+        if digest.tick.gpus:
+            return ("No process is on the GPUs in view.", "Tab shows the other views.")
+        return ("No GPU is known, so no process on one.", "e shows what the targets say.")
+
+    def amount(self) -> str:
+        """`12 processes`, or `1 process`."""
+        return super().amount().replace(" processe ", " process ")
+
+    def open_row(self, row: ProcessRow) -> None:
+        """The process over time: its curves, those of its GPU and of what surrounds it."""
+        subject = f"process:{row.uuid}/{row.process.pid}"
+        trail = (*self.trail(), f"{row.process.node}:{row.process.pid}")
+        self.app.push_screen(self.gpumon.views.curves(subject, trail))
+
+    def action_node(self) -> None:
+        """The node that the process runs on."""
+        row = self.grid.current
+        if row is not None:
+            self.open_node(row.process.node)
+
+    def action_copy(self) -> None:
+        """Copy the PID."""
+        row = self.grid.current
+        if row is None:
+            super().action_copy()
+        else:
+            self.copy_text(str(row.process.pid))
+
+    def footer(self) -> Sequence[Action]:
+        """Name only keys that do something here: a tree and signals are of this machine."""
+        digest = self.digest
+        is_here = (
+            digest is not None
+            and self.gpumon.is_real
+            and any(target.url.startswith("local") for target in digest.tick.targets)
+        )
+        without = () if is_here else ("tree", "signal")
+        if not self.gpumon.allows_actions:
+            without = (*without, "signal")
+        return [action for action in super().footer() if action.name not in without]
+
+    def table_maker(self, form: str) -> Callable[[], str] | None:
+        """As elsewhere, with the names of programs: no file holds a command line."""
+        digest = self.digest
+        if digest is None:
+            return None
+        columns, rows = self.grid.table
+        named = {column.key: column for column in self.plan.columns}
+        written = [named[column.key] for column in columns]
+        return partial(as_csv if form == "csv" else as_json, digest, written, rows)
+
+    # What this machine itself tells
+
+    def _is_here(self, digest: Digest, process: Process) -> bool:
+        """Whether a process can be looked at in this machine's own /proc."""
+        if not self.gpumon.is_real or process.start_time_s is None:
+            return False
+        node = process.node
+        return digest.remembered(
+            ("is this machine", node), lambda: is_this_machine(digest.tick, node)
+        )
+
+    def _command(self, digest: Digest, row: ProcessRow) -> Cell:
+        """The command line, or the program's name; asked for lines in sight alone."""
+        process = row.process
+        if self._is_here(digest, process):
+            line = self._command_lines().line(process.pid, process.start_time_s or 0.0)
+            if line is not None:
+                return Cell(line)
+        return PROCESS_PARTS["program"].cell(digest, row)
+
+    def _command_lines(self) -> CommandLines:
+        if self._command_reader is None:
+            from gpumon.sources.here.command_lines import CommandLines
+
+            self._command_reader = CommandLines(self._drawer())
+        return self._command_reader
+
+    def _drawer(self) -> Callable[[], None]:
+        """Draws again, from any thread."""
+        # What knows the application by itself is this thread alone.
+        app, show = self.app, self.gpumon.show_newest
+
+        def draw() -> None:
+            # The application may be gone by now, or go meanwhile.
+            with suppress(RuntimeError, CancelledError):
+                app.call_from_thread(show)
+
+        return draw
+
+    def action_others(self) -> None:
+        """Also other users' command lines, or no more."""
+        if not self.gpumon.is_real:
+            self.say("command lines are those of this machine; what is shown here is not there")
+            return
+        lines = self._command_lines()
+        lines.show_others(not lines.has_others)
+        whose = "other users' command lines, too" if lines.has_others else "only your own"
+        self.say(f"{whose}, without what looks like a secret")
+        self.show(self.digest)
+
+    def action_tree(self) -> None:
+        """Parents and children of the process."""
+        row, digest = self.grid.current, self.digest
+        if row is None or digest is None:
+            self.say("no process here")
+            return
+        process = row.process
+        if not self._is_here(digest, process):
+            self.say(f"no tree of {process.pid}: {_NOT_HERE}")
+            return
+        from gpumon.report.pages.process_tree import tree_lines
+        from gpumon.sources.here.family import Family
+
+        family = Family(process.pid, process.start_time_s or 0.0, self._drawer())
+        trail = (*self.trail(), f"{process.node}:{process.pid}")
+        page = self.gpumon.views.page(
+            "tree", trail, lambda _, width: tree_lines(family.tree(), self._line_of, width)
+        )
+        self.app.push_screen(page)
+
+    def _line_of(self, one: Described) -> str | None:
+        return self._command_lines().line(one.pid, one.start_time_s)
+
+    # Signals
+
+    async def action_signal(self) -> None:
+        """Ask which signal the process is to get."""
+        from gpumon.tui.widgets.text.prompt import AnswerPrompt
+
+        row, digest = self.grid.current, self.digest
+        if row is None or digest is None:
+            self.say("no process here")
+        elif refusal := self._refusal(digest, row.process):
+            self.say(refusal)
+        else:
+            process = row.process
+            question = (
+                f"{', '.join(_SIGNALS)} to {_named(process)}: type e.g. TERM {process.pid}, "
+                "Esc sends nothing"
+            )
+            await self.ask(AnswerPrompt(question, lambda text: self._confirmed(process, text)))
+
+    def _refusal(self, digest: Digest, process: Process) -> str:
+        """Why a process gets no signal from here; empty: it may."""
+        own = os.geteuid()
+        if not self.gpumon.allows_actions:
+            return "gpumon sends signals only where it was begun with --allow-actions"
+        if not self.gpumon.is_real:
+            return "the process is simulated or recorded: there is nothing to signal"
+        if not self._is_here(digest, process):
+            return f"no signal to {process.pid}: {_NOT_HERE}"
+        if own not in (0, process.uid):
+            known = "somebody else" if process.uid is None else process.uid
+            return (
+                f"{process.pid} is {process.user or known}'s: only its owner and root may signal it"
+            )
+        return ""
+
+    def _confirmed(self, process: Process, text: str) -> str:
+        """Send what was typed; returns why it was not understood."""
+        name, _, number = text.strip().partition(" ")
+        wanted = _SIGNALS.get(name.upper().removeprefix("SIG"))
+        if wanted is None or number.strip() != str(process.pid):
+            return f"not sent: type {', '.join(_SIGNALS)}, and {process.pid}; or Esc"
+        self.say(f"sending {wanted.name} to {_named(process)}")
+        self.tell_later(partial(_sent, process, wanted))
+        return ""
+
+
+def _named(process: Process) -> str:
+    """`python 4242 of ada`, harmless."""
+    whose = process.user or (None if process.uid is None else str(process.uid))
+    words = (process.name or "process", str(process.pid), *(("of", whose) if whose else ()))
+    return plain(" ".join(words), 60)
+
+
+def _sent(process: Process, wanted: signal.Signals) -> str:
+    """Send a signal to the process that was on screen, or to nobody; what came of it."""
+    who = _named(process)
+    try:
+        has_ended = send(process.pid, process.start_time_s or 0.0, wanted, _ENDS_WITHIN_S)
+    except NotSentError as error:
+        return f"not sent to {who}: {error}"
+    if has_ended:
+        return f"{wanted.name} sent to {who}: it has ended"
+    return f"{wanted.name} sent to {who}: it is still there after {_ENDS_WITHIN_S:.0f} s"

@@ -1,0 +1,234 @@
+"""What only this machine tells of processes: command lines, trees, and signals to them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from gpumon.base.held_process import described
+from gpumon.model.records.tick import TargetState
+from gpumon.tui.screens.base.page import Page
+from gpumon.tui.screens.lists import processes
+from tests.worlds.probe import PATIENCE_S
+from tests.worlds.workstation import Seat, workstation
+
+WAITS = "import sys; print(flush=True); sys.stdin.read()"
+SECRET = "h5nter2"
+
+needs_handles = pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="this Python knows no pidfds"
+)
+
+
+@contextmanager
+def waiting(*words):
+    """A child that waits for the end of its input."""
+    line = [sys.executable, "-I", "-S", "-c", WAITS, *words]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        try:
+            child.stdout.readline()
+            yield child
+        finally:
+            child.kill()
+
+
+def seat(child, **changes):
+    """The child as a process on a GPU."""
+    start_s = described(child.pid).start_time_s
+    found = Seat(child.pid, user="ada", uid=os.geteuid(), start_s=start_s)
+    return found._replace(**changes)
+
+
+async def until(s, words):
+    """What is read on a thread stands on the screen."""
+    async with asyncio.timeout(PATIENCE_S):
+        while words not in s.text:
+            await asyncio.sleep(0.01)
+            await s.pilot.pause()
+
+
+async def opened(s):
+    await s.press("colon", *"ps", "enter")
+
+
+async def test_ones_own_command_line_is_shown_without_secrets(stage):
+    with waiting("--lr", "0.1", "--token", SECRET) as child:
+        async with stage(workstation((seat(child),)), size=(260, 24)) as s:
+            await opened(s)
+            await until(s, "--lr 0.1 --token ***")
+            assert SECRET not in s.text
+
+
+async def test_another_process_with_the_same_number_shows_the_name_alone(stage):
+    with waiting("--lr", "0.1") as other, waiting("--lr", "0.2") as child:
+        gone = seat(other, program="train", start_s=5.0)
+        async with stage(workstation((gone, seat(child))), size=(260, 24)) as s:
+            await opened(s)
+            await until(s, "--lr 0.2")
+            assert "--lr 0.1" not in s.text
+            assert s.line_with(str(other.pid)).endswith(" train")
+
+
+async def test_others_command_lines_want_a_key(stage, monkeypatch):
+    from gpumon.sources.here import command_lines
+
+    monkeypatch.setattr(command_lines.os, "geteuid", lambda: os.getuid() + 1)
+    with waiting("--lr", "0.1") as child:
+        async with stage(workstation((seat(child),)), size=(260, 24)) as s:
+            await opened(s)
+            assert s.line_with(str(child.pid)).endswith(" python")
+            await s.press("O")
+            assert "other users' command lines, too" in s.lines[-2]
+            await until(s, "--lr 0.1")
+            await s.press("O")
+            assert "only your own" in s.lines[-2]
+            assert s.line_with(str(child.pid)).endswith(" python")
+
+
+@pytest.mark.parametrize("url", ["ssh://desk", "slurm", "demo"])
+async def test_of_any_other_target_nothing_is_read(stage, url):
+    with waiting("--lr", "0.1") as child:
+        targets = (TargetState(url, True, None, 0.1),)
+        async with stage(workstation((seat(child),), targets=targets), size=(120, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            assert s.line_with(str(child.pid)).endswith(" python")
+            assert s.app.screen._command_reader is None
+            await s.press("d")
+            assert "it does not run on this machine" in s.lines[-2]
+            await s.press("K")
+            assert s.app.screen.prompt is None
+            assert "simulated" in s.lines[-2] or "does not run on this machine" in s.lines[-2]
+        assert child.poll() is None
+
+
+async def test_a_file_holds_no_command_line(stage, tmp_path):
+    with waiting("--lr", "0.1") as child:
+        async with stage(workstation((seat(child),)), size=(260, 24)) as s:
+            await opened(s)
+            await until(s, "--lr 0.1")
+            for name in ("ps.csv", "ps.json"):
+                await s.press("E")
+                s.app.focused.value = str(tmp_path / name)
+                await s.press("enter")
+                await s.app.workers.wait_for_complete()
+                text = (tmp_path / name).read_text()
+                assert str(child.pid) in text
+                assert "--lr" not in text
+            await s.press("slash", *"--lr", "enter")
+            assert "None of 1 processes contains" in s.text
+
+
+async def test_the_tree_has_parents_and_children(stage):
+    with waiting() as child:
+        me = described(os.getpid())
+        mine = Seat(me.pid, start_s=me.start_time_s, uid=os.geteuid())
+        async with stage(workstation((mine,)), size=(260, 40)) as s:
+            await opened(s)
+            await s.press("d")
+            assert isinstance(s.app.screen, Page)
+            await until(s, f" {child.pid} ")
+            assert f" {os.getppid()} " in s.text
+            lines = s.lines
+            above = next(n for n, line in enumerate(lines) if f" {me.pid} " in line)
+            below = next(n for n, line in enumerate(lines) if f" {child.pid} " in line)
+            assert above < below
+
+
+async def test_the_tree_of_a_process_that_is_gone_says_so(stage):
+    with waiting() as child:
+        picture = workstation((seat(child),))
+    async with stage(picture, size=(120, 24)) as s:
+        await opened(s)
+        await s.press("d")
+        await until(s, "It has ended, or its number is another process's by now.")
+
+
+async def asked(s, text):
+    """Answer the question about the process under the cursor."""
+    await s.press("K")
+    s.app.focused.value = text
+    await s.press("enter")
+
+
+@needs_handles
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [("TERM", signal.SIGTERM), ("sigkill", signal.SIGKILL), ("int", signal.SIGINT)],
+)
+async def test_a_signal_is_sent_after_its_name_and_the_pid_were_typed(stage, typed, number):
+    with waiting() as child:
+        async with stage(workstation((seat(child),)), size=(120, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            await s.press("K")
+            assert f"INT, TERM, KILL to python {child.pid} of ada: type e.g." in s.text
+            await s.press("escape")
+            await asked(s, f"{typed} {child.pid}")
+            await until(s, f"{number.name} sent to python {child.pid} of ada: it has ended")
+        assert child.wait() in (-number, 1)
+
+
+@pytest.mark.parametrize("typed", ["", "TERM", "TERM 1", "HUP {pid}", "{pid}", "TERM {pid} 1"])
+async def test_what_is_typed_otherwise_sends_nothing(stage, typed):
+    with waiting() as child:
+        async with stage(workstation((seat(child),)), size=(120, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            await asked(s, typed.format(pid=child.pid))
+            assert f"not sent: type INT, TERM, KILL, and {child.pid}; or Esc" in s.lines[-2]
+        assert child.poll() is None
+
+
+@needs_handles
+async def test_it_goes_to_the_process_that_was_on_screen_or_to_nobody(stage):
+    with waiting() as child:
+        early = seat(child, start_s=described(child.pid).start_time_s - 1.0)
+        async with stage(workstation((early,)), size=(120, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            await asked(s, f"KILL {child.pid}")
+            await until(s, f"not sent to python {child.pid} of ada: the number is another process")
+        assert child.poll() is None
+
+
+@needs_handles
+async def test_a_question_is_about_the_process_it_was_asked_of(stage):
+    with waiting() as child, waiting() as other:
+        async with stage(workstation((seat(child),)), size=(120, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            await s.press("K")
+            await s.give(workstation((seat(other, mem_gib=9.0),)))
+            s.app.focused.value = f"KILL {child.pid}"
+            await s.press("enter")
+            await until(s, f"SIGKILL sent to python {child.pid}")
+            assert other.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "allows", "words"),
+    [
+        ({}, False, "only where it was begun with --allow-actions"),
+        ({"start_s": None}, True, "not sure"),
+        ({"uid": 4_000_000, "user": "grace"}, True, "is grace's: only its owner and root may"),
+        ({"uid": None, "user": None}, True, "is somebody else's"),
+    ],
+)
+async def test_who_may_not_is_not_asked(stage, monkeypatch, changes, allows, words):
+    monkeypatch.setattr(processes.os, "geteuid", lambda: 1000)
+    with waiting() as child:
+        picture = workstation((seat(child, **{"uid": 1000, **changes}),))
+        async with stage(picture, size=(120, 24)) as s:
+            s.app.allows_actions = allows
+            await opened(s)
+            await s.press("K")
+            assert words in s.lines[-2]
+            assert s.app.screen.prompt is None
+        assert child.poll() is None
