@@ -155,8 +155,8 @@ class SlowStartup(Detector):
         With more signs of work the first one can only be earlier.
         """
         past = job.past(_KEYS[:1], age_s + 1.0)
-        is_busy = (past.columns[_KEYS[0]] >= self.busy_util_ratio).any(axis=1)
-        work = first_work(past, is_busy)
+        is_busy = past.columns[_KEYS[0]] >= self.busy_util_ratio
+        work = first_work(past, np.logical_or.reduce(is_busy, axis=1))
         soon_s = min(self.long_s, LEAST_EVIDENCE_S)
         return work is None or past.times[max(work - 1, 0)] - view.now + age_s >= soon_s
 
