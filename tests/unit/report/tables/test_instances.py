@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+from array import array
 
 import pytest
 
+from gpumon.model.missing import Reason
 from gpumon.report.document.document import document
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.tick_index import Digest
@@ -95,6 +96,25 @@ def test_health_and_loss_are_the_gpus():
     assert shown(digest, instance, "why").text == "MIG 3g.40gb"
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (Reason.NO_PERMISSION, "? this user may not read it"),
+        (Reason.NOT_SUPPORTED, "MIG 3g.40gb"),
+    ],
+)
+def test_an_instance_says_why_it_cannot_be_read_where_somebody_can_do_something(reason, words):
+    slices = instances()
+    column = array("d", [float("nan")] * 3)
+    slices = slices._replace(
+        columns={**slices.columns, "mig_mem_used_bytes": column},
+        missing={("mig_mem_used_bytes", row): reason for row in range(3)},
+    )
+    digest = Digest(picture({"mig": slices}))
+    assert shown(digest, digest.gpu_rows[2], "why").text == words
+    assert shown(digest, digest.gpu_rows[2], "mem_used_bytes") == NO_VALUE
+
+
 def test_another_order_goes_by_the_instances_own_values():
     digest = Digest(picture())
     order = COLUMN["sm_active_ratio"].order
@@ -182,15 +202,13 @@ def test_the_plain_table_tells_processes_once_and_findings_of_gpus_that_pass():
 
 
 def test_a_document_does_not_change_for_them():
-    passes = understood("tensor<50")
+    keeps = understood("tensor>40").gpus
     made = picture(queue_at=None)
-    told = json.dumps(document(made, keeps_gpu=passes.gpus))
-    bare = made._replace(nodes={"n1": made.nodes["n1"]._replace(blocks={})})
-    gpus = document(made, keeps_gpu=passes.gpus)["nodes"][0]["gpus"]
-    assert [one["uuid"] for one in gpus] == [
-        one["uuid"] for one in document(bare, keeps_gpu=passes.gpus)["nodes"][0]["gpus"]
-    ]
-    assert told
+    cut = made.nodes["n1"]
+    bare = made._replace(nodes={"n1": cut._replace(blocks={})})
+    told, plain = (document(one, keeps_gpu=keeps)["nodes"][0]["gpus"] for one in (made, bare))
+    assert [one["uuid"] for one in told] == [one["uuid"] for one in plain]
+    assert len(told) == 3
 
 
 def test_the_page_of_a_node_has_them_and_opens_their_gpu():
