@@ -232,3 +232,12 @@ async def test_who_may_not_is_not_asked(stage, monkeypatch, changes, allows, wor
             assert words in s.lines[-2]
             assert s.app.screen.prompt is None
         assert child.poll() is None
+
+
+def test_patterns_of_secrets_are_made_once_a_line_is_read():
+    code = (
+        "import sys; import gpumon.tui.screens.lists.processes; "
+        "print([name for name in sys.modules if name.startswith('gpumon.sources.here')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
