@@ -10,7 +10,7 @@ from gpumon.model.records.cluster import JobView
 from gpumon.report.facts.rows import GpuRow
 from gpumon.report.lists.all_processes import owners
 from gpumon.report.tables.process import ProcessRow
-from gpumon.report.wording.gpu_holders import users_of
+from gpumon.report.wording.gpu_cells import users_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

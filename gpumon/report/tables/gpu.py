@@ -12,15 +12,18 @@ from gpumon.report.tables.place import place_columns
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import (
+    holder,
     measured_columns,
+    process_cell,
     row_index,
     row_name,
     row_uuid,
     short_uuid,
     throttle_cell,
     unused_words,
+    user_cell,
+    users_of,
 )
-from gpumon.report.wording.gpu_holders import holder, process_cell, user_cell, users_of
 from gpumon.report.wording.health import (
     health_cell,
     health_order,
