@@ -221,9 +221,9 @@ class ProcessesView(FleetView["ProcessRow"]):
             self.say(refusal)
         else:
             process = row.process
+            # What matters comes first: a narrow terminal cuts the end off.
             question = (
-                f"{', '.join(_SIGNALS)} to {_named(process)}: type e.g. TERM {process.pid}, "
-                "Esc sends nothing"
+                f"type TERM {process.pid} (or INT, KILL) for {_named(process)}; Esc: no signal"
             )
             await self.ask(AnswerPrompt(question, lambda text: self._confirmed(process, text)))
 

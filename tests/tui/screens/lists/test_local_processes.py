@@ -168,7 +168,7 @@ async def test_a_signal_is_sent_after_its_name_and_the_pid_were_typed(stage, typ
             s.app.allows_actions = True
             await opened(s)
             await s.press("K")
-            assert f"INT, TERM, KILL to python {child.pid} of ada: type e.g." in s.text
+            assert f"type TERM {child.pid} (or INT, KILL) for python {child.pid} of ada" in s.text
             await s.press("escape")
             await asked(s, f"{typed} {child.pid}")
             await until(s, f"{number.name} sent to python {child.pid} of ada: it has ended")
