@@ -49,6 +49,7 @@ OBJECTS: Final = {
     "node": ("node",),
     "nic": ("nic",),
     "filesystem": ("filesystem",),
+    "local_filesystem": ("local_filesystem",),
     "event": ("event",),
     "cgroup": ("cgroup",),
 }

@@ -18,6 +18,7 @@ from gpumon.probe.kernel.cgroups import MAX_JOBS, Cgroups
 from gpumon.probe.kernel.driver_files import Board, boards, name_unopened
 from gpumon.probe.kernel.filesystems import Filesystems
 from gpumon.probe.kernel.host import Host
+from gpumon.probe.kernel.local_filesystems import LocalFilesystems
 from gpumon.probe.kernel.log import KernelLog
 from gpumon.probe.kernel.numa import Numa
 from gpumon.probe.kernel.pci import Place
@@ -28,7 +29,7 @@ from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row, block, too_many
 PATIENCE_S = 1.0
 """A reading is reported as stuck after this long; a whole one takes a few milliseconds."""
 
-NAMES = ("node", "process", "nic", "filesystem", "cgroup")
+NAMES = ("node", "process", "nic", "filesystem", "local_filesystem", "cgroup")
 """Blocks that are read here."""
 
 GPU_NUMA = "gpu_numa_node"
@@ -276,6 +277,7 @@ class Reader:
         self._ports = Ports(root)
         self._has_medium = tiers.MEDIUM in wanted_tiers
         self._filesystems = Filesystems(root)
+        self._spaces = LocalFilesystems(root)
         self._cgroups = Cgroups(root)
         self._folders = JobFolders(root)
         self._log = KernelLog(root)
@@ -303,6 +305,7 @@ class Reader:
         self._look_up(wanted.gpus)
         note("file systems")
         rows["filesystem"] = self._filesystems.rows(now) if self._has_medium else []
+        rows["local_filesystem"] = self._spaces.rows(now) if self._has_medium else []
         note("network ports")
         rows["nic"] = self._ports.rows(now, wanted.gpus) if self._has_medium else []
         note("the kernel's log")
@@ -312,6 +315,7 @@ class Reader:
             self._folders,
             self._cgroups,
             self._filesystems,
+            self._spaces,
             self._ports,
             self._log,
         )

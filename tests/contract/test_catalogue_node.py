@@ -127,6 +127,15 @@ def mount_files(gone_s: int) -> dict[str, str]:
     }
 
 
+def local_files() -> dict[str, str]:
+    """Only / is asked: what lies below a network mount could wait for its server."""
+    return {
+        "proc/self/mountinfo": "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        "30 27 0:9 / /data rw - nfs4 filer:/data rw\n"
+        "31 30 8:1 / /data/local rw - xfs /dev/sda1 rw\n"
+    }
+
+
 def job_files(gone_s: int) -> dict[str, str]:
     files = {
         "cpu.stat": f"user_usec 1\nusage_usec {5_000_000 + 3_500_000 * gone_s}\n",
@@ -231,6 +240,9 @@ FILESYSTEM = {
     "fs_timeouts": 3,
 }
 
+SPACE = {"size_bytes", "used_bytes", "free_bytes"}
+"""Of the disk that this machine's own root lies on."""
+
 CGROUP = {
     "job_cpu_us": 5_000_000 + 3_500_000 * GAP_S,
     "job_cpu_cores_used": 3.5,
@@ -292,16 +304,20 @@ def test_every_field_has_an_expected_value() -> None:
     assert set(NODE) | COUNTED == fields("node")
     assert set(NIC) == fields("nic")
     assert set(FILESYSTEM) == fields("filesystem")
+    assert set(SPACE) == fields("local_filesystem")
     assert set(CGROUP) | AGED == fields("cgroup")
     assert set(PROCESS) == fields("process")
     assert set(EVENT) == fields("event")
     gpu_blocks = {"gpu", "link", "mig", "context"}
     blocks = {field.block for field in CATALOGUE.values()}
-    assert blocks - gpu_blocks == {"node", "nic", "filesystem", "cgroup", "process", "event"}
+    assert blocks - gpu_blocks == {
+        *("node", "nic", "filesystem", "local_filesystem", "cgroup", "process", "event")
+    }
 
 
 def write(root: Path, gone_s: int) -> None:
     files = node_files(gone_s) | port_files(gone_s) | mount_files(gone_s) | job_files(gone_s)
+    files |= local_files()
     files |= {f"proc/{PID}/{name}": text for name, text in process_files(gone_s).items()}
     for name, text in files.items():
         file = root / name
@@ -348,10 +364,14 @@ def frames(standin: Start, tmp_path: Path) -> tuple[Frame, Frame, Frame]:
 
 def test_every_field_arrives_with_its_value_and_unit(frames: tuple[Frame, Frame, Frame]) -> None:
     first, second, third = frames
+    disk_of_root = os.statvfs("/")
     assert first.errors == second.errors == third.errors == ()
     assert_is(second, "node", second.block("node").keys[0], NODE)
     assert_is(second, "nic", "mlx5_0/1", NIC)
     assert_is(second, "filesystem", "/home", FILESYSTEM)
+    local = second.block("local_filesystem")
+    assert (local.keys, local.label("type", 0)) == (("/",), "ext4")
+    assert local.value("size_bytes", 0) == disk_of_root.f_blocks * disk_of_root.f_frsize
     assert_is(second, "cgroup", "7", CGROUP)
     age_s = second.block("cgroup").value("job_output_age_s", 0)
     assert age_s is not None

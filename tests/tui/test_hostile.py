@@ -64,9 +64,12 @@ async def test_hostile_names_everywhere(stage, name):
 async def test_hostile_texts_of_a_node(stage, name):
     key = name or "x"
     mounts = block("filesystem", {key: {"fs_read_bytes_per_s": 1.0}})
+    full = {"size_bytes": 9e9, "used_bytes": 9e9, "free_bytes": 0.0}
+    space = block("local_filesystem", {key: full})
     ports = block("nic", {f"{key}/1": {"nic_speed_gbps": 1.0}})
     more = {
         "filesystem": mounts._replace(labels={"fstype": (name,), "device": (name,)}),
+        "local_filesystem": space._replace(labels={"type": (name,)}),
         "nic": ports._replace(labels={"state": (name,), "nearest_by": (name,)}),
     }
     picture = machine(more=more)

@@ -137,6 +137,16 @@ def mounts() -> Block:
     return block("filesystem", {"/data": values}, labels)
 
 
+def spaces() -> Block:
+    """Shared memory that is half full, and a disk that is nearly full; another has not answered."""
+    values: dict[str, dict[str, float | int | None]] = {
+        "/dev/shm": {"size_bytes": 64 * GIB, "used_bytes": 32 * GIB, "free_bytes": 32 * GIB},
+        "/": {"size_bytes": 447 * GIB, "used_bytes": 402 * GIB, "free_bytes": 22 * GIB},
+        "/local": {"size_bytes": None, "used_bytes": None, "free_bytes": None},
+    }
+    return block("local_filesystem", values, {"type": ("tmpfs", "ext4", "xfs")})
+
+
 def job_use(job_id: str) -> Block:
     """What one job uses of the host."""
     values: dict[str, float | int | None] = {
@@ -155,6 +165,7 @@ def host_blocks(name: str) -> dict[str, Block]:
         "node": host(name),
         "nic": ports(name),
         "filesystem": mounts(),
+        "local_filesystem": spaces(),
         "cgroup": job_use("7"),
     }
 

@@ -10,7 +10,13 @@ from typing import Final
 
 from gpumon.model.catalogue.field import ANY_COUNT, ANY_MEMORY, Field, Kind
 from gpumon.model.catalogue.gpu import GPU_FIELDS
-from gpumon.model.catalogue.host import CGROUP_FIELDS, FILESYSTEM_FIELDS, NIC_FIELDS, NODE_FIELDS
+from gpumon.model.catalogue.host import (
+    CGROUP_FIELDS,
+    FILESYSTEM_FIELDS,
+    LOCAL_FILESYSTEM_FIELDS,
+    NIC_FIELDS,
+    NODE_FIELDS,
+)
 from gpumon.model.catalogue.link import LINK_FIELDS
 from gpumon.model.catalogue.process import PROCESS_FIELDS
 
@@ -195,6 +201,7 @@ CATALOGUE: Final = {
         *NODE_FIELDS,
         *NIC_FIELDS,
         *FILESYSTEM_FIELDS,
+        *LOCAL_FILESYSTEM_FIELDS,
         *CGROUP_FIELDS,
     )
 }
@@ -240,6 +247,7 @@ LABELS: Final = {
         "nearest_gpus",
     ),
     "filesystem": ("fstype", "device"),
+    "local_filesystem": ("type",),
     "cgroup": (),
 }
 """Text that a block may carry per entity, by block."""

@@ -70,6 +70,7 @@ class _Fields:
 _NODE: Final = _Fields("node")
 _NIC: Final = _Fields("nic")
 _FILESYSTEM: Final = _Fields("filesystem")
+_LOCAL_FILESYSTEM: Final = _Fields("local_filesystem")
 _CGROUP: Final = _Fields("cgroup")
 
 NODE_FIELDS: Final = (
@@ -262,6 +263,22 @@ FILESYSTEM_FIELDS: Final = (
     _FILESYSTEM.count("fs_retransmits", "Requests that were sent again.", f"{_NFS} trans - ops"),
     _FILESYSTEM.count("fs_timeouts", "Requests that had a major timeout.", f"{_NFS} timeouts"),
 )
+
+LOCAL_FILESYSTEM_FIELDS: Final = (
+    _LOCAL_FILESYSTEM.level(
+        "size_bytes", "SIZE", "Size of the file system.", "statvfs f_blocks"
+    )._replace(is_kept=False),
+    _LOCAL_FILESYSTEM.level(
+        "used_bytes", "USED", "What is taken of it.", "statvfs f_blocks - f_bfree"
+    )._replace(is_kept=False),
+    _LOCAL_FILESYSTEM.level(
+        "free_bytes",
+        "FREE",
+        "What users other than root may still fill.",
+        "statvfs f_bavail",
+    )._replace(is_kept=False),
+)
+"""Entities are mount points of kinds that live on the node itself."""
 
 CGROUP_FIELDS: Final = (
     _CGROUP.count(

@@ -26,6 +26,10 @@ MOST_COST = 0.002
 """Share of a core that looking may take; a look that is dear makes the next one wait."""
 
 
+SOON_S = 0.5
+"""How long after the first look the processes of the trees are read again, for a first rate."""
+
+
 def thread_cpu_s() -> float:
     """CPU time of this thread, seconds."""
     return time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
@@ -61,6 +65,9 @@ class ProcessTrees:
         self._looks = looks
         self._cpu_s = cpu_s
         self._at = float("-inf")
+        self._looked_at = float("-inf")
+        """When all processes were looked at, which is not as often as those of trees were read."""
+        self._is_first = False
         self._wait_s = 0.0
         self._reason = NOT_SAMPLED
         """Why the last look tells no tree; empty where it tells them."""
@@ -80,11 +87,21 @@ class ProcessTrees:
             for row in rows
             if "start_time_s" in row.values
         }
-        if self._looks and starts and now - self._at >= self._wait_s:
+        if self._looks and starts and now - self._looked_at >= self._wait_s:
             began = self._cpu_s()
-            self._reason = self._take(self._all.look(now), starts)
-            self._at = now
+            look = self._all.look(now)
+            self._reason = self._take(look, starts)
+            if not self._reason:
+                self._newest = max(stat.start_ticks for stat in look.stats.values())
+            self._is_first = self._looked_at == float("-inf")
+            # Somebody else may have looked a moment ago.
+            self._at, self._looked_at = look.at, now
             self._wait_s = max(PERIOD_S, (self._cpu_s() - began) / MOST_COST)
+        elif self._is_first and not self._reason and now - self._at >= SOON_S:
+            # Who asks once and goes would never hear a rate: those known are read once more.
+            self._is_first = False
+            self._reason = self._take(self._all.some(list(self._members), now), starts)
+            self._at = now
         for row in rows:
             pid = int(row.key)
             tree = None if self._reason else self._trees.get(pid)
@@ -125,7 +142,6 @@ class ProcessTrees:
                 ticks = last.cpu_ticks + grown[pid] if last and is_known else used[pid]
                 self._trees[pid] = Tree(starts[pid], counts[pid], ticks, pages[pid])
         self._members = members
-        self._newest = max(stat.start_ticks for stat in stats.values())
         return ""
 
     def _grown(self, members: Dict[int, Member], stats: Dict[int, ProcessStat]) -> Dict[int, int]:

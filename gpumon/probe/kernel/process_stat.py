@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Iterable, NamedTuple, Optional, Tuple
 
 from gpumon.probe.kernel import files
 from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SAMPLED
@@ -105,9 +105,15 @@ class AllProcesses:
         pids = [int(name) for name in files.names(self._proc, 1 << 20) if name.isdecimal()]
         if not pids or len(pids) > MAX_PROCESSES:
             return Look(now, {}, NOT_SAMPLED if pids else FAILED, False)
+        found = self.some(sorted(pids, key=self._order()), now)
+        is_partial = len(found.stats) < (1 - MOST_GONE) * len(pids)
+        return found._replace(reason=NO_PERMISSION if is_partial or self._hides() else "")
+
+    def some(self, pids: Iterable[int], now: float) -> Look:
+        """The same of some processes, in their order; one that has ended is not there."""
         stats: Dict[int, ProcessStat] = {}
         is_refused = False
-        for pid in sorted(pids, key=self._order()):
+        for pid in pids:
             try:
                 stats[pid] = process_stat(files.read_bytes("%s/%d/stat" % (self._proc, pid), 4096))
             except PermissionError:
@@ -115,8 +121,7 @@ class AllProcesses:
             except (OSError, ValueError):
                 # It has ended since, or the file is strange.
                 continue
-        is_partial = len(stats) < (1 - MOST_GONE) * len(pids)
-        return Look(now, stats, NO_PERMISSION if is_partial or self._hides() else "", is_refused)
+        return Look(now, stats, "", is_refused)
 
     def _order(self) -> Callable[[int], Tuple[float, int]]:
         """Key by which parents come before their children, as far as known.

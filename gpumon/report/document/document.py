@@ -152,6 +152,7 @@ def _node(digest: Digest, node: Node, hidden: frozenset[str], user: str | None) 
         "gpus": [machine.gpu(tick.gpus[uuid]) for uuid in node.gpu_uuids if uuid not in hidden],
         "nics": machine.nics(),
         "filesystems": machine.filesystems(),
+        "local_filesystems": machine.local_filesystems(),
         "events": machine.events(tick.at),
         "errors": [_error(error) for error in node.errors],
     }

@@ -190,6 +190,13 @@ class Machine:
             for place in self.places("filesystem")
         ]
 
+    def local_filesystems(self) -> list[dict[str, Any]]:
+        """Its own file systems, memory among them."""
+        return [
+            {"mount": place.key, **self.entity("local_filesystem", place).whole()}
+            for place in self.places("local_filesystem")
+        ]
+
     def events(self, now: float) -> list[dict[str, Any]]:
         """What its drivers and kernel told of late, oldest first, with meaning and action."""
         found = []

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.report.facts.columns import GAP, arranged, place, usual
+from gpumon.report.facts.rows import host_row
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.headline.lines import headline
 from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order
+from gpumon.report.tables.host import load_facts
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
 from gpumon.report.tables.process import (
     MACHINE_PROCESS_COLUMNS,
@@ -18,7 +20,14 @@ from gpumon.report.tables.process import (
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit, safe
 from gpumon.report.wording.ended import ended_title
-from gpumon.report.wording.paragraphs import all_errors, error_lines, finding_lines, target_lines
+from gpumon.report.wording.paragraphs import (
+    all_errors,
+    error_lines,
+    facts,
+    finding_lines,
+    target_lines,
+)
+from gpumon.report.wording.space import space_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -109,8 +118,19 @@ def _jobs_or_gpus(
         findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
     lines = table_lines(digest, FLEET_COLUMNS, rows, width)
     if tick.queue_at is None:
+        lines += _host(tick, [row.gpu for row in rows if row.gpu is not None], width)
         lines += _processes(digest, [row.gpu for row in rows if row.gpu is not None], width, user)
     return lines, findings
+
+
+def _host(tick: Tick, gpus: list[Gpu], width: int) -> list[str]:
+    """Load and space of the one machine whose GPUs are shown."""
+    names = {gpu.node for gpu in gpus}
+    node = tick.nodes.get(names.pop()) if len(names) == 1 else None
+    if node is None:
+        return []
+    pairs = (("host", node.name), *load_facts(host_row(node)), *space_facts(node))
+    return ["", *plain_lines(facts(pairs, width))]
 
 
 def _processes(digest: Digest, gpus: list[Gpu], width: int, user: str | None) -> list[str]:

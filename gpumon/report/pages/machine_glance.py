@@ -6,8 +6,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.report.facts.rows import host_row
-from gpumon.report.pages.node_sections import load_facts
 from gpumon.report.tables.field import bars
+from gpumon.report.tables.host import load_facts
 from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, all_process_rows
 from gpumon.report.tables.sections import table_section
 from gpumon.report.text import units
@@ -15,6 +15,7 @@ from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
 from gpumon.report.wording.paragraphs import facts
+from gpumon.report.wording.space import space_facts
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Node
@@ -44,7 +45,8 @@ def machine_glance(digest: Digest, node: Node, width: int, height: int) -> list[
         (gpu for uuid in node.gpu_uuids if (gpu := digest.tick.gpus.get(uuid)) is not None),
         key=lambda gpu: (gpu.nvml_index is None, gpu.nvml_index or 0),
     )
-    lines = facts((("host", node.name), *load_facts(host_row(node)), *_others(node)), width)
+    told = (*load_facts(host_row(node)), *space_facts(node), *_others(node))
+    lines = facts((("host", node.name), *told), width)
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
     lines += _processes(digest, gpus, width, height - len(lines))

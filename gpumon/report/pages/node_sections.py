@@ -8,7 +8,7 @@ from gpumon.model.catalogue.host import NODE_FIELDS
 from gpumon.report.facts.rows import awaited_call, block_rows, host_row
 from gpumon.report.facts.slurm_nodes import reason_lines, slurm_facts
 from gpumon.report.facts.topology import rate_words, topology_columns
-from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, field_table, field_text
+from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, field_table
 from gpumon.report.tables.gpu import NODE_GPU_COLUMNS
 from gpumon.report.tables.host import (
     FILESYSTEM_COLUMNS,
@@ -16,8 +16,10 @@ from gpumon.report.tables.host import (
     HOST_BESIDE,
     JOB_USE_COLUMNS,
     PORT_COLUMNS,
+    SPACE_COLUMNS,
     host_of,
     host_reason,
+    load_facts,
 )
 from gpumon.report.tables.sections import (
     INDENT,
@@ -33,6 +35,7 @@ from gpumon.report.text.units import index_text
 from gpumon.report.wording.events import event_lines, node_events
 from gpumon.report.wording.gpu_cells import short_uuid
 from gpumon.report.wording.paragraphs import error_lines, facts, silence_lines
+from gpumon.report.wording.space import space_facts
 from gpumon.report.wording.verdict_words import left_words
 
 if TYPE_CHECKING:
@@ -72,6 +75,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
                 ("heard", heard),
                 *((name, host.label(key) or "") for name, key in _FACTS),
                 *load_facts(host),
+                *space_facts(node),
             ),
             width,
         ),
@@ -80,33 +84,6 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
     if node.is_stale and age_s is not None:
         lines += silence_lines(age_s, "the node no longer answers", node.left_at, width)
     return [*lines, *error_lines(node.errors, width, most=4)]
-
-
-def load_facts(host: BlockRow) -> list[tuple[str, str]]:
-    """The host in a line: CPU, load, memory, pressure, stuck processes."""
-
-    def text(key: str) -> str:
-        value = host.value(key)
-        return "" if value is None else field_text(_FIELDS[key], value)
-
-    pressures = [host.value(f"{what}_pressure_some_ratio") for what in ("cpu", "mem", "io")]
-    is_known = any(value is not None for value in pressures)
-    free, total = host.value("host_mem_available_bytes"), host.value("host_mem_total_bytes")
-    used = None if free is None or total is None else total - free
-    stuck = host.value("d_state_process_count")
-    return [
-        (
-            "CPU",
-            " ".join(t for t in (text("cpu_busy_ratio"), host_of(host, "cpu_busy_ratio")) if t),
-        ),
-        ("load", text("load_1m")),
-        ("memory", "" if used is None else f"{units.memory(used, total)} GiB"),
-        (
-            "PSI CPU/mem/IO",
-            "/".join(units.percent(p) for p in pressures) + " %" if is_known else "",
-        ),
-        ("stuck (D)", "" if stuck is None else f"{stuck:.0f}"),
-    ]
 
 
 def node_sections(
@@ -127,6 +104,7 @@ def node_sections(
         *_topology(digest, node, width),
         _block(digest, node, "nic", "Network ports", PORT_COLUMNS, width),
         _block(digest, node, "filesystem", "File systems", FILESYSTEM_COLUMNS, width),
+        _block(digest, node, "local_filesystem", "Local file systems", SPACE_COLUMNS, width),
         _block(digest, node, "cgroup", "Jobs", JOB_USE_COLUMNS, width),
         _events(digest, node, width),
     ]

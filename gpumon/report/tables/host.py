@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.report.facts.columns import Column
+from gpumon.report.tables.field import field_text
 from gpumon.report.tables.link import errors_cell, field_cell, label_cell, rate_cell
 from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
+from gpumon.report.wording.space import NEARLY_FULL, fullness
 from gpumon.report.wording.verdict_words import reason_words
 
 if TYPE_CHECKING:
@@ -90,6 +92,33 @@ def host_of(row: BlockRow, key: str) -> str:
 def host_reason(reason: Reason) -> str:
     """Why a value of the node itself is missing."""
     return "not offered here" if reason is Reason.NOT_SUPPORTED else reason_words(reason)
+
+
+def load_facts(host: BlockRow) -> list[tuple[str, str]]:
+    """The host in a line: CPU, load, memory, pressure, stuck processes."""
+
+    def text(key: str) -> str:
+        value = host.value(key)
+        return "" if value is None else field_text(CATALOGUE[key], value)
+
+    pressures = [host.value(f"{what}_pressure_some_ratio") for what in ("cpu", "mem", "io")]
+    is_known = any(value is not None for value in pressures)
+    free, total = host.value("host_mem_available_bytes"), host.value("host_mem_total_bytes")
+    used = None if free is None or total is None else total - free
+    stuck = host.value("d_state_process_count")
+    return [
+        (
+            "CPU",
+            " ".join(t for t in (text("cpu_busy_ratio"), host_of(host, "cpu_busy_ratio")) if t),
+        ),
+        ("load", text("load_1m")),
+        ("memory", "" if used is None else f"{units.memory(used, total)} GiB"),
+        (
+            "PSI CPU/mem/IO",
+            "/".join(units.percent(p) for p in pressures) + " %" if is_known else "",
+        ),
+        ("stuck (D)", "" if stuck is None else f"{stuck:.0f}"),
+    ]
 
 
 def _port_state(_digest: Digest, row: BlockRow) -> Cell:
@@ -270,6 +299,52 @@ FILESYSTEM_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         None,
         "Server and export.",
         40,
+    ),
+)
+
+
+def _fullness(_digest: Digest, row: BlockRow) -> Cell:
+    full = fullness(row)
+    if full is None:
+        reason = row.reason("used_bytes")
+        return NO_VALUE if reason is None else Cell(host_reason(reason), Tone.DIM)
+    text = f"{units.percent(full)} %"
+    return Cell(f"! {text}", Tone.WARN) if full >= NEARLY_FULL else Cell(text)
+
+
+def _gib(key: str) -> Callable[[Digest, BlockRow], Cell]:
+    def cell(_digest: Digest, row: BlockRow) -> Cell:
+        value = row.value(key)
+        return NO_VALUE if value is None else Cell(units.gib(value))
+
+    return cell
+
+
+SPACE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
+    Column("mount", "MOUNT", 12, "left", 0, lambda _d, r: Cell(r.key), None, "Where it is.", 30),
+    Column("type", "TYPE", 6, "left", 0, label_cell("type"), None, "Kind of file system.", 8),
+    Column("size", "SIZE GiB", 8, "right", 0, _gib("size_bytes"), None, "How large it is."),
+    Column("used", "USED GiB", 8, "right", 0, _gib("used_bytes"), None, "What is taken of it."),
+    Column(
+        "free",
+        "FREE GiB",
+        8,
+        "right",
+        1,
+        _gib("free_bytes"),
+        None,
+        "What users other than root may still fill.",
+    ),
+    Column(
+        "full",
+        "FULL",
+        7,
+        "right",
+        0,
+        _fullness,
+        None,
+        "Share taken of what users may fill, as df tells it; or why it is not known.",
+        16,
     ),
 )
 

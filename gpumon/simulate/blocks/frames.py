@@ -16,7 +16,7 @@ from gpumon.simulate.blocks.environment import Looks
 from gpumon.simulate.blocks.gpu import GpuBlocks, ratio
 from gpumon.simulate.blocks.link import LinkBlocks
 from gpumon.simulate.blocks.mig import cut_gpu, mark_cut, mig_block
-from gpumon.simulate.blocks.mount import mount_block
+from gpumon.simulate.blocks.mount import mount_block, space_block
 from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS, NodeBlocks, grown_bytes
 from gpumon.simulate.blocks.port import PortBlocks
 from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT, Spans
@@ -244,6 +244,7 @@ class FrameMaker:
             "node": self._nodes.block(node, readings, look, hosted.found, spans.now),
             "nic": self._ports.block(node, readings),
             "filesystem": mounts,
+            "local_filesystem": space_block(node),
             "cgroup": cgroups,
         }
         return Frame(self._origin, node.name, spans.now, 0.0, blocks)

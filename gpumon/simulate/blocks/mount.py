@@ -25,6 +25,7 @@ _MOUNTS: Final[tuple[tuple[str, str, str], ...]] = (
     (DATA, "nfs4", "data-vip:/datasets"),
     ("/lustre/archive", "lustre", "10.20.0.11@o2ib:10.20.0.12@o2ib:/archive"),
 )
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
 _LABELS: Final = {
     "fstype": tuple(kind for _, kind, _ in _MOUNTS),
     "device": tuple(device for _, _, device in _MOUNTS),
@@ -103,6 +104,28 @@ def mount_block(node: SimNode, look: Look, origin: float) -> Block:
                 row |= ways[point, way].values(way)
         rows.append(row)
     return _block(rows)
+
+
+def space_block(node: SimNode) -> Block:
+    """Memory and disks of a node: half of the memory may be shared, and disks fill up slowly."""
+    part = node.number % 7 / 10
+    rows = (
+        (_SHARED_MEMORY, "tmpfs", node.host_mem_bytes // 2, 0.002 + 0.02 * part),
+        ("/", "xfs", 480_000_000_000, 0.31 + 0.2 * part),
+        ("/local", "xfs", 7_600_000_000_000, 0.12 + part),
+    )
+    used = [float(int(size * share)) for _, _, size, share in rows]
+    sizes = [float(size) for _, _, size, _ in rows]
+    return Block(
+        tuple(point for point, *_ in rows),
+        {
+            "size_bytes": array("d", sizes),
+            "used_bytes": array("d", used),
+            "free_bytes": array("d", [a - b for a, b in zip(sizes, used, strict=True)]),
+        },
+        {"type": tuple(kind for _, kind, *_ in rows)},
+        {},
+    )
 
 
 def _block(rows: list[dict[str, float | None]]) -> Block:

@@ -32,6 +32,7 @@ MOST_ROWS: Final = {
     "cgroup": 4096,
     "nic": 256,
     "filesystem": 1024,
+    "local_filesystem": 1024,
     "node": 1,
 }
 """Entities that are kept of one node: eight times the GPUs of the largest machines, with 64 links

@@ -13,6 +13,7 @@ from gpumon.probe.holders.processes import Processes, inner_pid, rank_variables
 from gpumon.probe.kernel import cgroups, filesystems, log, numa, pci, ports, pressure
 from gpumon.probe.kernel.driver_files import boards, name_unopened
 from gpumon.probe.kernel.host import Host, disk_bytes, interface_bytes
+from gpumon.probe.kernel.local_filesystems import mounts, safe, told
 from gpumon.probe.kernel.process_stat import AllProcesses
 from gpumon.probe.main import Wishes
 from gpumon.probe.rows import Row, block
@@ -81,6 +82,12 @@ MOUNTSTATS: Final = (
     "device filer:/scratch\\040two mounted on /scratch\\040two with fstype nfs statvers=1.1\n",
     "device gpfs0 mounted on /gpfs with fstype gpfs\ndevice /dev/sda1 mounted on / with fstype ext4\n",
     "device 10.0.0.1@o2ib:/work mounted on /work with fstype lustre\n",
+)
+MOUNTED: Final = (
+    "27 1 254:0 / / rw - ext4 /dev/vda rw\n24 27 0:6 / /dev rw - devtmpfs none rw\n"
+    "25 24 0:23 / /dev/shm rw,nosuid shared:3 - tmpfs tmpfs rw\n",
+    "27 1 254:0 / / rw - xfs /dev/vda rw\n30 27 0:9 / /data\\040two rw - nfs4 filer:/d rw\n"
+    "31 30 8:1 /home /data\\040two/x ro - xfs /dev/sda1 rw\n",
 )
 LLITE: Final = (
     "snapshot_time             1700000000.123456789 secs.nsecs\n"
@@ -289,6 +296,13 @@ def _filesystems(given: Tree) -> None:
     _rows(filesystems.Filesystems(str(root)).rows(NOW))
 
 
+def _local_filesystems(given: str) -> None:
+    every = mounts(given.encode("utf-8", "surrogatepass"))
+    told(every)
+    if any(mount.kind == "nfs4" for mount in safe(every)):
+        raise oracle.BrokenError("a network mount would be asked")
+
+
 def _ports(given: Tree) -> None:
     root = _laid(
         "ports", {f"sys/class/infiniband/mlx5_0/ports/1/{name}": t for name, t in given.items()}
@@ -412,6 +426,16 @@ TARGETS: Final = (
         _filesystems,
         {"proc/self/mountstats": MOUNTSTATS, "proc/fs/lustre/llite/work-ff00/stats": LLITE},
         "filesystems.py",
+    ),
+    Target(
+        "kernel.local_filesystems",
+        lambda rng: mutation.text(rng, MOUNTED, ""),
+        _local_filesystems,
+        (_KERNEL + "local_filesystems.py",),
+        aside=(
+            "space",
+            *(f"LocalFilesystems.{name}" for name in ("rows", "_errors", "_look", "_run")),
+        ),
     ),
     _files("kernel.ports", _ports, PORT, "ports.py", aside=("_near",)),
     _files("kernel.numa", _numa, NUMA, "numa.py"),

@@ -199,23 +199,49 @@ def test_children_whose_parent_is_younger_are_in_no_ring(world: World) -> None:
 
 def test_a_look_is_taken_every_five_seconds_and_the_time_is_its_own(world: World) -> None:
     world.row()
+    world.row()
     world.put(10, cpu=2000)
     between = world.row(after_s=1.0)
     assert between.values["process_tree_cpu_us"] == 1762 * TICK_US
-    assert between.read_at == {"process_tree_cpu_us": 5.0}
+    assert between.read_at == {"process_tree_cpu_us": 10.0}
     later = world.row(after_s=4.0)
     assert later.values["process_tree_cpu_us"] == 2762 * TICK_US
-    assert later.read_at == {"process_tree_cpu_us": 10.0}
+    assert later.read_at == {"process_tree_cpu_us": 15.0}
+
+
+def test_soon_after_the_first_look_the_trees_are_read_again_for_a_rate(world: World) -> None:
+    """Only they: one that began since is found, and counted in full, by the next look at all."""
+    first = world.ticks()
+    world.put(11, cpu=380)
+    world.end(12)
+    world.put(10, waited=50 + 402)
+    world.put(14, parent=10, start=900, cpu=7)
+    assert world.row(after_s=0.4).read_at == {"process_tree_cpu_us": 5.0}
+    second = world.row(after_s=0.4)
+    assert int(second.values["process_tree_cpu_us"]) // TICK_US - first == 80 + 2
+    assert second.read_at == {"process_tree_cpu_us": pytest.approx(5.8)}
+    assert world.row(after_s=1.0).read_at == second.read_at
+    third = world.row(after_s=3.2)
+    assert int(third.values["process_tree_cpu_us"]) // TICK_US - first == 80 + 2 + 7
+    assert third.values["descendant_count"] == 2
+
+
+def test_a_look_that_somebody_else_took_has_its_own_time(world: World) -> None:
+    every = AllProcesses(str(world.proc.parent))
+    world.trees = ProcessTrees(every)
+    every.look(3.0)
+    assert world.row().read_at == {"process_tree_cpu_us": 3.0}
 
 
 def test_looking_takes_a_five_hundredth_of_a_core_at_most(world: World) -> None:
+    world.row()
     world.cost_s = 0.08
     world.row()
     for _ in range(3):
-        assert world.row(after_s=9.0).read_at == {"process_tree_cpu_us": 5.0}
+        assert world.row(after_s=9.0).read_at == {"process_tree_cpu_us": 10.0}
     world.cost_s = 0.0
-    assert world.row(after_s=13.0).read_at == {"process_tree_cpu_us": 45.0}
-    assert world.row(after_s=5.0).read_at == {"process_tree_cpu_us": 50.0}
+    assert world.row(after_s=13.0).read_at == {"process_tree_cpu_us": 50.0}
+    assert world.row(after_s=5.0).read_at == {"process_tree_cpu_us": 55.0}
 
 
 def test_where_nothing_holds_a_gpu_nothing_is_looked_at(world: World) -> None:

@@ -179,6 +179,7 @@ def machine_tick(**changes: Any) -> Tick:
         "context": whole_block("context", (f"{pid}/{uuids[0]}",)),
         "nic": whole_block("nic", ("mlx5_0/1", "mlx5_bond_0/2")),
         "filesystem": whole_block("filesystem", ("/scratch",)),
+        "local_filesystem": whole_block("local_filesystem", ("/dev/shm", "/")),
         "cgroup": whole_block("cgroup", ("4711", "99")),
         "event": events_block(uuids),
     }
@@ -200,6 +201,7 @@ def test_everything_that_a_node_tells_is_in_the_document() -> None:
         ("mlx5_bond_0", 2),
     ]
     assert [mount["mount"] for mount in node["filesystems"]] == ["/scratch"]
+    assert [mount["mount"] for mount in node["local_filesystems"]] == ["/dev/shm", "/"]
     for name, entity in (
         ("node", node),
         ("gpu", gpu),
@@ -207,6 +209,7 @@ def test_everything_that_a_node_tells_is_in_the_document() -> None:
         ("mig", node["gpus"][1]["mig"][0]),
         ("nic", node["nics"][0]),
         ("filesystem", node["filesystems"][0]),
+        ("local_filesystem", node["local_filesystems"][0]),
     ):
         keys = {field.key for field in CATALOGUE.values() if field.block == name}
         assert keys <= entity.keys(), name
@@ -276,7 +279,8 @@ def test_a_jobs_cgroups_are_shown_with_the_job() -> None:
 def test_what_a_silent_node_told_is_null_and_stale_but_its_names_stay() -> None:
     data = checked(document(machine_tick(is_stale=True)))
     node = data["nodes"][0]
-    parts = [node, *node["nics"], *node["filesystems"], *node["gpus"][0]["links"]]
+    parts = [node, *node["nics"], *node["filesystems"], *node["local_filesystems"]]
+    parts += node["gpus"][0]["links"]
     for part in (*parts, *data["jobs"][0]["cgroups"]):
         assert set(part["missing"].values()) <= {"stale"}
         assert [key for key in part["missing"] if part[key] is not None] == []

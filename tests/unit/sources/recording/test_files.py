@@ -130,7 +130,7 @@ def test_a_recording_cut_at_any_byte_is_read_up_to_there(tmp_path, name):
         except RecordingError:
             continue
         assert [beat.at for beat in read] == [float(n) for n in range(1, len(read) + 1)]
-        assert len(problems) <= 1
+        assert len(set(problems)) <= 1  # Playing has read the beginning once before.
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,60 @@
+"""How full a node's own file systems are, in a line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.report.facts.rows import block_rows
+from gpumon.report.text import units
+from gpumon.report.text.cells import safe
+
+if TYPE_CHECKING:
+    from gpumon.model.records.cluster import Node
+    from gpumon.report.facts.rows import BlockRow
+
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
+"""Always told: where it is full, loaders of data and NCCL end with a bus error."""
+
+NEARLY_FULL: Final = 0.9
+"""Share from which on other local file systems are told (our choice)."""
+
+_MOST_FULL: Final = 4
+"""Of these so many are named in a line."""
+
+_LONGEST_PATH: Final = 24
+
+
+def fullness(row: BlockRow) -> float | None:
+    """Share of a local file system that is taken, of what users may fill; 0 to 1."""
+    used, free = row.value("used_bytes"), row.value("free_bytes")
+    if used is None or free is None or used + free <= 0:
+        return None
+    return used / (used + free)
+
+
+def space_facts(node: Node) -> list[tuple[str, str]]:
+    """Shared memory, and which other local file systems are nearly full, the fullest first."""
+    if node.is_stale:
+        return []
+    known = [(row, full) for row in block_rows(node, "local_filesystem")
+             if (full := fullness(row)) is not None]  # fmt: skip
+    shared = [(SHARED_MEMORY, _taken(row)) for row, _ in known if row.key == SHARED_MEMORY]
+    near = sorted(
+        ((full, row) for row, full in known if full >= NEARLY_FULL and row.key != SHARED_MEMORY),
+        key=lambda one: (-one[0], one[1].key),
+    )
+    told = [(_short(row.key), f"{_taken(row)}, {units.percent(full)} % full") for full, row in near]
+    left = len(told) - _MOST_FULL
+    more = [("also nearly full", f"{left} more")] if left > 0 else []
+    return [*shared, *told[:_MOST_FULL], *more]
+
+
+def _taken(row: BlockRow) -> str:
+    """`12/64 GiB`."""
+    return f"{units.memory(row.value('used_bytes') or 0, row.value('size_bytes'))} GiB"
+
+
+def _short(path: str) -> str:
+    """A mount point of any length, its end kept, which tells it apart."""
+    path = safe(path)
+    return path if len(path) <= _LONGEST_PATH else "…" + path[1 - _LONGEST_PATH :]
