@@ -21,12 +21,12 @@ CHILD = """
 import json, sys
 from gpumon.probe import main
 from gpumon.probe import surroundings
-from gpumon.probe.kernel import outputs
+from gpumon.probe.kernel import local_filesystems, outputs
 from gpumon.probe.driver.driver import Driver
 from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.driver.sweep import Sweeper
 # No machine is so busy that a report goes without what the node tells.
-outputs.PATIENCE_S = surroundings.PATIENCE_S = 600.0
+outputs.PATIENCE_S = local_filesystems.PATIENCE_S = surroundings.PATIENCE_S = 600.0
 now = [0.0]
 sweeper = Sweeper(None, Driver(lambda: now[0]))
 surroundings = Surroundings(sys.argv[1], lambda: now[0])

@@ -160,12 +160,15 @@ class LocalFilesystems:
     """Asks local file systems now and then for their space."""
 
     def __init__(
-        self, root: str = "/", ask: Callable[[bytes], Space] = space, patience_s: float = PATIENCE_S
+        self,
+        root: str = "/",
+        ask: Callable[[bytes], Space] = space,
+        patience_s: Optional[float] = None,
     ) -> None:
         """Read /proc below `root`; no thread runs before there is a mount to ask."""
         self._path = root.rstrip("/") + "/proc/self/mountinfo"
         self._ask = ask
-        self._patience_s = patience_s
+        self._patience_s = PATIENCE_S if patience_s is None else patience_s
         self._at = float("-inf")
         self._asked_at = 0.0
         self._text = b""
