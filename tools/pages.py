@@ -41,7 +41,12 @@ from gpumon.report.tables.field import FIELD_COLUMNS
 from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon.report.tables.gpu import FLEET_COLUMNS, RANK_COLUMNS
 from gpumon.report.tables.group import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
-from gpumon.report.tables.host import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
+from gpumon.report.tables.host import (
+    FILESYSTEM_COLUMNS,
+    JOB_USE_COLUMNS,
+    PORT_COLUMNS,
+    SPACE_COLUMNS,
+)
 from gpumon.report.tables.job import JOB_COLUMNS
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
 from gpumon.report.tables.node import NODE_COLUMNS
@@ -376,6 +381,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "columns of all processes": lambda: columns(ALL_PROCESS_COLUMNS),
     "columns of ports": lambda: columns(PORT_COLUMNS),
     "columns of file systems": lambda: columns(FILESYSTEM_COLUMNS),
+    "columns of local file systems": lambda: columns(SPACE_COLUMNS),
     "columns of job use": lambda: columns(JOB_USE_COLUMNS),
     "filter": filter_lines,
     "filter units": filter_units,

@@ -117,7 +117,7 @@ async def test_mig_instances_are_listed(stage):
 async def test_node_without_blocks_says_what_is_not_read(stage):
     async with stage(fleet(), (80, 40)) as s:
         await s.press("tab", "o")
-        assert s.text.count("not read on this node") == 4
+        assert s.text.count("not read on this node") == 5
         assert "Topology" not in s.text
 
 

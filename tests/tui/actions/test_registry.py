@@ -291,7 +291,7 @@ async def test_space_ticks_a_column_and_does_not_pause(stage):
 async def test_a_digit_goes_to_a_section_or_says_that_there_is_none(stage):
     async with stage(fleet(), (100, 30)) as s:
         await s.press("2", "o", "9")
-        assert "there is no section 9 here: 7 have numbers" in s.lines[-2]
+        assert "there is no section 9 here: 8 have numbers" in s.lines[-2]
 
 
 async def test_a_digit_of_the_view_at_hand_leaves_it_as_it_is(stage):
