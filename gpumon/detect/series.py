@@ -104,6 +104,20 @@ class Spacing(NamedTuple):
     longest_s: float
 
 
+class Spacings:
+    """Those of one look, each found once: most jobs are asked about the same stretch of time."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, float], Spacing] = {}
+
+    def of(self, block: str, start: float, slab: Slab, now: float) -> Spacing:
+        """That of a slab with all rows of a block from a Unix time until now."""
+        found = self._found.get((block, start))
+        if found is None:
+            found = self._found[block, start] = spacing_of(slab, now)
+        return found
+
+
 def spacing_of(slab: Slab, now: float) -> Spacing:
     """How the rows of a slab lie in time, looked at from a Unix time."""
     times, periods, _, begins = slab

@@ -14,16 +14,7 @@ from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.facts.entity_facts import FACT_KEYS
 from gpumon.detect.facts.facts import WHOLE
 from gpumon.detect.facts.positions import JobLayout
-from gpumon.detect.series import (
-    GAP_PERIODS,
-    Past,
-    Series,
-    Spacing,
-    Table,
-    past_of,
-    spacing_of,
-    table_of,
-)
+from gpumon.detect.series import GAP_PERIODS, Past, Series, Spacings, Table, past_of, table_of
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
 from gpumon.model.job_states import has_ended
@@ -286,8 +277,7 @@ class View:
         """Whose values history and facts hold."""
         self._facts = facts
         self._columns: dict[str, NDArray[np.float64]] = {}
-        self._spacings: dict[tuple[str, float], Spacing] = {}
-        """How the rows of a block lie in time from a Unix time on."""
+        self._spacings = Spacings()
 
     def part(self, begin: float, end: float) -> View:
         """The same view with one part of the ring of jobs to judge."""
@@ -381,16 +371,11 @@ class View:
         Of the first `peaks` keys it tells the smallest and the largest value behind each row too.
         """
         start, block = max(self.now - seconds, since), CATALOGUE[keys[0]].block
-        bounds: list[NDArray[np.float32]] | None = None
-        if peaks:
-            slab, *bounds = self.history.bounded(entities, keys, peaks, start, self.now, block)
-        else:
+        if not peaks:
             slab = self.history.slab(entities, keys, start, self.now, block)
-        spacing = self._spacings.get((block, start))
-        if spacing is None:
-            # Most jobs are asked about the same stretch of time.
-            spacing = self._spacings[block, start] = spacing_of(slab, self.now)
-        return past_of(slab, bounds, keys, spacing)
+            return past_of(slab, None, keys, self._spacings.of(block, start, slab, self.now))
+        slab, *bounds = self.history.bounded(entities, keys, peaks, start, self.now, block)
+        return past_of(slab, bounds, keys, self._spacings.of(block, start, slab, self.now))
 
     def places(self, uuids: Sequence[str]) -> NDArray[np.intp]:
         """Positions of GPUs within `gpus`, for `newest`; -1 for one that is not among them."""
@@ -495,8 +480,7 @@ class View:
             if not record.contradictions:
                 continue
             job = self.running[place]
-            astray = job.uuids_astray
-            if astray:
+            if astray := job.uuids_astray:
                 more = f" and {len(astray) - 1} more" if len(astray) > 1 else ""
                 text = f"its processes are on {astray[0]}{more}, which Slurm did not give it"
                 found[job.subject] = (Evidence("job", job.subject, text, float(len(astray))),)

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumon.model.records.block import Block
-    from gpumon.model.records.cluster import Gpu, Node, Process
-    from gpumon.report.facts.tick_index import Digest
+    from gpumon.model.records.cluster import Gpu, Node
 
 
 class Readable(Protocol):
@@ -163,29 +162,6 @@ def _instances(node: Node) -> dict[str, list[Instance]]:
 
 def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
-
-
-def processes_of(digest: Digest, row: GpuRow) -> tuple[Process, ...]:
-    """The processes on a GPU; on a MIG instance those of which the driver says so."""
-    if row.gpu is None:
-        return ()
-    if row.instance is None:
-        return row.gpu.processes
-    node = row.node
-    pids = digest.remembered(("pids by instance", node.name), lambda: _pids_by_instance(node))
-    mine = pids.get((row.gpu.uuid, *row.instance.numbers), ())
-    return tuple([one for one in row.gpu.processes if one.pid in mine])
-
-
-def _pids_by_instance(node: Node) -> dict[tuple[str, int | None, int | None], set[int]]:
-    """Processes by UUID of the GPU and numbers of the instance, as far as both are told."""
-    found: dict[tuple[str, int | None, int | None], set[int]] = {}
-    for row in block_rows(node, "context"):
-        pid, _, uuid = row.key.partition("/")
-        of_gpu, of_compute = (row.value(f"context_{of}_instance") for of in ("gpu", "compute"))
-        if of_gpu is not None and of_compute is not None and pid.isdecimal():
-            found.setdefault((uuid, int(of_gpu), int(of_compute)), set()).add(int(pid))
-    return found
 
 
 INACTIVE: Final = 0

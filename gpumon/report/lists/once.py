@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.report.facts.columns import GAP, arranged, place, usual, widened
-from gpumon.report.facts.rows import host_row, processes_of
+from gpumon.report.facts.rows import host_row
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.headline.lines import headline
 from gpumon.report.tables.ended import ENDED_COLUMNS
@@ -20,6 +20,7 @@ from gpumon.report.tables.process import (
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit, safe
 from gpumon.report.wording.ended import ended_title
+from gpumon.report.wording.gpu_cells import processes_of
 from gpumon.report.wording.paragraphs import (
     all_errors,
     error_lines,

@@ -11,11 +11,12 @@ from gpumon.model.records.accounting import EndedJob
 from gpumon.model.records.cluster import JobView
 from gpumon.report.facts.groups import Group, PartitionRow
 from gpumon.report.facts.reservations import ReservationRow
-from gpumon.report.facts.rows import GpuRow, processes_of
+from gpumon.report.facts.rows import GpuRow
 from gpumon.report.facts.tick_index import RankRow
 from gpumon.report.next_steps.commands import Subject
 from gpumon.report.tables.node import NodeRow
 from gpumon.report.tables.process import ProcessRow
+from gpumon.report.wording.gpu_cells import processes_of
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Job

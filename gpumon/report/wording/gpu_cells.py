@@ -8,14 +8,14 @@ from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_
 from gpumon.model.catalogue.process import ONLY_DRAWS
 from gpumon.model.gpu.conditions import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.facts.columns import Column, SortKey
-from gpumon.report.facts.rows import OF_INSTANCE, processes_of
+from gpumon.report.facts.rows import OF_INSTANCE, block_rows
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.model.records.cluster import Gpu, JobView
+    from gpumon.model.records.cluster import Gpu, JobView, Node, Process
     from gpumon.report.facts.rows import GpuRow, Instance, Readable
     from gpumon.report.facts.tick_index import Digest
 
@@ -308,6 +308,29 @@ def measured_columns() -> tuple[Column[HasGpu], ...]:
         )
         for m in _MEASURED
     )  # fmt: skip
+
+
+def processes_of(digest: Digest, row: GpuRow) -> tuple[Process, ...]:
+    """The processes on a GPU; on a MIG instance those of which the driver says so."""
+    if row.gpu is None:
+        return ()
+    if row.instance is None:
+        return row.gpu.processes
+    node = row.node
+    pids = digest.remembered(("pids by instance", node.name), lambda: _pids_by_instance(node))
+    mine = pids.get((row.gpu.uuid, *row.instance.numbers), ())
+    return tuple([one for one in row.gpu.processes if one.pid in mine])
+
+
+def _pids_by_instance(node: Node) -> dict[tuple[str, int | None, int | None], set[int]]:
+    """Processes by UUID of the GPU and numbers of the instance, as far as both are told."""
+    found: dict[tuple[str, int | None, int | None], set[int]] = {}
+    for row in block_rows(node, "context"):
+        pid, _, uuid = row.key.partition("/")
+        of_gpu, of_compute = (row.value(f"context_{of}_instance") for of in ("gpu", "compute"))
+        if of_gpu is not None and of_compute is not None and pid.isdecimal():
+            found.setdefault((uuid, int(of_gpu), int(of_compute)), set()).add(int(pid))
+    return found
 
 
 def _job_of(digest: Digest, row: GpuRow) -> JobView | None:
