@@ -45,6 +45,9 @@ BESIDE = re.compile(
 
 ESCAPE = re.compile(rb"\\([0-7]{3})")
 
+NUMBER = re.compile(rb"[0-9]{1,20}\Z")
+"""A number of a mount: of thousands of digits Python makes none."""
+
 FIELDS = ["size_bytes", "used_bytes", "free_bytes"]
 
 
@@ -84,7 +87,7 @@ def mounts(text: bytes) -> List[Mount]:
     for line in text.splitlines():
         place, _, what = line.partition(b" - ")
         words, kind = place.split(b" "), what.split(b" ", 1)[0]
-        if len(words) < 6 or not (words[0].isdigit() and words[1].isdigit()):
+        if len(words) < 6 or not (NUMBER.match(words[0]) and NUMBER.match(words[1])):
             continue
         number, parent, device, root, path, options = words[:6]
         is_writable = b"rw" in options.split(b",")

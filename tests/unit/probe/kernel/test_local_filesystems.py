@@ -152,6 +152,12 @@ def test_escapes_of_a_name_are_resolved() -> None:
     assert asked((30, 27, r"/a\040b\134\011", "xfs")) == ["/", "/a b\\\t"]
 
 
+def test_a_line_with_an_endless_number_is_none() -> None:
+    strange = f"{'7' * 6000} 27 8:2 / /c rw - ext4 /dev/sda2 rw\n"
+    assert shown(text((ROOT,)) + strange) == ["/"]
+    assert shown(text((ROOT,)) + strange.replace("7" * 6000 + " 27", "44 " + "8" * 4301)) == ["/"]
+
+
 @given(st.text(alphabet="0123 /:-abext4rw,\\\n", max_size=200))
 def test_no_text_is_too_strange(strange: str) -> None:
     told(mounts((text((ROOT,)) + strange).encode()))
