@@ -318,7 +318,7 @@ import sys
 from gpumon.report.document import document as made
 from gpumon.cli import main
 
-def broken(*_given):
+def broken(*_given, **_named):
     raise LookupError("what is this")
 
 made.document = broken
