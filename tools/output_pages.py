@@ -43,7 +43,7 @@ CLEAN: Final = ("<esc>", "<esc>")
 
 ROOTS: Final = (
     "jobs", "gpus", "nodes", "pending", "ended", "users", "accounts", "partitions", "fleet",
-    "reservations",
+    "reservations", "processes",
 )  # fmt: skip
 FRESH: Final = frozenset((":", root) for root in ROOTS)
 """Keys with which a way leaves everything behind by itself."""

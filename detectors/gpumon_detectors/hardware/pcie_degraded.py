@@ -397,9 +397,10 @@ def _evidence(case: _Case, length_s: float) -> Iterator[Evidence]:
     text = f"link: gen {gen:.0f} x{width:.0f}; GPU and slot: gen {gen_max:.0f} x{width_max:.0f}"
     yield Evidence("pcie_width", subject, text, width)
     util = table.columns["gpu_util_ratio"][:, 0].astype(np.float64)
-    mean = float(np.nanmean(util))
-    text = f"mean utilisation {100 * mean:.0f} %, {len(util)} samples in {span(length_s)}"
-    yield Evidence("gpu_util_ratio", subject, text, mean)
+    if np.isfinite(util).any():
+        mean = float(np.nanmean(util))
+        text = f"mean utilisation {100 * mean:.0f} %, {len(util)} samples in {span(length_s)}"
+        yield Evidence("gpu_util_ratio", subject, text, mean)
     if case.replays is not None:
         a_minute = 60.0 * case.replays / max(1.0, length_s)
         text = f"{case.replays} packets sent again in {span(length_s)}, {a_minute:.1f} a minute; "
