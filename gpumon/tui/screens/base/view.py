@@ -393,7 +393,7 @@ class View(HandOff):
         app = self.app
 
         def say(words: str) -> None:
-            if isinstance(app.screen, View):
+            if app.screen_stack and isinstance(app.screen, View):
                 app.screen.say(words, NAMED_S)
 
         def tell() -> None:
