@@ -298,8 +298,8 @@ class GpumonApp(DressedApp):
         self.show_again()
 
     def show_again(self) -> None:
-        """Draw the picture once more; nothing where the last screen has gone."""
-        if self.screen_stack and isinstance(self.screen, View):
+        """Draw the picture once more."""
+        if isinstance(self.screen, View):
             self.screen.show(self.digest)
 
     def check_silence(self) -> None:

@@ -78,11 +78,3 @@ async def test_the_footer_says_what_q_does(stage):
         assert s.lines[-1].startswith(" q close")
         await s.press("escape", "6", "enter")
         assert s.lines[-1].startswith(" q close")
-
-
-async def test_what_a_thread_asked_for_while_the_program_ended_is_no_fault(stage):
-    async with stage(fleet()) as s:
-        await s.press("2")
-    # The loop may still call what was asked for a moment ago: no screen is there any more.
-    assert not s.app.screen_stack
-    s.app.show_newest()

@@ -393,7 +393,7 @@ class View(HandOff):
         app = self.app
 
         def say(words: str) -> None:
-            if app.screen_stack and isinstance(app.screen, View):
+            if isinstance(app.screen, View):
                 app.screen.say(words, NAMED_S)
 
         def tell() -> None:
@@ -403,9 +403,9 @@ class View(HandOff):
             except Exception as error:  # noqa: BLE001
                 detail = plain(str(error))
                 words = f"not done: {type(error).__name__}{f': {detail}' if detail else ''}"
-            # The application may be gone by now.
+            # The application may be gone by now, and its loop with it.
             with suppress(RuntimeError):
-                app.call_from_thread(say, words)
+                app.call_later(say, words)
 
         Outcome(tell, "telling")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -168,9 +167,9 @@ class ProcessesView(FleetView["ProcessRow"]):
         app, show = self.app, self.gpumon.show_newest
 
         def draw() -> None:
-            # The application may be gone by now, or go meanwhile.
-            with suppress(RuntimeError, CancelledError):
-                app.call_from_thread(show)
+            # The application may be gone by now, and its loop with it.
+            with suppress(RuntimeError):
+                app.call_later(show)
 
         return draw
 

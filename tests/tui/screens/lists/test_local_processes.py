@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 
 import pytest
@@ -148,6 +150,17 @@ async def test_the_tree_of_a_process_that_is_gone_says_so(stage):
         await opened(s)
         await s.press("d")
         await until(s, "It has ended, or its number is another process's by now.")
+
+
+async def test_what_is_read_after_the_end_is_drawn_by_nobody_and_fails_nothing(stage):
+    with waiting() as child:
+        async with stage(workstation((seat(child),)), size=(120, 24)) as s:
+            await opened(s)
+            draw = s.app.screen._drawer()
+        reader = threading.Thread(target=draw)
+        reader.start()
+        reader.join()
+        gc.collect()
 
 
 async def asked(s, text):
