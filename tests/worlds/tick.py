@@ -49,6 +49,20 @@ BUSY: dict[str, float | int | None] = {
     "process_count": 1.0,
 }
 
+TRAINS: dict[str, float | int | None] = {
+    **BUSY,
+    "gpu_util_ratio": 1.0,
+    "sm_active_ratio": 0.8,
+    "tensor_active_ratio": 0.44,
+    "fp32_active_ratio": 0.02,
+    "fp64_active_ratio": 0.0,
+    "dram_active_ratio": 0.35,
+    "sm_clock_mhz": 1830.0,
+    "nvlink_rx_bytes_per_s": 9e9,
+    "nvlink_tx_bytes_per_s": 9e9,
+}
+"""An H100 that trains, at the clock of its data sheet's peaks."""
+
 IDLE: dict[str, float | int | None] = {
     **BUSY,
     "gpu_util_ratio": 0.0,

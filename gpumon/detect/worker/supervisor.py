@@ -122,14 +122,11 @@ def _children() -> list[int]:
     own = os.getpid()
     with contextlib.suppress(OSError, ValueError):
         return [*map(int, Path(f"/proc/{own}/task/{own}/children").read_text("ascii").split())]
-    # A kernel without such lists tells each process's parent: the second word behind its name.
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            words = path.read_bytes().rpartition(b")")[2].split()
-            if int(words[1]) == own:
-                found.append(int(path.parent.name))
-    return found
+    # A kernel without such lists tells each process's parent.
+    from gpumon.base.held_process import described
+
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in pids if (one := described(pid)) is not None and one.parent_pid == own]
 
 
 def _leave(code: int) -> None:

@@ -53,6 +53,11 @@ def road_to(tick: Tick, node: str) -> Road | None:
     return Road(node)
 
 
+def has_this_machine(tick: Tick) -> bool:
+    """Whether the target `local` is among those in view."""
+    return any(target.scheme == "local" for target in _targets(tick))
+
+
 def is_this_machine(tick: Tick, node: str) -> bool:
     """Whether a node is read as this machine itself, by the target `local`."""
     target = _target_of(tick, node)

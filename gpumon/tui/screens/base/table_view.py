@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.facts.columns import Sorting
-from gpumon.report.lists.own_rows import own_rows
 from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.empty_states import nothing_lines
 from gpumon.report.wording.paragraphs import all_errors
@@ -43,6 +42,8 @@ class TableView(ColumnFiltered, Generic[R]):
 
     plan: ClassVar[Plan]  # type: ignore[type-arg]
     noun: ClassVar[str] = "rows"
+    noun_of_one: ClassVar[str] = ""
+    """What one of them is called; empty: the same without its last letter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +72,12 @@ class TableView(ColumnFiltered, Generic[R]):
     def wanted_rows(self, digest: Digest) -> Sequence[R]:
         """The rows that are looked at: all, or those of one's own jobs."""
         rows = self.rows(digest)
-        return own_rows(digest, rows, self.gpumon.own_user) if self.is_narrowed else rows
+        if not self.is_narrowed:
+            return rows
+        # Imported here, because it knows the rows of every table, and the first picture needs none.
+        from gpumon.report.lists.own_rows import own_rows
+
+        return own_rows(digest, rows, self.gpumon.own_user)
 
     @property
     def is_narrowed(self) -> bool:
@@ -174,7 +180,7 @@ class TableView(ColumnFiltered, Generic[R]):
         count = f"{shown} of {known}" if shown != known else str(known)
         if self.grid.is_counting:
             count = f"… of {known}" if known else "…"
-        noun = self.noun.removesuffix("s") if known == 1 else self.noun
+        noun = (self.noun_of_one or self.noun.removesuffix("s")) if known == 1 else self.noun
         return f"{count} {noun} " if self.digest else ""
 
     # Filter

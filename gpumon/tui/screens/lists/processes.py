@@ -20,7 +20,7 @@ from gpumon.report.lists.all_processes import (
     process_steps,
 )
 from gpumon.report.lists.export import as_csv, as_json
-from gpumon.report.next_steps.roads import is_this_machine
+from gpumon.report.next_steps.roads import has_this_machine, is_this_machine
 from gpumon.report.tables.process import PROCESS_PARTS
 from gpumon.report.text.cells import Cell
 from gpumon.report.wording.empty_states import silent_nodes_lines
@@ -58,6 +58,7 @@ class ProcessesView(FleetView["ProcessRow"]):
     view = "processes"
     BINDINGS = bindings_of("processes")
     noun = "processes"
+    noun_of_one = "process"
     plan = Plan(ALL_PROCESS_COLUMNS, process_key, process_order, process_search, led_by="memory")
 
     def __init__(self) -> None:
@@ -87,10 +88,6 @@ class ProcessesView(FleetView["ProcessRow"]):
             return ("No process is on the GPUs in view.", "Tab shows the other views.")
         return ("No GPU is known, so no process on one.", "e shows what the targets say.")
 
-    def amount(self) -> str:
-        """`12 processes`, or `1 process`."""
-        return super().amount().replace(" processe ", " process ")
-
     def open_row(self, row: ProcessRow) -> None:
         """The process over time: its curves, those of its GPU and of what surrounds it."""
         subject = f"process:{row.uuid}/{row.process.pid}"
@@ -114,11 +111,7 @@ class ProcessesView(FleetView["ProcessRow"]):
     def footer(self) -> Sequence[Action]:
         """Name only keys that do something here: a tree and signals are of this machine."""
         digest = self.digest
-        is_here = (
-            digest is not None
-            and self.gpumon.is_real
-            and any(target.url.startswith("local") for target in digest.tick.targets)
-        )
+        is_here = digest is not None and self.gpumon.is_real and has_this_machine(digest.tick)
         without = () if is_here else ("tree", "signal")
         if not self.gpumon.allows_actions:
             without = (*without, "signal")

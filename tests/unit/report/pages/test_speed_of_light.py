@@ -7,20 +7,7 @@ import pytest
 from gpumon.fleet.history.history import History
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.pages.speed_of_light import speed_of_light
-from tests.worlds.tick import AT, BUSY, GIB, gpu, job_with_gpus, tick
-
-TRAINS = {
-    **BUSY,
-    "gpu_util_ratio": 1.0,
-    "sm_active_ratio": 0.8,
-    "tensor_active_ratio": 0.44,
-    "fp32_active_ratio": 0.02,
-    "fp64_active_ratio": 0.0,
-    "dram_active_ratio": 0.35,
-    "sm_clock_mhz": 1830.0,
-    "nvlink_rx_bytes_per_s": 9e9,
-    "nvlink_tx_bytes_per_s": 9e9,
-}
+from tests.worlds.tick import AT, GIB, TRAINS, gpu, job_with_gpus, tick
 
 
 def page(values, *, count=2, steps=40, width=110, name="NVIDIA H100 80GB HBM3", whole_job=True):

@@ -9,19 +9,10 @@ from gpumon.model.gpu.hardware import sheet_for
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.wording.what_bounds import what_bounds
 from tests.worlds.node import machine
-from tests.worlds.tick import AT, BUSY, gpu, job_with_gpus, tick
+from tests.worlds.tick import AT, TRAINS, gpu, job_with_gpus, tick
 
-TRAINS = {
-    **BUSY,
-    "gpu_util_ratio": 1.0,
-    "sm_active_ratio": 0.8,
-    "tensor_active_ratio": 0.44,
-    "fp32_active_ratio": 0.02,
-    "fp64_active_ratio": 0.0,
-    "dram_active_ratio": 0.35,
-    "sm_clock_mhz": 1830.0,
-    "nvlink_rx_bytes_per_s": 9e9,
-    "nvlink_tx_bytes_per_s": 9e9,
+LINKED = {
+    **TRAINS,
     "pcie_rx_bytes_per_s": 2e9,
     "pcie_tx_bytes_per_s": 1e9,
     "pcie_gen": 5.0,
@@ -48,10 +39,10 @@ def why(found, what):
 
 
 def test_the_nearest_ceiling_is_the_one_of_which_most_is_used():
-    found = bounds(TRAINS)
+    found = bounds(LINKED)
     assert (found.nearest.what, found.bound_by) == ("bf16", None)
     assert found.nearest.ratio == pytest.approx(0.44)
-    found = bounds({**TRAINS, "dram_active_ratio": 0.83})
+    found = bounds({**LINKED, "dram_active_ratio": 0.83})
     assert (found.nearest.what, found.bound_by) == ("memory", "memory")
 
 
@@ -71,13 +62,13 @@ def test_the_nearest_ceiling_is_the_one_of_which_most_is_used():
     ],
 )  # fmt: skip
 def test_what_is_not_known_has_its_reason(changes, what, words):
-    assert why(bounds({**TRAINS, **changes}), what) == words
+    assert why(bounds({**LINKED, **changes}), what) == words
 
 
 def test_a_board_without_links_says_so_and_has_no_ceiling_of_them():
     name = "NVIDIA GeForce RTX 4090"
     gib = 24 * 2.0**30
-    values = {**TRAINS, "mem_total_bytes": gib, "power_limit_w": 450.0}
+    values = {**LINKED, "mem_total_bytes": gib, "power_limit_w": 450.0}
     assert sheet_for(name, gib, 450.0) is not None
     found = bounds(values, name=name)
     assert why(found, "nvlink") == "its data sheet knows no NVLink"
@@ -88,13 +79,13 @@ def test_a_board_without_links_says_so_and_has_no_ceiling_of_them():
 
 
 def test_the_busiest_port_is_named():
-    found = bounds(TRAINS, nodes=machine().nodes)
+    found = bounds(LINKED, nodes=machine().nodes)
     assert found.port == "n1/mlx5_0/1"
     assert found.told[-1].ratio == pytest.approx(12.1e9 / 50e9)
 
 
 def test_without_a_past_ceilings_are_known_and_nothing_else():
-    found = bounds(TRAINS, has_past=False)
+    found = bounds(LINKED, has_past=False)
     assert found.told == ()
     assert found.nearest is None
     assert found.verdict == ""
