@@ -200,6 +200,22 @@ async def test_what_is_typed_otherwise_sends_nothing(stage, typed):
 
 
 @needs_handles
+async def test_why_an_answer_is_refused_stays_until_another_one_is_typed(stage):
+    with waiting() as child:
+        async with stage(workstation((seat(child),)), size=(120, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            await asked(s, "HUP")
+            prompt = s.app.focused
+            # What was typed fast is heard of after Enter.
+            prompt.post_message(prompt.Changed(prompt, prompt.value))
+            await s.pilot.pause()
+            assert "not sent" in s.lines[-2]
+            await s.press("x")
+            assert "not sent" not in s.lines[-2]
+
+
+@needs_handles
 async def test_it_goes_to_the_process_that_was_on_screen_or_to_nobody(stage):
     with waiting() as child:
         early = seat(child, start_s=described(child.pid).start_time_s - 1.0)
