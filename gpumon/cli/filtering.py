@@ -40,14 +40,23 @@ def passing_gpus(passes: RowFilter | None) -> Callable[[Digest, GpuRow], bool] |
     return None if passes is None else passes.gpus
 
 
-def of_user(passes: RowFilter | None, user: str) -> RowFilter | None:
-    """The filter narrowed to one user; as it is where no filter can be written with such a name."""
+def narrowed(
+    passes: RowFilter | None, *, job: str | None = None, user: str | None = None
+) -> RowFilter | None:
+    """The filter narrowed to the job that was named, else to the user."""
+    if job is not None:
+        return _only(passes, "job", job)
+    return passes if user is None else _only(passes, "user", user)
+
+
+def _only(passes: RowFilter | None, column: str, name: str) -> RowFilter | None:
+    """The filter narrowed to one name; as it is where no filter can be written with such a name."""
     from gpumon.report.filter.tree import FilterError
     from gpumon.report.lists.filter_tables import understood
 
     before = f"({passes.text}) & " if passes is not None and passes.text.strip() else ""
-    quote = "'" if '"' in user else '"'
+    quote = "'" if '"' in name else '"'
     try:
-        return understood(f"{before}user=={quote}{user}{quote}")
+        return understood(f"{before}{column}=={quote}{name}{quote}")
     except FilterError:
         return passes

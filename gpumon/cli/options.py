@@ -134,13 +134,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="NDJSON, one document a period, until interrupted",
     )
-    made.add_argument("--job", metavar="ID", help="only this job; JSON also tells what bounds it")
-    made.add_argument(
-        "--user",
-        metavar="NAME",
-        help="only this user's jobs; without a queue the GPUs on which the user has processes, and "
-        "these alone",
-    )
+    add_whose(made)
     add_filter(made)
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"
@@ -165,6 +159,17 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"gpumon {__version__}")
     return made
+
+
+def add_whose(made: argparse.ArgumentParser) -> None:
+    """The options that name one job or one user."""
+    made.add_argument("--job", metavar="ID", help="only this job; JSON also tells what bounds it")
+    made.add_argument(
+        "--user",
+        metavar="NAME",
+        help="only this user's jobs; without a queue the GPUs on which the user has processes, and "
+        "these alone",
+    )
 
 
 def add_filter(made: argparse.ArgumentParser) -> None:

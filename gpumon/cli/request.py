@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpumon.cli.since import Since
     from gpumon.fleet.sampler.protocols import Detection, Past
     from gpumon.model.records.cluster import Job
+    from gpumon.model.records.tick import Tick
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.sources.address import Target
 
@@ -55,6 +56,15 @@ class WantedJobs(NamedTuple):
         if self.user is not None:
             return job.user == self.user
         return self.is_everyone or job.user == self.own
+
+    def lacks_job(self, tick: Tick) -> bool:
+        """Whether the one job that was asked for is not in a picture that has a queue."""
+        if self.job is None or tick.queue_at is None:
+            return False
+        ended = () if tick.ended is None else tick.ended.jobs
+        return not any(
+            map(self.keeps, [*(view.job for view in tick.jobs), *(e.job for e in ended)])
+        )
 
 
 def wanted_of(

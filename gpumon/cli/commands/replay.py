@@ -11,18 +11,19 @@ from gpumon.cli.exits import (
     DONE,
     INTERRUPTED,
     NOTHING_READ,
+    UNKNOWN_STATUS,
     USAGE,
     check_status,
     narrate,
     narrate_error,
     plain_status,
 )
-from gpumon.cli.filtering import ONLY_GPUS, is_refused, passing, passing_gpus
+from gpumon.cli.filtering import ONLY_GPUS, is_refused, narrowed, passing, passing_gpus
 from gpumon.cli.opening import opened
-from gpumon.cli.options import Parser, add_ascii, add_filter, period
+from gpumon.cli.options import Parser, add_ascii, add_filter, add_whose, period
 from gpumon.cli.output import Documents, is_ascii_only, is_dumb, is_tty, write, write_json
 from gpumon.cli.quantities import instant, placed, speed
-from gpumon.cli.request import judge_of, past_of, settings_with
+from gpumon.cli.request import WantedJobs, judge_of, past_of, settings_with
 from gpumon.cli.show import show, shown
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.source import Recording
@@ -56,6 +57,7 @@ def _parser() -> Parser:
     )
     made.add_argument("--from", dest="begin", type=instant, metavar="TIME", help="begin there")
     made.add_argument("--at", type=instant, metavar="TIME", help="only this instant")
+    add_whose(made)
     add_filter(made)
     add_ascii(made)
     made.add_argument("--no-detectors", action="store_true", help="judge nothing")
@@ -96,6 +98,7 @@ def replay(words: list[str]) -> int:
         at=None if options.at is None else placed(options.at, span),
         watch_s=options.watch_s or 0.0,
         speed=options.speed,
+        wanted=WantedJobs(options.job, options.user, is_everyone=True, own=""),
         passes=options.passes,
         is_ascii=options.ascii or is_ascii_only(),
         is_judged=not options.no_detectors,
@@ -121,6 +124,8 @@ class _Request(NamedTuple):
     """Recorded seconds between two documents at least."""
     speed: float | None
     """Recorded seconds per real one; None: as usual there."""
+    wanted: WantedJobs
+    """The job or the user that was named; whose nobody named are everyone's."""
     passes: RowFilter | None
     is_ascii: bool
     is_judged: bool
@@ -160,15 +165,22 @@ def _instant(request: _Request, recording: Recording) -> int:
     for error in tick.errors:
         if error.where.startswith(str(recording.path)):
             narrate_error(error)
+    lacks_job = request.wanted.lacks_job(tick)
+    if lacks_job:
+        narrate(f"no job {request.wanted.job} in {recording.path} at {tick.at:.0f}")
     if request.is_json:
         write_json(_document(request, tick), is_pretty=is_tty())
-    else:
+    elif not lacks_job:
         import shutil
 
         from gpumon.report.lists.once import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        write(shown(table(tick, width, request.passes), is_ascii=request.is_ascii))
+        wanted = request.wanted.keeps if request.wanted.is_named else None
+        text = table(tick, width, request.passes, wanted, request.wanted.user)
+        write(shown(text, is_ascii=request.is_ascii))
+    if lacks_job:
+        return UNKNOWN_STATUS if request.is_check else NOTHING_READ
     return check_status(tick) if request.is_check else plain_status(tick)
 
 
@@ -218,11 +230,19 @@ def _terminal(request: _Request, recording: Recording) -> int:
     if request.at is not None:
         feed.pause()
     title = f"replay {recording.path.name}"
-    return show(feed, title, request.settings, request.passes, is_ascii=request.is_ascii)
+    passes = narrowed(request.passes, job=request.wanted.job, user=request.wanted.user)
+    return show(feed, title, request.settings, passes, is_ascii=request.is_ascii)
 
 
 def _document(request: _Request, tick: Tick) -> dict[str, Any]:
     """A picture as a document of the jobs that pass the filter."""
     from gpumon.report.document.document import document
 
-    return document(tick, passing(request.passes, tick), keeps_gpu=passing_gpus(request.passes))
+    passes = passing(request.passes, tick, lambda view: request.wanted.keeps(view.job))
+    return document(
+        tick,
+        passes,
+        keeps_gpu=passing_gpus(request.passes),
+        user=request.wanted.user,
+        has_bounds=request.wanted.job is not None,
+    )

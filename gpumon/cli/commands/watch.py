@@ -17,7 +17,7 @@ from gpumon.cli.exits import (
     narrate_error,
     plain_status,
 )
-from gpumon.cli.filtering import ONLY_GPUS, is_refused, of_user, passing, passing_gpus
+from gpumon.cli.filtering import ONLY_GPUS, is_refused, narrowed, passing, passing_gpus
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
@@ -96,6 +96,10 @@ def _replay(request: Request, *, is_once: bool) -> int:
         words.append(f"--filter={request.passes.text}")
     if request.watch_s is not None:
         words += ["--watch", str(request.watch_s)]
+    if request.wanted.job is not None:
+        words.append(f"--job={request.wanted.job}")
+    if request.wanted.user is not None:
+        words.append(f"--user={request.wanted.user}")
     return replay([*words, "--", first.path])
 
 
@@ -262,12 +266,9 @@ def _look(request: Request) -> int:
 
 def _lacks_job(request: Request, tick: Tick) -> bool:
     """Whether the one job that was asked for is not there, though the queue answered; says so."""
+    if not request.wanted.lacks_job(tick):
+        return False
     job = request.wanted.job
-    if job is None or tick.queue_at is None:
-        return False
-    ended = () if tick.ended is None else tick.ended.jobs
-    if any(map(request.wanted.keeps, [*(view.job for view in tick.jobs), *(e.job for e in ended)])):
-        return False
     where = " ".join(target.url for target in request.targets)
     if tick.ended is None:
         narrate(f"no job {job} in the queue of {where}; if it has ended, add --since 7d")
@@ -359,10 +360,10 @@ def _terminal(request: Request) -> int:
         feed = sampler = _sampler(request, request.period_s)
     else:
         feed, sampler = _feed_with_past(request, request.past_s)
-    user, passes = request.wanted.user, request.passes
-    if user is not None and all(target.scheme in WITHOUT_QUEUE for target in request.targets):
+    passes = request.passes
+    if all(target.scheme in WITHOUT_QUEUE for target in request.targets):
         # Where a queue is asked, only that user's jobs are.
-        passes = of_user(passes, user)
+        passes = narrowed(passes, user=request.wanted.user)
     is_real = not is_demo(request.targets)
     # Behind a login node the files of a job are not here.
     is_near = any(target.scheme == "slurm" and not target.hop for target in request.targets)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.filtering import of_user, passing, passing_gpus
+from gpumon.cli.filtering import narrowed, passing, passing_gpus
 from gpumon.cli.options import parser
 from gpumon.model.records.cluster import Process
 from gpumon.report.document.document import document
@@ -181,17 +181,24 @@ def test_findings_go_with_their_gpus():
 
 @pytest.mark.parametrize("user", ["paula", "we ird", 'quo"te', "a'b"])
 def test_the_terminal_begins_with_the_user_s_gpus(user):
-    chosen = of_user(None, user)
+    chosen = narrowed(None, user=user)
     assert chosen is not None
     assert chosen.gpus is not None
-    narrowed = of_user(passes("sm<10 | sm>20"), user)
-    assert narrowed is not None
-    assert narrowed.text.startswith("(sm<10 | sm>20) & user==")
+    both = narrowed(passes("sm<10 | sm>20"), user=user)
+    assert both is not None
+    assert both.text.startswith("(sm<10 | sm>20) & user==")
+
+
+def test_a_job_that_was_named_narrows_the_filter_and_nobody_s_name_nothing():
+    chosen = narrowed(passes("sm<10"), job="5_2", user="paula")
+    assert chosen is not None
+    assert chosen.text == '(sm<10) & job=="5_2"'
+    assert narrowed(None) is None
 
 
 def test_a_name_that_no_filter_can_hold_changes_nothing():
     chosen = passes("sm<10")
-    assert of_user(chosen, "both\"and'") is chosen
+    assert narrowed(chosen, user="both\"and'") is chosen
 
 
 def test_a_finding_names_the_users_of_its_gpu_as_the_node_does():

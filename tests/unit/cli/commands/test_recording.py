@@ -47,6 +47,54 @@ def test_a_recording_answers_as_its_target_did(recording, capsys, words):
     assert [target["url"] for target in document["targets"]] == ["demo:2x4?seed=1"]
 
 
+def jobs_of(capsys):
+    return json.loads(capsys.readouterr().out)["jobs"]
+
+
+@pytest.mark.parametrize("words", [["replay", "--json"], ["--json"]])
+def test_a_job_or_a_user_of_a_recording_can_be_named(recording, capsys, words):
+    given = [*words, str(recording)]
+    assert main(given) == 0
+    every = jobs_of(capsys)
+    wanted = every[-1]
+    assert wanted["speed_of_light"] is None
+    assert main([*given, "--job", wanted["job_id"]]) == 0
+    (alone,) = jobs_of(capsys)
+    assert alone["job_id"] == wanted["job_id"]
+    assert alone["speed_of_light"] is not None
+    assert main([*given, "--user", wanted["user"]]) == 0
+    own = [job["job_id"] for job in every if job["user"] == wanted["user"]]
+    assert [job["job_id"] for job in jobs_of(capsys)] == own
+
+
+@pytest.mark.parametrize("words", [["replay"], ["--once"]])
+def test_a_job_of_a_recording_stands_alone_in_a_table(recording, capsys, words):
+    assert main(["replay", "--json", str(recording)]) == 0
+    first, *others = [job["job_id"] for job in jobs_of(capsys)]
+    assert main([*words, str(recording)]) == 0
+    assert others[0] in capsys.readouterr().out
+    assert main([*words, str(recording), "--job", first]) == 0
+    alone = capsys.readouterr().out
+    assert first in alone
+    assert others[0] not in alone
+
+
+def test_a_job_of_a_recording_stands_alone_in_a_stream(recording, capsys):
+    assert main(["--watch", "30", str(recording)]) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])["jobs"][-1]["job_id"]
+    assert main(["--watch", "30", str(recording), "--job", last]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {job["job_id"] for line in lines for job in json.loads(line)["jobs"]} == {last}
+
+
+def test_a_job_that_a_recording_lacks_is_said(recording, capsys):
+    for words in (["--json"], ["--once"]):
+        assert main(["replay", *words, str(recording), "--job", "77000111"]) == 1
+        said = capsys.readouterr()
+        assert "no job 77000111 in " in said.err
+        assert said.out == "" or json.loads(said.out)["jobs"] == []
+
+
 def test_one_instant_and_a_stream(recording, capsys):
     assert main(["replay", str(recording), "--json", "--at", "+30", "--no-detectors"]) == 0
     assert json.loads(capsys.readouterr().out)["generated_at"] == "2026-01-01T00:00:30.000Z"
