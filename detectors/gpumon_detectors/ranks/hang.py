@@ -84,7 +84,8 @@ class Hang(Detector):
 
     One GPU may go on with a kernel that never ends: the same in each sample, without tensor cores,
     which its work before used. As one rank alone may also evaluate, that is a *hypothesis* for half
-    an hour, or for ten minutes where the output is silent since.
+    an hour, or for ten minutes where the output is silent since; for nearly 5 where that output was
+    written every minute of 20 minutes of work without a pause.
 
     Which rank: a GPU of which the driver tells a fault, no more than ten minutes old then, is named
     before any other (what it costs is `gpu_fault`'s); then ranks whose processes are stopped, or in

@@ -83,11 +83,12 @@ def doubts_of(
     is_backed &= age_s >= still.known_s
     is_explained &= not context.is_bursty
     is_backed |= is_explained
-    is_backed |= is_asleep and age_s >= still.known_s and _used_to_print(job, still)
-    unsure_until_s = 0.0 if is_backed else _UNSURE_UNTIL_S
+    is_alone = bool(still.places(State.ENDLESS))
+    falls_silent = age_s >= still.known_s and (is_asleep or is_alone) and _used_to_print(job, still)
+    unsure_until_s = 0.0 if is_backed or falls_silent else _UNSURE_UNTIL_S
     return (
         *_by_kind(still, context, unsure_until_s, is_asleep, is_explained),
-        *_by_kernel(still, age_s),
+        *_by_kernel(still, age_s, falls_silent=falls_silent),
         *_by_host(job, host, still, unsure_until_s),
         *_by_output(job, still, age_s),
     )
@@ -135,9 +136,12 @@ def _by_kind(
         yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 
-def _by_kernel(still: Standstill, age_s: float) -> Iterator[Doubt]:
-    """One rank that goes on alone may evaluate, or work through something for the others."""
-    if still.places(State.ENDLESS):
+def _by_kernel(still: Standstill, age_s: float, *, falls_silent: bool) -> Iterator[Doubt]:
+    """One rank that goes on alone may evaluate, or work through something for the others.
+
+    But not where the job printed every minute, never paused before, and is silent since.
+    """
+    if still.places(State.ENDLESS) and not falls_silent:
         until_s = _UNSURE_UNTIL_S if age_s >= still.known_s else _STIRRING_UNTIL_S
         yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 

@@ -350,6 +350,11 @@ def test_traffic_of_a_shared_node_speaks_for_a_pause_only_if_it_rose(before, sin
     assert findings(scene)[0].confidence != "hypothesis"
 
 
+def one_never_ends(place):
+    return {**SPINS, "sm_active_ratio": 0.46, "power_w": 330.0} if place == 2 else SPINS
+
+
+@pytest.mark.parametrize("stands", [all_do(RESTS), one_never_ends])
 @pytest.mark.parametrize(
     ("work_s", "before_s", "since_s", "confidence"),
     [
@@ -362,13 +367,13 @@ def test_traffic_of_a_shared_node_speaks_for_a_pause_only_if_it_rose(before, sin
         (1100.0, 7.0, 330.0, "hypothesis"),
     ],
 )
-def test_sleepers_whose_output_fell_silent_against_its_habit_are_told_at_five_minutes(
-    work_s, before_s, since_s, confidence
+def test_an_output_that_fell_silent_against_its_habit_makes_a_hang_sure_at_five_minutes(
+    stands, work_s, before_s, since_s, confidence
 ):
     scene, mine = played(10.0, "none", [(20.0, all_do(TRAINS), 17.0)], gpu_count=4)
     if before_s is not None:
         scene.cgroup("42", job_output_age_s=before_s)
     go_on(scene, mine, all_do(TRAINS), work_s)
     scene.cgroup("42", job_output_age_s=since_s, job_cpu_cores_used=4.1)
-    go_on(scene, mine, all_do(RESTS), 320.0)
+    go_on(scene, mine, stands, 320.0)
     assert [f.confidence for f in findings(scene)] == [confidence]
