@@ -64,6 +64,7 @@ def _scene(declared: Declaration, without: tuple[str, ...] = ()) -> tuple[Scene,
         scene.host(node, **_halfway("node", without))
         scene.nic(node, "mlx5_0/1", **_halfway("nic", without))
         scene.mount(node, "/scratch", **_halfway("filesystem", without))
+        scene.space(node, "/dev/shm", **_halfway("local_filesystem", without))  # noqa: S108
     for job_id in ("101", "102"):
         scene.cgroup(job_id, None, **_halfway("cgroup", without))
     return scene, uuids

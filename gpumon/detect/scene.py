@@ -191,6 +191,10 @@ class Scene:
         """Have a mounted file system report fields or labels."""
         self._set(node, "filesystem", path, values)
 
+    def space(self, node: str, path: str, **values: object) -> None:
+        """Have a file system of the node itself report fields or labels."""
+        self._set(node, "local_filesystem", path, values)
+
     def process(self, pid: int, uuids: Sequence[str], **values: object) -> None:
         """Show a process on GPUs of a node; `values` are `job_id`, `name`, `uid` and the like."""
         node = _node_of(uuids[0])

@@ -89,6 +89,10 @@ _LISTED: Final = (
         "A job has ended, and Slurm cannot take its node back.", _W, Loss.NONE,
     ),
     FindingClass(
+        "filesystem_full", "file system full", _HW,
+        "Shared memory or a disk that programs rely on has no room left.", _W, Loss.NONE,
+    ),
+    FindingClass(
         "hang", "hang", Category.HANG, "All ranks wait for one another and none will come.", _C,
         Loss.WHOLE,
     ),

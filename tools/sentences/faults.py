@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _SHORT_PERIOD_S: Final = 10.0
+_SHARED_MEMORY: Final = "/dev/shm"
+_TEMPORARY: Final = "/tmp"
 
 # gpu_fault
 
@@ -193,6 +195,46 @@ def silent_gpus() -> Scene:
     return scene
 
 
+# filesystem_full
+
+
+def _without_room(seconds: float, *paths: str, job: str = "42", before_s: float = 120.0) -> Scene:
+    """A while with room, and then none."""
+    gib = 2.0**30
+    scene = Scene(_SHORT_PERIOD_S)
+    uuids = scene.node("n1", 2)
+    if job:
+        scene.job(job, uuids)
+    for path in paths:
+        scene.space("n1", path, size_bytes=64 * gib, used_bytes=9 * gib, free_bytes=55 * gib)
+    if before_s:
+        scene.run(before_s, working(uuids))
+    for path in paths:
+        scene.space("n1", path, used_bytes=64 * gib, free_bytes=3 * 2.0**20)
+    scene.run(seconds, working(uuids))
+    return scene
+
+
+def shared_memory_without_room() -> Scene:
+    """Nothing more fits into the shared memory of a job's node for two minutes."""
+    return _without_room(120, _SHARED_MEMORY)
+
+
+def shared_memory_without_room_for_longer() -> Scene:
+    """Nothing fits for ten minutes."""
+    return _without_room(600, _SHARED_MEMORY)
+
+
+def shared_memory_and_more_without_room() -> Scene:
+    """Nothing fits for twenty minutes, and `/tmp` is full as well; no job is there."""
+    return _without_room(1200, _SHARED_MEMORY, _TEMPORARY, job="")
+
+
+def temporary_files_without_room() -> Scene:
+    """Only the disk for temporary files is full, and was so when gpumon began to watch."""
+    return _without_room(1200, _TEMPORARY, before_s=0.0)
+
+
 # stuck_completing
 
 
@@ -234,6 +276,12 @@ def completing_without_slurmd() -> Scene:
 
 
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
+    "filesystem_full": (
+        shared_memory_without_room,
+        shared_memory_without_room_for_longer,
+        shared_memory_and_more_without_room,
+        temporary_files_without_room,
+    ),
     "gpu_fault": (
         xids_that_stop_the_work,
         xids_of_the_machine,

@@ -38,6 +38,7 @@ _CONSTANTS: Final = frozenset(
         "power_limit_default_w",
         "power_limit_max_w",
         "power_limit_min_w",
+        "size_bytes",
         "start_time_s",
         "temp_max_c",
         "temp_shutdown_c",

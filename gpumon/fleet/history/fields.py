@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 HISTORY_BLOCKS: Final = (
     *("gpu", "mig", "link", "node", "nic", "filesystem", "cgroup"),
-    *("process", "context"),
+    *("process", "context", "local_filesystem"),
 )
 """Kinds of entities with a past; events come and go too fast for it."""
 

@@ -28,16 +28,17 @@ _BLOCK_SHARES: Final = {
     "gpu": 0.73,
     "link": 0.1,
     "mig": 0.01,
-    "cgroup": 0.05,
+    "cgroup": 0.045,
     "nic": 0.04,
-    "node": 0.02,
+    "node": 0.015,
     "filesystem": 0.02,
+    "local_filesystem": 0.01,
     "process": 0.02,
     "context": 0.01,
 }
 """Part of the memory that each kind of entity gets: GPUs decide, and links are many."""
 
-_SHORT: Final = frozenset({"link", "mig", "process", "context"})
+_SHORT: Final = frozenset({"link", "mig", "process", "context", "local_filesystem"})
 """Kinds of entities without an oldest past: too many for what it would tell, or soon gone."""
 
 _FINE_SHARE: Final = 0.45
@@ -47,7 +48,7 @@ _LONG_SHARE: Final = 0.1
 _GPU_CHUNKS: Final = 9
 _NEAR_CHUNKS: Final = 4
 _FAR_CHUNKS: Final = 3
-"""Most chunks of a tier: 71 in all, each a descriptor here and one in transit to the worker."""
+"""Most chunks of a tier: 75 in all, each a descriptor here and one in transit to the worker."""
 
 _SPARE: Final = {_GPU_CHUNKS: 2, _NEAR_CHUNKS: 1, _FAR_CHUNKS: 1}
 """Entities and keys that come may begin a chunk early; so many more fit until the oldest goes."""

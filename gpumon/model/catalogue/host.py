@@ -276,7 +276,7 @@ LOCAL_FILESYSTEM_FIELDS: Final = (
         "FREE",
         "What users other than root may still fill.",
         "statvfs f_bavail",
-    )._replace(is_kept=False),
+    ),
 )
 """Entities are mount points of kinds that live on the node itself."""
 

@@ -57,7 +57,7 @@ def places(digest: Digest, finding: Finding, evidence: Evidence) -> tuple[Place,
             for row in block_rows(node, "cgroup")
             if row.key == job_id
         )
-    if field.block in ("nic", "filesystem"):
+    if field.block in ("nic", "filesystem", "local_filesystem"):
         return tuple(
             Place(row, f"{node.name}/{row.key}", f"{node.name} {row.key}")
             for node in nodes

@@ -244,7 +244,7 @@ class FrameMaker:
             "node": self._nodes.block(node, readings, look, hosted.found, spans.now),
             "nic": self._ports.block(node, readings),
             "filesystem": mounts,
-            "local_filesystem": space_block(node),
+            "local_filesystem": space_block(node, is_full=self._fleet.is_full(node, spans.now)),
             "cgroup": cgroups,
         }
         return Frame(self._origin, node.name, spans.now, 0.0, blocks)

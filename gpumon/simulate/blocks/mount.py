@@ -106,11 +106,21 @@ def mount_block(node: SimNode, look: Look, origin: float) -> Block:
     return _block(rows)
 
 
-def space_block(node: SimNode) -> Block:
-    """Memory and disks of a node: half of the memory may be shared, and disks fill up slowly."""
+def space_block(node: SimNode, *, is_full: bool = False) -> Block:
+    """Memory and disks of a node: half of the memory may be shared, and disks fill up slowly.
+
+    Args:
+        node: The node.
+        is_full: Whether nothing more fits into its shared memory.
+    """
     part = node.number % 7 / 10
     rows = (
-        (_SHARED_MEMORY, "tmpfs", node.host_mem_bytes // 2, 0.002 + 0.02 * part),
+        (
+            _SHARED_MEMORY,
+            "tmpfs",
+            node.host_mem_bytes // 2,
+            1.0 if is_full else 0.002 + 0.02 * part,
+        ),
         ("/", "xfs", 480_000_000_000, 0.31 + 0.2 * part),
         ("/local", "xfs", 7_600_000_000_000, 0.12 + part),
     )

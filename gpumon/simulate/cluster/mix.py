@@ -34,6 +34,8 @@ class Mix(NamedTuple):
     silence: Callable[[int, Sequence[SimNode], float], tuple[int, float] | None]
     """Number of a node that falls silent, and how long after the origin, from seed, nodes and the
     seconds until somebody looks; None: none does."""
+    full: Callable[[int, Sequence[SimNode], float], tuple[int, float] | None]
+    """The same for a node whose shared memory an ended program leaves full; None: on none."""
 
 
 DEMO: Final = Mix(
@@ -42,6 +44,7 @@ DEMO: Final = Mix(
     seated_requests,
     waiting_requests,
     is_full,
+    lambda *_: None,
     lambda *_: None,
 )
 """The demonstration: one of each kind that is easily told, at a site of two products."""

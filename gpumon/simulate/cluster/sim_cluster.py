@@ -43,6 +43,7 @@ PAST_S: Final = 48 * 3600.0
 """How long before its origin the fleet's GPUs have been counting, seconds."""
 
 SILENT: Final = "telemetry_lost"
+FULL: Final = "filesystem_full"
 
 _UNKNOWN: Final = Totals(0.0, 0.0, 0.0, ())
 
@@ -75,6 +76,7 @@ class Fleet:
         self.nodes = mix.lay_out(seed, nodes, gpus_per_node)
         self.ailments = ailments_of(self.nodes)
         self._silence = mix.silence(seed, self.nodes, opened_s)
+        self._full = mix.full(seed, self.nodes, opened_s)
         self.gpus_per_node = gpus_per_node
         partitions = ["" if node.is_drained else node.partition for node in self.nodes]
         self._programs: dict[tuple[object, ...], Program] = {}
@@ -124,10 +126,11 @@ class Fleet:
             Label(subject, truth, self.origin, until, 0.0)
             for subject, truth in self.ailments.known(self.nodes)
         ]
-        if self._silence is not None and self.origin + self._silence[1] < until:
-            node, after_s = self._silence
-            begin = self.origin + after_s
-            labels.append(Label(f"node:{self.nodes[node].name}", SILENT, begin, until, 0.0))
+        for truth, trouble in ((SILENT, self._silence), (FULL, self._full)):
+            if trouble is not None and self.origin + trouble[1] < until:
+                node, after_s = trouble
+                begin = self.origin + after_s
+                labels.append(Label(f"node:{self.nodes[node].name}", truth, begin, until, 0.0))
         for job in self._schedule.started:
             seen_until = min(until, self._seen_until(job))
             if job.start_at is None or job.end_at is None or job.start_at > seen_until:
@@ -138,9 +141,17 @@ class Fleet:
 
     def is_silent(self, node: SimNode, now: float) -> bool:
         """Whether nothing comes from a node any more."""
-        if self._silence is None or self._silence[0] != node.number:
+        return self._has_begun(self._silence, node, now)
+
+    def is_full(self, node: SimNode, now: float) -> bool:
+        """Whether a node's shared memory has no room any more."""
+        return self._has_begun(self._full, node, now)
+
+    def _has_begun(self, trouble: tuple[int, float] | None, node: SimNode, now: float) -> bool:
+        """Whether what befalls one node after a while befalls this one now."""
+        if trouble is None or trouble[0] != node.number:
             return False
-        return now >= self.origin + self._silence[1]
+        return now >= self.origin + trouble[1]
 
     def _seen_until(self, job: SimJob) -> float:
         """Unix time from which on nothing is told of a job's GPUs; infinity: they are heard of."""

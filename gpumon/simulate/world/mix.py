@@ -156,5 +156,14 @@ def _silence(seed: int, nodes: Sequence[SimNode], opened_s: float) -> tuple[int,
     return usable[-1], opened_s * stream(seed, "silence").uniform(0.3, 0.9)
 
 
-WORLD: Final = Mix(_lay_out, _draw, lambda *_: (), lambda *_: (), lambda _: False, _silence)
+def _full(seed: int, nodes: Sequence[SimNode], opened_s: float) -> tuple[int, float] | None:
+    """Any other usable node of a fleet of some, in every other fleet."""
+    usable = [node.number for node in nodes if not node.is_drained]
+    chance = stream(seed, "shared memory")
+    if len(usable) < _NODES_PER_PRODUCT or chance.random() < 0.5:
+        return None
+    return chance.choice(usable[:-1]), opened_s * chance.uniform(0.1, 0.7)
+
+
+WORLD: Final = Mix(_lay_out, _draw, lambda *_: (), lambda *_: (), lambda _: False, _silence, _full)
 """Every class and look-alike, on boards of every generation."""

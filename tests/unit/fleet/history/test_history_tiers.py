@@ -188,6 +188,7 @@ def test_ports_mounts_jobs_links_and_nodes_have_a_past_of_their_own():
         "nic": Block(("mlx5_0/1",), {"nic_tx_bytes_per_s": array("d", [7.0])}, {}, {}),
         "filesystem": Block(("/home",), {"fs_read_rtt_s": array("d", [0.25])}, {}, {}),
         "cgroup": Block(("42",), {"job_cpu_cores_used": array("d", [3.0])}, {}, {}),
+        "local_filesystem": Block(("/dev/shm",), {"free_bytes": array("d", [9.0])}, {}, {}),
         "link": Block(("GPU-1/0",), {"link_state": array("q", [1])}, {}, {}),
     }
     nodes = {"n": Node("n", (), 0.0, False, None, (), blocks=rows)}
@@ -199,6 +200,7 @@ def test_ports_mounts_jobs_links_and_nodes_have_a_past_of_their_own():
         ("n/mlx5_0/1", "nic_tx_bytes_per_s", "nic", 7.0),
         ("n//home", "fs_read_rtt_s", "filesystem", 0.25),
         ("n/42", "job_cpu_cores_used", "cgroup", 3.0),
+        ("n//dev/shm", "free_bytes", "local_filesystem", 9.0),
         ("GPU-1/0", "link_state", "link", 1.0),
     ):
         times, values = reader.window(name, key, 0.0, 999.0, block)

@@ -27,6 +27,10 @@ def test_shared_memory_is_always_told_and_others_from_nine_tenths_on():
     assert told == [("/dev/shm", "1.0/64 GiB"), ("/local", "90/100 GiB, 90 % full")]
 
 
+def test_what_a_container_has_by_default_is_told_in_mebibytes():
+    assert facts_of(**{"/dev/shm": (64 / 1024, 3 / 1024, 61 / 1024)}) == [("/dev/shm", "3/64 MiB")]
+
+
 def test_what_only_root_may_fill_counts_as_full():
     """As df has it: with 5 % kept for root, 0 of 95 are left at 95 of 100."""
     assert facts_of(**{"/": (100, 95, 0)}) == [("/", "95/100 GiB, 100 % full")]

@@ -11,7 +11,7 @@ from gpumon.model.finding_classes import CLASSES, Loss
 from gpumon.model.gpu.hardware import sheet_for
 from gpumon.model.records.label import HEALTHY
 from gpumon.simulate.blocks.frames import FrameMaker
-from gpumon.simulate.cluster.sim_cluster import SILENT, Fleet
+from gpumon.simulate.cluster.sim_cluster import FULL, SILENT, Fleet
 from gpumon.simulate.cluster.timeline import Spans
 from gpumon.simulate.physics.board import A100, BOARDS
 from gpumon.simulate.world.benign import BENIGN
@@ -119,6 +119,24 @@ def test_labels_lose_no_more_than_was_held_and_only_where_their_class_does() -> 
         elif label.subject in jobs:
             held_s = jobs[label.subject].request.shape.world * (label.end - label.start)
             assert 0.0 <= label.gpu_seconds <= held_s + 1e-6
+
+
+def test_shared_memory_is_left_full_on_a_node_of_every_other_fleet() -> None:
+    labels = {s: [x for x in fleet(s).labels(ORIGIN + HOUR) if x.finding_class == FULL]
+              for s in range(24)}  # fmt: skip
+    assert all(len(told) <= 1 for told in labels.values())
+    assert 6 <= sum(len(told) for told in labels.values()) <= 18
+    seed, (label,) = next((s, told) for s, told in labels.items() if told)
+    some = fleet(seed)
+    maker, name = FrameMaker(some, "demo:"), label.subject.removeprefix("node:")
+
+    def free(at: float) -> float | None:
+        (frame,) = [one for one in maker.frames(at, 10.0) if one.node == name]
+        spaces = frame.block("local_filesystem")
+        return spaces.value("free_bytes", spaces.keys.index("/dev/shm"))
+
+    assert free(label.start - 1.0) > 2.0**30
+    assert free(label.start + 1.0) == 0.0
 
 
 def test_a_silent_node_sends_nothing_and_its_jobs_labels_end() -> None:
