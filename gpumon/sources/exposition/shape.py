@@ -2,8 +2,9 @@
 
 Of a page that was read once the words between labels and the ends of lines are cut out. What is
 left is its shape: where the next page has the same, only its words are read, at a fraction of the
-cost of reading names and labels again. The shape is kept as its hash, which holds eight bytes in place of a
-hundred thousand; Python's hash of bytes has a secret of each process, so nobody can aim at it.
+cost of reading names and labels again. The shape is kept as its hash, which holds eight bytes in
+place of a hundred thousand; Python's hash of bytes has a secret of each process, so nobody can aim
+at it.
 """
 
 from __future__ import annotations
