@@ -122,7 +122,7 @@ class Fetcher:
         except TimeoutError:
             raise _late(self._timeout_s) from None
         except httpx.HTTPError as error:
-            raise self._failure(error) from None
+            raise failure(error, self._timeout_s) from None
 
     async def close(self) -> None:
         """End the connection."""
@@ -168,24 +168,26 @@ class Fetcher:
             raise _web_page()
         return bytes(body)
 
-    def _failure(self, error: httpx.HTTPError) -> FetchError:
-        """Why an exchange brought no page."""
-        said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
-        if isinstance(error, httpx.ConnectTimeout):
-            said, hint = "no answer", f"look whether the node is up and its port open; {_RETRIED}"
-            return FetchError(f"cannot be reached: {said}", hint)
-        if isinstance(error, httpx.TimeoutException):
-            return _late(self._timeout_s)
-        if "CERTIFICATE" in said:
-            hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
-        elif "SSL" in said:
-            hint = "it speaks no TLS there: dcgm+http:// reads it without"
-        elif isinstance(error, httpx.NetworkError):
-            hint = f"check that the exporter runs there and listens; {_RETRIED}"
-        else:
-            hint = "check that the port is the exporter's, and whether it wants dcgm+https://"
-            return FetchError(f"the answer broke off or is no HTTP: {said}", hint)
-        return FetchError(f"cannot be reached: {said}", hint)
+
+def failure(error: httpx.HTTPError, timeout_s: float) -> FetchError:
+    """Why an exchange within a time brought no page."""
+    said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
+    if isinstance(error, httpx.ConnectTimeout):
+        said, hint = "no answer", f"look whether the node is up and its port open; {_RETRIED}"
+    elif isinstance(error, httpx.TimeoutException):
+        return _late(timeout_s)
+    elif "expired" in said:
+        hint = "whoever runs the exporter has to renew its certificate"
+    elif "CERTIFICATE" in said:
+        hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
+    elif "SSL" in said:
+        hint = "it speaks no TLS there: dcgm+http:// reads it without"
+    elif isinstance(error, httpx.NetworkError):
+        hint = f"check that the exporter runs there and listens; {_RETRIED}"
+    else:
+        hint = "check that the port is the exporter's, and whether it wants dcgm+https://"
+        return FetchError(f"the answer broke off or is no HTTP: {said}", hint)
+    return FetchError(f"cannot be reached: {said}", hint)
 
 
 class _Plain:
