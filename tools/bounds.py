@@ -20,6 +20,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 GROUPS: Final = (
     "a node",
     "Slurm",
+    "exporters",
     "recordings and files",
     "whoever looks",
     "plugins",

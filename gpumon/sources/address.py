@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumon.model.records.cluster import Job
+    from gpumon.sources.exporter_address import PageAddress
     from gpumon.sources.rest_address import RestAddress
 
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
@@ -35,9 +36,12 @@ TIERS: Final = ("hot", "medium", "slow")
 REST_SCHEMES: Final = ("slurm+http", "slurm+https", "slurm+unix")
 """Slurm targets that are asked by slurmrestd."""
 
+PAGE_SCHEMES: Final = ("dcgm+http", "dcgm+https")
+"""Targets that are pages of exporters."""
+
 KNOWN: Final = (
     "local, slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket, "
-    "ssh://[user@]host, demo[:NODESxGPUS], ./FILE.gpumon"
+    "ssh://[user@]host, dcgm+http[s]://host:9400/metrics, demo[:NODESxGPUS], ./FILE.gpumon"
 )
 
 
@@ -61,7 +65,7 @@ class Target(NamedTuple):
 
     url: str
     scheme: str
-    """`local`, `slurm`, `ssh`, `demo` or `recording`."""
+    """`local`, `slurm`, `ssh`, `exporter`, `demo` or `recording`."""
     hosts: tuple[str, ...] = ()
     user: str = ""
     port: int | None = None
@@ -70,6 +74,8 @@ class Target(NamedTuple):
     seed: int = 1
     rest: RestAddress | None = None
     """The slurmrestd of a Slurm target that is asked by HTTP."""
+    pages: tuple[PageAddress, ...] = ()
+    """The pages of exporters."""
     path: str = ""
     """File or folder of a recording."""
     cluster: str = ""
@@ -127,6 +133,8 @@ def parse(text: str) -> Target:
         return _slurm_behind(shown, path, options)
     if slashes and scheme in REST_SCHEMES:
         return _slurm_rest(shown, scheme, rest, options)
+    if slashes and scheme in PAGE_SCHEMES:
+        return _pages(shown, scheme, text.partition("://")[2])
     if path.partition(":")[0] == "demo":
         return _demo(shown, path, options)
     if is_recording(text):
@@ -177,6 +185,17 @@ def _slurm_rest(url: str, scheme: str, rest: str, options: dict[str, str]) -> Ta
         message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
         raise TargetError(message) from error
     return _slurm(url, options)._replace(rest=address)
+
+
+def _pages(url: str, scheme: str, rest: str) -> Target:
+    from gpumon.sources.exporter_address import parse_pages
+
+    try:
+        return Target(url, "exporter", pages=parse_pages(scheme, rest))
+    except ValueError as error:
+        # What it was written as may hold a password.
+        message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
+        raise TargetError(message) from error
 
 
 def _demo(url: str, path: str, options: dict[str, str]) -> Target:

@@ -64,6 +64,10 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         from gpumon.sources.slurm.poll.target import SlurmSource
 
         return SlurmSource(target, look, clock)
+    if target.scheme == "exporter":
+        from gpumon.sources.exporters.pages import ExporterPages
+
+        return ExporterPages(target.url, target.pages, look.period_s, clock, look.is_single)
     if target.scheme == "ssh":
         from gpumon.sources.probes.pool import ProbePool
         from gpumon.sources.probes.road import Road

@@ -22,6 +22,7 @@ from gpumon.sources.rest_address import RestAddress
 from gpumon.sources.slurm.poll.queue import SlurmQueue
 from gpumon.sources.slurm.poll.rest_queue import RestQueue
 from gpumon.sources.source import SystemClock, Wish
+from tests.unit.sources.exporters.page_server import Answer, PageServer, page
 from tests.unit.sources.slurm.restd import Restd, Said, jwt, told
 from tests.worlds.probe import children, eventually
 
@@ -61,6 +62,7 @@ class Workshop:
         monkeypatch.setenv("PATH", f"{self.bin}:{os.environ['PATH']}")
         self.children: list[subprocess.Popen[str]] = []
         self.restds: list[Restd] = []
+        self.exporters: list[PageServer] = []
 
     def command(self, name: str, script: str) -> None:
         path = self.bin / name
@@ -174,6 +176,21 @@ class Workshop:
         address = RestAddress(f"http://127.0.0.1:{restd.port}")
         return RestQueue("slurm+http://127.0.0.1", address, environ={"SLURM_JWT": jwt()})
 
+    def pages(self) -> Source:
+        hostile = page(1, DEV_GPU_UTIL=97).replace(b"NVIDIA H100", HOSTILE.encode())
+        return self.scrape(Answer(hostile))
+
+    def pages_refused(self) -> Source:
+        location = ("Location", f"http://other/{HOSTILE!r}")
+        return self.scrape(Answer(status="302 Found", headers=(location,)))
+
+    def pages_rubbish(self) -> Source:
+        return self.scrape(Answer(f"{HOSTILE} 1\n".encode() * 99))
+
+    def scrape(self, answer: Answer) -> Source:
+        self.exporters.append(PageServer(answer))
+        return self.open(f"dcgm+{self.exporters[-1].url}")
+
     def slurm(self) -> Source:
         self.scontrol()
         self.node()
@@ -181,14 +198,14 @@ class Workshop:
         return self.open("slurm")
 
     def close(self) -> None:
-        for restd in self.restds:
-            restd.stop()
+        for server in (*self.restds, *self.exporters):
+            server.stop()
         for program in self.children:
             program.kill()
             program.communicate()
 
 
-SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "rest", "slurm")
+SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "rest", "pages", "slurm")
 TROUBLED = (
     "no_driver",
     "ssh_refused",
@@ -197,6 +214,8 @@ TROUBLED = (
     "queue_rubbish",
     "rest_refused",
     "rest_rubbish",
+    "pages_refused",
+    "pages_rubbish",
 )
 
 
@@ -336,7 +355,7 @@ def test_before_the_start_nothing_runs_and_closing_is_enough(workshop: Workshop,
     assert children() <= before
 
 
-@pytest.mark.parametrize("kind", ["local", "ssh", "demo"])
+@pytest.mark.parametrize("kind", ["local", "ssh", "demo", "pages"])
 def test_frames_go_on_and_a_wish_changes_their_beat(workshop: Workshop, kind: str) -> None:
     source = getattr(workshop, kind)()
     with started(source) as look:

@@ -78,30 +78,35 @@ _SLOWDOWNS: Final = (
         "CAPPED",
         "the power cap held the clocks down",
         "NVML_FI_DEV_PERF_POLICY_POWER (74), ns",
+        "DCGM_FI_DEV_POWER_VIOLATION",
     ),
     (
         "thermal_violation",
         "HOT",
         "any thermal limit held the clocks down",
         "NVML_FI_DEV_PERF_POLICY_THERMAL (75), ns",
+        "DCGM_FI_DEV_THERMAL_VIOLATION",
     ),
     (
         "sw_thermal",
         "SWHOT",
         "the driver lowered the clocks against heat",
         "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN (269), ns",
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS",
     ),
     (
         "hw_thermal",
         "HWHOT",
         "the hardware lowered the clocks against heat",
         "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN (270), ns",
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS",
     ),
     (
         "power_brake",
         "BRAKE",
         "an external power brake lowered the clocks",
         "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN (271), ns",
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS",
     ),
 )
 
@@ -149,7 +154,7 @@ _TEMPERATURES: Final = (
         "MARGIN",
         "Degrees left until the clocks are lowered (T.limit): a margin, not a temperature.",
         "nvmlDeviceGetMarginTemperature",
-        "",
+        "DCGM_FI_DEV_GPU_TEMP_MARGIN_CELSIUS",
     ),
     (
         "temp_slowdown_c",
@@ -229,12 +234,12 @@ def _gauges(
 def _slowdown_times() -> tuple[Field, ...]:
     """Per reason the time spent in it, and the share of the time since the last reading."""
     fields: list[Field] = []
-    for stem, title, what, origin in _SLOWDOWNS:
+    for stem, title, what, origin, dcgm in _SLOWDOWNS:
         time = f"Time since the driver was loaded in which {what}."
         share = f"Share of the time since the last reading in which {what}."
         counter = (stem + "_us", "gpu", Kind.COUNTER, "us", 0, ANY_COUNT, "", time, origin)
         ratio = (stem + "_ratio", "gpu", Kind.GAUGE, "ratio", 0.0, 1.0, title, share)
-        fields += [Field(*counter), Field(*ratio, f"difference of {stem}_us", is_kept=False)]
+        fields += [Field(*counter, dcgm), Field(*ratio, f"difference of {stem}_us", is_kept=False)]
     return tuple(fields)
 
 
@@ -278,6 +283,11 @@ _PCIE_ERRORS: Final = (
     ("pcie_unsupported_request_count", "Unknown requests.", "COUNT_UNSUPPORTED_REQ (181)"),
     ("pcie_lcrc_error_count", "Checksum errors of the PCIe link.", "COUNT_LCRC_ERROR (182)"),
 )
+
+_PCIE_DCGM: Final = {
+    "pcie_replay_count": "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+    "pcie_correctable_error_count": "DCGM_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS",
+}
 
 _NVLINK_ERRORS: Final = (
     (
@@ -357,7 +367,7 @@ _CODES: Final = (
         1,
         "1: rows wait for a reset of the GPU to be replaced.",
         "NVML_FI_DEV_REMAPPED_PENDING (144)",
-        "",
+        "DCGM_FI_DEV_ROW_REMAP_PENDING",
     ),
     (
         "remap_failure",
@@ -376,7 +386,7 @@ _CODES: Final = (
             "P2P, 4 drain and reset, 5 recover the IMEX domain, 6 reset the bus, 7 reboot."
         ),
         "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION (230)",
-        "",
+        "DCGM_FI_DEV_GPU_RECOVERY_ACTION",
     ),
     (
         "fabric_state",
@@ -400,7 +410,7 @@ _CODES: Final = (
         2**32,
         "GPUs of one cluster and one clique can reach each other over NVLink.",
         "nvmlDeviceGetGpuFabricInfoV.cliqueId",
-        "",
+        "DCGM_FI_DEV_FABRIC_CLIQUE_ID",
     ),
     (
         "fabric_health",
@@ -408,7 +418,7 @@ _CODES: Final = (
         255,
         "Health of the fabric: 0 not said, 1 healthy, 2 unhealthy, 3 limited.",
         "nvmlDeviceGetGpuFabricInfoV.healthSummary (version 3)",
-        "",
+        "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY",
     ),
     (
         "persistence_mode",
@@ -450,9 +460,18 @@ def _counter(key: str, doc: str, origin: str, dcgm: str = "") -> Field:
 
 
 GPU_HEALTH_FIELDS: Final = (
-    *(_counter(key, doc, f"NVML_FI_DEV_PCIE_{origin}") for key, doc, origin in _PCIE_ERRORS),
     *(
-        _counter(key, f"{doc}, all NVLinks, up to NVLink 4.", f"NVML_FI_DEV_NVLINK_{origin}")
+        _counter(key, doc, f"NVML_FI_DEV_PCIE_{origin}", _PCIE_DCGM.get(key, ""))
+        for key, doc, origin in _PCIE_ERRORS
+    ),
+    *(
+        _counter(
+            key,
+            f"{doc}, all NVLinks, up to NVLink 4.",
+            f"NVML_FI_DEV_NVLINK_{origin}",
+            # DCGM calls them as NVML does.
+            f"DCGM_FI_DEV_NVLINK_{origin.partition(' ')[0]}",
+        )
         for key, doc, origin in _NVLINK_ERRORS
     ),
     *(_counter(*row) for row in _MEMORY_ERRORS),
@@ -534,6 +553,7 @@ GPU_FIELDS: Final = (
         "MINOR",
         "N of /dev/nvidiaN, which Slurm's gres.conf names.",
         "nvmlDeviceGetMinorNumber",
+        "DCGM_FI_DEV_MINOR_NUMBER",
     ),
     _ratio(
         "gpu_util_ratio",
@@ -667,6 +687,7 @@ GPU_FIELDS: Final = (
         "CLKMAX",
         "Highest SM clock of this board.",
         "nvmlDeviceGetMaxClockInfo(SM)",
+        "DCGM_FI_DEV_MAX_SM_CLOCK",
     ),
     _gpu(
         "clock_event_reasons",
@@ -730,6 +751,7 @@ GPU_FIELDS: Final = (
         "",
         "Bytes the GPU sent over PCIe; begins anew at 2^32.",
         "NVML_FI_DEV_PCIE_COUNT_TX_BYTES (197)",
+        "DCGM_FI_PROF_PCIE_TX_BYTES_TOTAL",
     ),
     _gpu(
         "pcie_rx_bytes",
@@ -739,6 +761,7 @@ GPU_FIELDS: Final = (
         "",
         "Bytes the GPU received over PCIe; begins anew at 2^32.",
         "NVML_FI_DEV_PCIE_COUNT_RX_BYTES (198)",
+        "DCGM_FI_PROF_PCIE_RX_BYTES_TOTAL",
     ),
     _bytes_per_s(
         "pcie_tx_bytes_per_s",

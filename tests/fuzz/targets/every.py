@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.fuzz.targets import kernel, own, said, slurm_json, slurm_text, told
+from tests.fuzz.targets import kernel, own, said, scraped, slurm_json, slurm_text, told
 
 if TYPE_CHECKING:
     from tests.fuzz.target import Target
 
 TARGETS: Final[dict[str, Target]] = {
     target.name: target
-    for module in (slurm_text, slurm_json, told, own, said, kernel)
+    for module in (slurm_text, slurm_json, told, own, said, kernel, scraped)
     for target in module.TARGETS
 }

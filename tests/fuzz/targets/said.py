@@ -45,6 +45,8 @@ TARGET_URLS: Final = (
     "slurm+http://localhost:6820",
     "slurm+http://10.0.0.1?insecure=1",
     "slurm+unix:///run/slurm/rest.sock",
+    "dcgm+http://gpu[001-003]:9400/metrics",
+    "dcgm+https://[::1]:9401/a/b",
     "ssh://ada@gpu[001-128]:22",
     "ssh://[fe80::1]:22",
     "demo:6x8?seed=2",
@@ -303,7 +305,7 @@ TARGETS: Final = (
         "address",
         lambda rng: mutation.text(rng, TARGET_URLS, "", 2),
         _address,
-        ("sources/address.py", "sources/rest_address.py"),
+        ("sources/address.py", "sources/rest_address.py", "sources/exporter_address.py"),
         aside=("Target.hop",),
     ),
     Target(

@@ -6,6 +6,7 @@ import pytest
 
 from gpumon.sources.address import Look, parse
 from gpumon.sources.demo import DemoSource
+from gpumon.sources.exporters.pages import ExporterPages
 from gpumon.sources.open import open_source
 from gpumon.sources.probes.pool import ProbePool
 from gpumon.sources.slurm.poll.target import SlurmSource
@@ -21,6 +22,7 @@ LOOK = Look(1.0, is_single=False, keeps=lambda _: True)
         ("ssh://ada@gpu[1-2]:2200", ProbePool, ["gpu1", "gpu2"]),
         ("slurm", SlurmSource, None),
         ("demo:2x4", DemoSource, None),
+        ("dcgm+http://gpu[1-2]:9400/metrics", ExporterPages, None),
     ],
 )
 def test_each_kind_of_target_has_its_source(text: str, kind: type, nodes: list[str] | None) -> None:

@@ -6,7 +6,6 @@ import gc
 import json
 import socket
 import ssl
-import subprocess
 import threading
 from typing import TYPE_CHECKING
 
@@ -391,20 +390,6 @@ def test_tls_to_a_port_that_speaks_plain_http_is_told_from_a_bad_certificate(
     assert error.hint.startswith("it speaks no TLS there")
     said(error.message, error.hint)
     assert restd.asked == []
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that only itself vouches for, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    names = ["-subj", "/CN=slurmrestd", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    try:
-        subprocess.run([*words, *names, *files], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("openssl is not installed")
-    return folder / "cert.pem", folder / "key.pem"
 
 
 def test_a_certificate_is_checked_against_the_bundle_of_the_environment(

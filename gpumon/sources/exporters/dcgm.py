@@ -1,0 +1,296 @@
+"""A page of dcgm-exporter as blocks: GPUs, MIG instances, what is known of the node.
+
+A page is read strictly once; while it keeps its shape only its values are read again. dcgm-exporter
+collects on a beat of its own (30 s by default) and serves the same values in between, so that time
+between two readings of a counter is that between two pages that differ.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from math import inf, isnan
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.catalogue.field import Kind
+from gpumon.model.fault import SourceError
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block, column_for
+from gpumon.sources.exporters.plan import NodePlan, plans_of
+from gpumon.sources.exposition.parse import parse
+from gpumon.sources.exposition.shape import Shape, numbers, shape_of
+from gpumon.sources.probes.rates import Rates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumon.model.catalogue.field import Field
+    from gpumon.sources.exporters.dcgm_names import Metric
+    from gpumon.sources.exporters.plan import Table
+
+HUNG_S: Final = 300.0
+"""Energy counts on at every collection, and no site collects more seldom than every minute (our
+choice: five of them)."""
+
+OLD_S: Final = 300.0
+"""A value whose own time is so much older than now is not of the present: Prometheus drops what it
+has not heard for as long (its lookback)."""
+
+SHOWN_S: Final = 3600.0
+"""An Xid is told for so long after it came, as the kernel's log does."""
+
+MOST_EVENTS: Final = 256
+"""Xids of one node that are remembered: two of each GPU of the largest one."""
+
+_XID_EVENT: Final = 0x8
+"""NVML's type of an event that is an Xid."""
+
+_MAX_INTEGER: Final = 2**63 - 1
+"""Largest value of an integer column."""
+
+_BLANKS: Final = ((0x7FFFFFF0, 16), (0x7FFFFFFFFFFFFFF0, 16), (2**47, 16))
+"""Where the numbers begin by which DCGM says of whole numbers of 32 and 64 bits, and of others,
+that there is no value, and how many there are (dcgm_structs.h: DCGM_INT32_BLANK and so on)."""
+
+_BLANK_REASONS: Final = {
+    1: Reason.NOT_SAMPLED,
+    2: Reason.NOT_SUPPORTED,
+    3: Reason.NO_PERMISSION,
+}
+"""Why, by how far above the first (`…_NOT_FOUND`, `…_NOT_SUPPORTED`, `…_NOT_PERMISSIONED`)."""
+
+
+class Reading(NamedTuple):
+    """What one page says of one node."""
+
+    host_name: str
+    """The node's name by the page's own label; empty: it has none."""
+    blocks: Mapping[str, Block]
+    errors: tuple[SourceError, ...]
+
+
+class PageReader:
+    """Reads the pages of one address; remembers what the last one looked like."""
+
+    def __init__(self, where: str) -> None:
+        """`where` names the address in errors."""
+        self._where = where
+        self._plans: tuple[NodePlan, ...] = ()
+        self._shape: Shape | None = None
+        self._errors: tuple[SourceError, ...] = ()
+        self._data = b""
+        self._changed_at = 0.0
+        self._nodes: dict[str, _NodeMemory] = {}
+        self._last: list[Reading] = []
+
+    def read(self, body: bytes, now: float, heard_s: float) -> list[Reading]:
+        """What the page says of each node on it.
+
+        Args:
+            body: The page.
+            now: Unix time of its arrival.
+            heard_s: The monotonic clock at its arrival.
+
+        Raises:
+            PlanError: It is no page of dcgm-exporter, or tells nothing yet.
+        """
+        times: Mapping[int, float] = {}
+        words = self._shape.words(body) if self._shape else None
+        values = None if words is None else numbers(words)
+        is_same = values is not None
+        if values is None:
+            values, times = self._learn(body)
+        data = array("d", values).tobytes()
+        if data != self._data:
+            self._data, self._changed_at, is_same = data, heard_s, False
+        if heard_s - self._changed_at > HUNG_S and any(plan.counts_energy for plan in self._plans):
+            hung = self._hung(heard_s - self._changed_at)
+            return [Reading(plan.host_name, {}, (*self._errors, hung)) for plan in self._plans]
+        if not is_same:
+            old = frozenset(place for place, at in times.items() if now - at > OLD_S)
+            self._last = [self._reading(plan, values, old) for plan in self._plans]
+        return [self._with_events(one, plan, values, now) for one, plan in self._paired()]
+
+    def _paired(self) -> list[tuple[Reading, NodePlan]]:
+        return list(zip(self._last, self._plans, strict=True))
+
+    def _learn(self, body: bytes) -> tuple[list[float], Mapping[int, float]]:
+        """Read a page whole, and what it looks like; its values and those that have a time."""
+        page = parse(body)
+        self._shape, self._plans = None, ()
+        plans, wanted, remarks = plans_of(page)
+        self._plans = plans
+        names = [plan.host_name for plan in plans]
+        self._nodes = {name: self._nodes.get(name) or _NodeMemory() for name in names}
+        told = [*((text, "look at the page: it is no whole exposition") for text in page.wrong)]
+        told += remarks
+        self._errors = tuple(SourceError(self._where, text, way_out) for text, way_out in told)
+        self._shape = shape_of(body, page, wanted)
+        samples = [page.samples[number] for number in wanted]
+        times = {place: one.told_at for place, one in enumerate(samples) if one.told_at is not None}
+        return [one.value for one in samples], times
+
+    def _hung(self, for_s: float) -> SourceError:
+        return SourceError(
+            self._where,
+            f"its page has told the same values for {for_s / 60.0:.0f} min, energy among them",
+            "its collection hangs: look at the log of dcgm-exporter and of nv-hostengine",
+        )
+
+    def _reading(self, plan: NodePlan, values: Sequence[float], old: frozenset[int]) -> Reading:
+        memory = self._nodes[plan.host_name]
+        blocks = {"gpu": _block("gpu", plan.gpus, values, old, memory.rates, self._changed_at)}
+        if plan.migs.keys:
+            blocks["mig"] = _block("mig", plan.migs, values, old, None, self._changed_at)
+        if plan.labels:
+            blocks["node"] = Block((plan.host_name or self._where,), {}, plan.labels, {})
+        return Reading(plan.host_name, blocks, self._errors)
+
+    def _with_events(
+        self, reading: Reading, plan: NodePlan, values: Sequence[float], now: float
+    ) -> Reading:
+        """The reading with the Xids that came of late: a page tells the last one of each GPU."""
+        if not plan.xids:
+            return reading
+        log = self._nodes[plan.host_name].xids
+        told = {uuid: _xid(values[place]) for uuid, place in plan.xids.items()}
+        events = log.block(told, now)
+        return reading._replace(blocks={**reading.blocks, "event": events})
+
+
+class _NodeMemory:
+    """What is remembered of one node between two pages."""
+
+    def __init__(self) -> None:
+        self.rates = Rates()
+        self.xids = _Xids()
+
+
+class _Xids:
+    """Xids that came while the page was watched.
+
+    A page tells the last Xid of each GPU for ever, and not when it was: what was there before the
+    first look may be of last month, and is no event of now.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+        self._seen: deque[tuple[float, str, int]] = deque(maxlen=MOST_EVENTS)
+
+    def block(self, told: Mapping[str, int | None], now: float) -> Block:
+        """The events of the last hour.
+
+        Args:
+            told: The last Xid of each GPU, 0 for none; None: not told.
+            now: Unix time.
+        """
+        for uuid, number in told.items():
+            if number is None:
+                continue
+            if number and self._last.get(uuid, number) != number:
+                self._seen.append((now, uuid, number))
+            self._last[uuid] = number
+        while self._seen and not 0.0 <= now - self._seen[0][0] <= SHOWN_S:
+            self._seen.popleft()
+        numbers = [number for _, _, number in self._seen]
+        keys = tuple(f"{uuid}/{number}/{round(at * 1000)}" for at, uuid, number in self._seen)
+        columns = {
+            "xid": column_for(True, [*numbers]),
+            "event_type": column_for(True, [_XID_EVENT] * len(numbers)),
+            "event_age_s": column_for(False, [round(now - at, 3) for at, _, _ in self._seen]),
+        }
+        return Block(keys, columns, {}, {})
+
+
+def _xid(value: float) -> int | None:
+    """The number of the last Xid, 0 for none; None: not told."""
+    return int(value) if 0 <= value < 2**32 and _blank(value) is None else None
+
+
+def _block(
+    name: str,
+    table: Table,
+    values: Sequence[float],
+    old: frozenset[int],
+    rates: Rates | None,
+    at: float,
+) -> Block:
+    """One block of a node.
+
+    Args:
+        name: Its name.
+        table: What stands where.
+        values: Of the page.
+        old: Places of values that are not of the present.
+        rates: What makes rates of counters; None: nothing of the block is a counter.
+        at: When the values were first seen, seconds of a steady clock.
+    """
+    count = len(table.keys)
+    columns: dict[str, list[float | int | None]] = {
+        key: list(table.given.get(key, (None,) * count)) for key in table.fields
+    }
+    missing = dict(table.missing)
+    for cell in table.cells:
+        taken = Reason.STALE if cell.place in old else _taken(cell.metric, values[cell.place])
+        if isinstance(taken, Reason):
+            missing[cell.key, cell.row] = taken
+        else:
+            columns[cell.key][cell.row] = taken
+    for whole, used, free, reserved in table.sums:
+        _add_whole(columns, whole, (used, free, reserved), missing)
+        columns.pop(free, None)
+    if rates is not None:
+        rates.add(name, table.keys, [at] * count, columns, missing)
+    integers = table.integers
+    packed = {key: column_for(key in integers, column) for key, column in columns.items()}
+    return Block(table.keys, packed, table.labels, missing)
+
+
+def _add_whole(
+    columns: dict[str, list[float | int | None]],
+    whole: str,
+    parts: tuple[str, str, str],
+    missing: dict[tuple[str, int], Reason],
+) -> None:
+    """Memory as a whole where only its parts are told."""
+    used, free, reserved = (columns.get(part) for part in parts)
+    if used is None or free is None:
+        return
+    wholes = columns.setdefault(whole, [None] * len(used))
+    for row, known in enumerate(wholes):
+        taken, rest = used[row], free[row]
+        if known is None and taken is not None and rest is not None:
+            kept = reserved[row] if reserved else None
+            wholes[row] = taken + rest + (kept or 0.0)
+            missing.pop((whole, row), None)
+    for row in range(len(free)):
+        missing.pop((parts[1], row), None)
+
+
+def _blank(value: float) -> Reason | None:
+    """Why DCGM has no value, where the number says that; None: it is a value."""
+    for first, count in _BLANKS:
+        if first <= value < first + count:
+            return _BLANK_REASONS.get(int(value - first), Reason.NOT_SAMPLED)
+    return Reason.NOT_SUPPORTED if value >= 2.0**63 else None
+
+
+def _taken(metric: Metric, value: float) -> float | int | Reason:
+    """The value in the catalogue's unit, or why there is none."""
+    field: Field = metric.field
+    if isnan(value):
+        return Reason.NOT_SAMPLED
+    if abs(value) == inf:
+        return Reason.GARBAGE
+    blank = _blank(value)
+    if blank is not None:
+        return blank
+    taken = value * metric.scale
+    if field.kind is Kind.ID and field.high == 1:
+        # DCGM counts what waits where NVML says that something does.
+        taken = min(taken, 1.0)
+    if field.kind.is_integer:
+        taken = int(taken)
+    if not field.low <= taken <= min(field.high, _MAX_INTEGER):
+        return Reason.GARBAGE
+    return taken

@@ -1,0 +1,125 @@
+"""DCGM's names of what the catalogue knows, before and after 4.6, and how they count.
+
+The catalogue has one DCGM name of each field; here is what else it is called, and in which unit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.catalogue.fields import CATALOGUE
+
+if TYPE_CHECKING:
+    from gpumon.model.catalogue.field import Field
+
+PREFIX: Final = "DCGM_"
+"""With this begins every metric of dcgm-exporter, also those of its own (`DCGM_EXP_…`)."""
+
+_DEV: Final = "DCGM_FI_DEV_"
+_PROF: Final = "DCGM_FI_PROF_"
+
+_OTHERS: Final = {
+    "gpu_util_ratio": (_DEV + "GPU_UTIL_RATIO",),
+    "sm_active_ratio": (_PROF + "SM_UTIL_RATIO",),
+    "sm_occupancy_ratio": (_PROF + "SM_OCCUPANCY_RATIO",),
+    "tensor_active_ratio": (_PROF + "TENSOR_UTIL_RATIO",),
+    "dram_active_ratio": (_PROF + "DRAM_UTIL_RATIO",),
+    "graphics_active_ratio": (_PROF + "GR_ENGINE_UTIL_RATIO",),
+    "int_active_ratio": (_PROF + "INT_UTIL_RATIO",),
+    "tensor_dfma_active_ratio": (_PROF + "DFMA_UTIL_RATIO",),
+    "tensor_hmma_active_ratio": (_PROF + "HMMA_UTIL_RATIO",),
+    "tensor_imma_active_ratio": (_PROF + "IMMA_UTIL_RATIO",),
+    "fp64_active_ratio": (_PROF + "FP64_UTIL_RATIO",),
+    "fp32_active_ratio": (_PROF + "FP32_UTIL_RATIO",),
+    "fp16_active_ratio": (_PROF + "FP16_UTIL_RATIO",),
+    "power_w": (
+        *(_DEV + "POWER_USAGE_INSTANT", _DEV + "BOARD_POWER_RAW_WATTS"),
+        *(_DEV + "POWER_USAGE", _DEV + "BOARD_POWER_WATTS"),
+    ),
+    "power_limit_w": (
+        *(_DEV + "ENFORCED_POWER_LIMIT", _DEV + "BOARD_POWER_LIMIT_ENFORCED_WATTS"),
+        *(_DEV + "POWER_MGMT_LIMIT", _DEV + "BOARD_POWER_LIMIT_REQUESTED_WATTS"),
+    ),
+    "power_limit_default_w": (_DEV + "BOARD_POWER_LIMIT_DEFAULT_WATTS",),
+    "power_limit_min_w": (_DEV + "BOARD_POWER_LIMIT_MIN_WATTS",),
+    "power_limit_max_w": (_DEV + "BOARD_POWER_LIMIT_MAX_WATTS",),
+    "temp_c": (_DEV + "GPU_TEMP_CELSIUS",),
+    "mem_temp_c": (_DEV + "MEMORY_TEMP_CELSIUS",),
+    "temp_slowdown_c": (_DEV + "GPU_TEMP_SLOWDOWN_CELSIUS",),
+    "temp_shutdown_c": (_DEV + "GPU_TEMP_SHUTDOWN_CELSIUS",),
+    "temp_max_c": (_DEV + "GPU_MAX_OP_TEMP_CELSIUS",),
+    "mem_temp_max_c": (_DEV + "MEMORY_MAX_OP_TEMP_CELSIUS",),
+    "temp_margin_c": (_DEV + "GPU_TEMP_LIMIT",),
+    "clock_event_reasons": (_DEV + "CLOCK_THROTTLE_REASONS",),
+    "sw_power_cap_us": (_DEV + "CLOCKS_EVENT_REASON_SW_POWER_CAP_NS",),
+    "perf_state": (_DEV + "GPU_PSTATE",),
+    "pcie_replay_count": (_DEV + "PCIE_REPLAY_TOTAL",),
+    "pcie_correctable_error_count": (_DEV + "PCIE_CORRECTABLE_ERROR_TOTAL",),
+    "nvlink_crc_flit_count": (_DEV + "NVLINK_CRC_FLIT_ERROR_TOTAL",),
+    "nvlink_crc_data_count": (_DEV + "NVLINK_CRC_DATA_ERROR_TOTAL",),
+    "nvlink_replay_count": (_DEV + "NVLINK_REPLAY_ERROR_TOTAL",),
+    "nvlink_recovery_count": (_DEV + "NVLINK_RECOVERY_ERROR_TOTAL",),
+    "nvlink_ecc_data_count": (_DEV + "NVLINK_ECC_ERROR_TOTAL",),
+    "retired_pages_corrected_count": (_DEV + "PAGE_RETIRED_SBE_TOTAL",),
+    "retired_pages_uncorrected_count": (_DEV + "PAGE_RETIRED_DBE_TOTAL",),
+    "retired_pages_pending": (_DEV + "PAGE_RETIRED_PENDING",),
+    "remapped_rows_correctable_count": (_DEV + "ROW_REMAP_CORRECTABLE_TOTAL",),
+    "remapped_rows_uncorrectable_count": (_DEV + "ROW_REMAP_UNCORRECTABLE_TOTAL",),
+    "remap_failure": (_DEV + "ROW_REMAP_FAILED",),
+    "ecc_mode": (_DEV + "ECC_MODE",),
+    "xid": (_DEV + "XID_ERROR",),
+}
+"""What each field is called besides the catalogue's name, the best first: the names of 4.6 (its
+`dcgm_fields.py`), and where two quantities are one field, the one that the catalogue means."""
+
+FREE: Final = _DEV + "FB_FREE"
+"""Memory that is free, which is no field: with what is used it makes the whole, where the exporter
+does not tell that, as it does not by default."""
+
+_MIB: Final = 2.0**20
+_SCALES: Final = {"J": 1e-3, "us": 1e-3}
+"""DCGM counts millijoules and nanoseconds; some exporters' help says microseconds, wrongly."""
+
+
+class Metric(NamedTuple):
+    """What one name of DCGM means."""
+
+    field: Field
+    scale: float
+    """By this the value is multiplied."""
+    rank: int
+    """Of several names of one field the lowest counts."""
+    mig_key: str
+    """The field of a MIG instance that it is where the series is about one; empty: none."""
+
+    @property
+    def is_of_instance(self) -> bool:
+        """Whether a series about an instance tells nothing of the whole GPU."""
+        return bool(self.mig_key) or self.field.unit in ("ratio", "bytes", "bytes/s")
+
+
+def _scale(field: Field, name: str) -> float:
+    if field.unit == "ratio":
+        # Utilisation by NVML is told in per cent, also where 4.6 calls it a ratio.
+        return 0.01 if name.startswith(_DEV) else 1.0
+    if "_FB_" in name:
+        return _MIB
+    return _SCALES.get(field.unit, 1.0)
+
+
+def _metrics() -> dict[str, Metric]:
+    found = {}
+    for field in CATALOGUE.values():
+        others = _OTHERS.get(field.key, ())
+        names = others if field.dcgm in others else (field.dcgm, *others)
+        mig_key = f"mig_{field.key}" if f"mig_{field.key}" in CATALOGUE else ""
+        for rank, name in enumerate(names if field.dcgm else ()):
+            found[name] = Metric(field, _scale(field, name), rank, mig_key)
+    free = CATALOGUE["mem_total_bytes"]
+    # It must not be taken for the whole itself.
+    found[FREE] = Metric(free._replace(key=FREE), _MIB, 0, FREE)
+    return found
+
+
+METRICS: Final = _metrics()
+"""What each name means."""

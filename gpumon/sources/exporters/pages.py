@@ -1,0 +1,293 @@
+"""The source of a target that is pages of exporters: each on its own beat, none waits for another.
+
+One thread runs a loop in which every page has a task of its own: it asks, reads, hands over a frame
+and rests until the next beat. A page that cannot be had rests ever longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from gpumon.model.fault import SourceError, shortage
+from gpumon.model.records.frame import Frame
+from gpumon.model.text import plain
+from gpumon.sources.exporters.dcgm import PageReader
+from gpumon.sources.exporters.fetch import TIMEOUT_S, Fetcher, FetchError, Rooms
+from gpumon.sources.exporters.plan import PlanError
+from gpumon.sources.probes.turns import RETRY_S
+from gpumon.sources.probes.zoom import Zoom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpumon.sources.exporter_address import PageAddress
+    from gpumon.sources.exporters.dcgm import Reading
+    from gpumon.sources.source import Clock, Wish
+
+MOST_AT_ONCE: Final = 256
+"""Pages that are asked for at once: a thousand answer within a second at 50 ms each, more gains
+nothing (measured with httpx, a client for each host)."""
+
+MOST_KEPT: Final = 256
+"""Connections that are kept from page to page; where a target has more pages, none is: most systems
+begin with 1,024 open files for a process."""
+
+CLOSE_LIMIT_S: Final = 0.3
+
+
+class ExporterPages:
+    """Reads the pages of one target."""
+
+    def __init__(
+        self,
+        url: str,
+        pages: Sequence[PageAddress],
+        period_s: float,
+        clock: Clock,
+        once: bool,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """Nothing runs before `start`.
+
+        Args:
+            url: Target, the origin of every frame.
+            pages: What to read.
+            period_s: Beat.
+            clock: Time of arrival.
+            once: One look at each and no second try.
+            timeout_s: For a whole page.
+        """
+        self.url = url
+        self._clock = clock
+        self._once = once
+        self._timeout_s = timeout_s
+        self._period_s = period_s
+        self._zoom = Zoom()
+        self._watched = [_Watched(page) for page in pages]
+        self._keeps = len(pages) <= MOST_KEPT
+        self._frames: deque[Frame] = deque()
+        self._wake: Callable[[], None] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name=f"pages {url}", daemon=True)
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begin to read without waiting for it."""
+        self._wake = wake
+        self._thread.start()
+
+    def poll(self) -> list[Frame]:
+        """Frames that arrived since the last poll."""
+        frames = []
+        while self._frames:
+            frames.append(self._frames.popleft())
+        return frames
+
+    def pending(self) -> bool:
+        """Whether a page has neither been read nor failed yet."""
+        return not all(watched.is_settled for watched in self._watched)
+
+    def wish(self, wish: Wish) -> None:
+        """Take a new period, which nodes to look at more closely, or to try again now."""
+        before = (self._period_s, self._zoom)
+        if wish.period_s is not None and wish.period_s > 0:
+            self._period_s = wish.period_s
+        if wish.is_about_zoom:
+            self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
+        if before != (self._period_s, self._zoom) or wish.is_by_hand:
+            self._tell(self._rouse)
+
+    def close(self) -> None:
+        """End every exchange; a server that does not let go is abandoned."""
+        self._is_closing = True
+        self._tell(self._stop)
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_LIMIT_S)
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        """Have the loop do something, where it still runs."""
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(what)
+
+    def _rouse(self) -> None:
+        for watched in self._watched:
+            watched.roused.set()
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+
+    def _run(self) -> None:
+        loop = _Loop()
+        # From here on `close` reaches the loop; before, the flag tells it.
+        self._loop = loop
+        try:
+            with suppress(asyncio.CancelledError):
+                loop.run_until_complete(self._all())
+        finally:
+            self._loop = None
+            loop.close()
+
+    async def _all(self) -> None:
+        if self._is_closing:
+            return
+        places, rooms = asyncio.Semaphore(MOST_AT_ONCE), Rooms()
+        watchers = (self._watch(watched, places, rooms) for watched in self._watched)
+        await asyncio.gather(*watchers)
+
+    async def _watch(self, watched: _Watched, places: asyncio.Semaphore, rooms: Rooms) -> None:
+        """Read one page on its beat until nobody asks any more."""
+        fetcher = Fetcher(
+            watched.page.url, rooms, keeps=self._keeps and not self._once, timeout_s=self._timeout_s
+        )
+        try:
+            while True:
+                began = self._clock.monotonic()
+                async with places:
+                    asked = self._clock.monotonic()
+                    frames, is_read = await self._frames_of(watched, fetcher, began)
+                self._deliver(watched, frames)
+                if self._once:
+                    return
+                pause_s = watched.pause_s(self._beat_s(watched), is_read=is_read)
+                await watched.rest(pause_s - (self._clock.monotonic() - asked))
+        finally:
+            with suppress(Exception):
+                await fetcher.close()
+
+    def _beat_s(self, watched: _Watched) -> float:
+        return self._zoom.period_s(watched.names, self._period_s)
+
+    async def _frames_of(
+        self, watched: _Watched, fetcher: Fetcher, began: float
+    ) -> tuple[list[Frame], bool]:
+        """What one look at a page brings, and whether it was read."""
+        try:
+            body = await fetcher.page()
+            now, heard_s = self._clock.now(), self._clock.monotonic()
+            readings = watched.reader.read(body, now, heard_s)
+        except (FetchError, PlanError) as error:
+            return self._failed(watched, error.message, error.hint), False
+        except Exception as error:  # noqa: BLE001 - one page must not silence all others
+            words, way_out = shortage(error) or (repr(error), "please report this line")
+            return self._failed(watched, f"gpumon stumbled over its page: {words}", way_out), False
+        return self._told(watched, readings, now, heard_s - began), True
+
+    def _failed(self, watched: _Watched, message: str, hint: str) -> list[Frame]:
+        error = SourceError(plain(watched.page.node), plain(message), hint)
+        now = self._clock.now()
+        nodes = watched.nodes or (watched.page.node,)
+        return [Frame(self.url, node, now, 0.0, {}, (error,)) for node in nodes]
+
+    def _told(
+        self, watched: _Watched, readings: Sequence[Reading], now: float, late_s: float
+    ) -> list[Frame]:
+        frames = []
+        before = watched.nodes or (watched.page.node,)
+        nodes = []
+        for reading in readings:
+            node = watched.named(reading, len(readings))
+            nodes.append(node)
+            names = tuple(name for name in (reading.host_name,) if name)
+            frames.append(
+                Frame(self.url, node, now, late_s, reading.blocks, reading.errors, None, names)
+            )
+        # What failed under another name is over: it has told its own.
+        over = [node for node in before if node not in nodes and watched.has_failed]
+        frames += [Frame(self.url, node, now, 0.0, {}) for node in over]
+        watched.nodes = tuple(nodes)
+        watched.names = frozenset((*nodes, *(one.host_name for one in readings))) - {""}
+        return frames
+
+    def _deliver(self, watched: _Watched, frames: Sequence[Frame]) -> None:
+        """Hand over frames; in this order, so that whoever is woken finds frames and no waiting."""
+        self._frames.extend(frames)
+        watched.is_settled = True
+        self._wake()
+
+
+class _Watched:
+    """One page, and what is known of it."""
+
+    def __init__(self, page: PageAddress) -> None:
+        self.page = page
+        self.reader = PageReader(page.node)
+        self.nodes: tuple[str, ...] = ()
+        """Nodes that it has told of, as frames name them."""
+        self.names: frozenset[str] = frozenset()
+        """Everything these are called."""
+        self.is_settled = False
+        self.has_failed = False
+        self.roused = asyncio.Event()
+        self._retry_s = RETRY_S[0]
+
+    def named(self, reading: Reading, count: int) -> str:
+        """The name of a node: the page's own where it tells of several, or the host is a number."""
+        is_alone = count == 1
+        if is_alone and (self.page.has_name or not reading.host_name):
+            return self.page.node
+        return reading.host_name or self.page.node
+
+    def pause_s(self, beat_s: float, *, is_read: bool) -> float:
+        """How long to rest after a look."""
+        self.has_failed = not is_read
+        if is_read:
+            self._retry_s = RETRY_S[0]
+            return beat_s
+        pause_s = max(beat_s, self._retry_s)
+        self._retry_s = min(self._retry_s * 2.0, RETRY_S[1])
+        return pause_s
+
+    async def rest(self, for_s: float) -> None:
+        """Rest, or until somebody asks for something else."""
+        self.roused.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.roused.wait(), max(0.0, for_s))
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop whose questions for names hold up nobody who quits.
+
+    The threads that asyncio asks in are waited for at the end of the process, and a name server
+    that is gone takes half a minute to be given up.
+    """
+
+    async def getaddrinfo(
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,  # noqa: A002 - its name in the standard library
+        proto: int = 0,
+        flags: int = 0,
+    ) -> Any:  # noqa: ANN401 - a list of whatever families there are
+        """What `socket.getaddrinfo` says."""
+        answer: asyncio.Future[Any] = self.create_future()
+
+        def say(found: object, error: OSError | None) -> None:
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(found)
+            else:
+                answer.set_exception(error)
+
+        def ask() -> None:
+            found, failed = None, None
+            try:
+                found = socket.getaddrinfo(host, port, family, type, proto, flags)
+            except OSError as error:
+                failed = error
+            with suppress(RuntimeError):
+                self.call_soon_threadsafe(say, found, failed)
+
+        threading.Thread(target=ask, name="name of a page", daemon=True).start()
+        return await answer

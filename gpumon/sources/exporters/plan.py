@@ -1,0 +1,390 @@
+"""Which series of a page stands where in which block of which node; made once for a page's shape.
+
+Labels drift from version to version and from site to site: what one is called is looked up in one
+table. What is about one GPU may come several times, for each job or pod that uses it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.missing import Reason
+from gpumon.sources.exporters.dcgm_names import FREE, METRICS, PREFIX
+from gpumon.sources.probes.decode import MOST_ROWS
+from gpumon.sources.probes.rates import DERIVED_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpumon.sources.exporters.dcgm_names import Metric
+    from gpumon.sources.exposition.parse import Page, Sample
+
+MOST_NODES: Final = 1024
+"""Nodes on one page: that of an exporter has one, a page made of many pages some hundred."""
+
+_LABELS: Final = {
+    "uuid": ("UUID", "uuid", "gpu_uuid"),
+    "index": ("gpu", "gpu_id"),
+    "device": ("device",),
+    "host": ("Hostname", "hostname"),
+    "name": ("modelName", "model_name"),
+    "pci_bus_id": ("pci_bus_id",),
+    "instance": ("GPU_I_ID",),
+    "profile": ("GPU_I_PROFILE",),
+    "driver_version": ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION"),
+    "nvml_version": ("DCGM_FI_NVML_VERSION", "DCGM_FI_SYSTEM_NVML_VERSION"),
+    "serial": ("DCGM_FI_DEV_SERIAL",),
+    "vbios": ("DCGM_FI_DEV_VBIOS_VERSION",),
+}
+"""What each label is called, the newest name of dcgm-exporter first."""
+
+_GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
+_NODE_LABELS: Final = ("driver_version", "nvml_version")
+_NO_TEXT: Final = "<<<NULL>>>"
+"""What DCGM says for a text that it has not."""
+
+_DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")
+
+_OTHER_EXPORTERS: Final = {
+    "node_": "node_exporter, which tells of hosts",
+    "nvidia_smi_": "nvidia_gpu_exporter",
+    "nvidia_gpu_": "an exporter that asks NVML itself",
+    "slurm_": "an exporter of Slurm",
+    "amd_gpu_": "an exporter of AMD's GPUs",
+    "cgroup_": "cgroup_exporter",
+    "lustre_": "lustre_exporter",
+    "prometheus_": "Prometheus itself",
+    "vm_": "VictoriaMetrics itself",
+}
+"""Whose pages begin so, for whoever named the wrong port."""
+
+_WHERE: Final = "check host and port: dcgm-exporter listens on 9400 unless told otherwise"
+
+_SHOWN_NAMES: Final = 3
+
+_MAX_INDEX: Final = 1024
+"""Largest number of a GPU, a device file or an instance (the catalogue's)."""
+
+_FIELDS: Final = {
+    block: tuple(
+        key
+        for key, field in CATALOGUE.items()
+        if field.block == block and key not in DERIVED_OF.get(block, ())
+    )
+    for block in ("gpu", "mig")
+}
+"""What a block may hold that no other value gives."""
+
+_USE: Final = tuple(
+    key for key in _FIELDS["gpu"] if CATALOGUE[key].unit == "ratio" and key != "fan_speed_ratio"
+)
+"""What a GPU does, of which one that is cut tells nothing as a whole."""
+
+
+class PlanError(Exception):
+    """A page is none that can be read; holds the message and the way out."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        """One line, and the way out."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Cell(NamedTuple):
+    """One value: where it comes from and where it belongs."""
+
+    key: str
+    """The field."""
+    row: int
+    metric: Metric
+    place: int
+    """Its number among the values that are read."""
+
+
+class Table(NamedTuple):
+    """How one block is made."""
+
+    keys: tuple[str, ...]
+    fields: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    given: Mapping[str, tuple[int | None, ...]]
+    """Numbers that labels tell."""
+    labels: Mapping[str, tuple[str | None, ...]]
+    missing: Mapping[tuple[str, int], Reason]
+    """Why what is on no page is missing."""
+    sums: tuple[tuple[str, str, str, str], ...]
+    """A whole, and its parts: used, free, reserved."""
+    integers: frozenset[str]
+
+
+class NodePlan(NamedTuple):
+    """How the blocks of one node are made."""
+
+    host_name: str
+    gpus: Table
+    migs: Table
+    labels: Mapping[str, tuple[str | None, ...]]
+    """Of the node itself."""
+    xids: Mapping[str, int]
+    """By GPU, the number of the value that tells its last Xid."""
+
+    @property
+    def counts_energy(self) -> bool:
+        """Whether a counter is told that grows at each collection."""
+        return any(cell.key == "energy_j" for cell in self.gpus.cells)
+
+
+class _Gathered:
+    """Series of one node."""
+
+    def __init__(self) -> None:
+        self.gpus: dict[str, Mapping[str, str]] = {}
+        """Labels of each GPU, by UUID."""
+        self.migs: dict[str, tuple[str, Mapping[str, str]]] = {}
+        """The GPU of each instance, and labels."""
+        self.cells: dict[tuple[str, str, str], tuple[int, int]] = {}
+        """Rank and sample by block, entity and field."""
+
+
+def plans_of(
+    page: Page,
+) -> tuple[tuple[NodePlan, ...], list[int], list[tuple[str, str]]]:
+    """How the nodes of a page are read.
+
+    Returns:
+        The plans, the numbers of the samples whose values they need, and remarks on the page, each
+        with a way out.
+
+    Raises:
+        PlanError: It is no page of dcgm-exporter, or tells nothing yet.
+    """
+    nodes: dict[str, _Gathered] = {}
+    disputed: dict[str, None] = {}
+    nameless = beyond = 0
+    for number, sample in enumerate(page.samples):
+        metric = METRICS.get(sample.name)
+        if metric is None:
+            continue
+        uuid = _label(sample, "uuid")
+        if not uuid:
+            nameless += 1
+            continue
+        host = _label(sample, "host")
+        if host not in nodes and len(nodes) >= MOST_NODES:
+            beyond += 1
+            continue
+        node = nodes.setdefault(host, _Gathered())
+        if _gather(node, uuid, number, metric, page.samples):
+            disputed[f"{sample.name} of {uuid}"] = None
+    if not nodes:
+        raise _no_gpu(page, nameless)
+    remarks = _remarks(nodes, disputed, nameless, beyond)
+    wanted: list[int] = []
+    plans = tuple(_plan(host, node, page.samples, wanted) for host, node in nodes.items())
+    return plans, wanted, remarks
+
+
+def _gather(
+    node: _Gathered, uuid: str, number: int, metric: Metric, samples: Sequence[Sample]
+) -> bool:
+    """Put a series where it belongs; whether another one there says something else."""
+    sample = samples[number]
+    instance = _label(sample, "instance")
+    known = node.gpus.get(uuid)
+    if known is None or len(sample.labels) > len(known):
+        # Those of an instance name its GPU as well.
+        node.gpus[uuid] = sample.labels
+    block, entity, key = "gpu", uuid, metric.field.key
+    if instance:
+        entity = f"MIG-{uuid}/{instance}"
+        node.migs.setdefault(entity, (uuid, sample.labels))
+        if metric.mig_key:
+            block, key = "mig", metric.mig_key
+        elif metric.is_of_instance:
+            return False
+        else:
+            entity = uuid
+    place = (block, entity, key)
+    rank, other = node.cells.get(place, (metric.rank, -1))
+    if other < 0 or metric.rank < rank:
+        node.cells[place] = metric.rank, number
+        return False
+    # Of GPUs that several jobs or pods share, each series comes once for each of them.
+    before = samples[other]
+    is_same_series = before.name == sample.name
+    return is_same_series and repr(before.value) != repr(sample.value)
+
+
+def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[int]) -> NodePlan:
+    """The plan of one node; adds the samples that it needs to the wanted ones."""
+    ordered = sorted(node.gpus, key=lambda uuid: (_number(node.gpus[uuid], "index") or 0, uuid))
+    gpus = {uuid: row for row, uuid in enumerate(ordered[: MOST_ROWS["gpu"]])}
+    within = sorted(
+        (gpus[uuid], _number(labels, "instance") or 0, key)
+        for key, (uuid, labels) in node.migs.items()
+        if uuid in gpus
+    )
+    migs = {key: row for row, (_, _, key) in enumerate(within[: MOST_ROWS["mig"]])}
+    rows = {"gpu": gpus, "mig": migs}
+    cells: dict[str, list[Cell]] = {"gpu": [], "mig": []}
+    xids: dict[str, int] = {}
+    for (block, entity, key), (_, number) in node.cells.items():
+        row = rows[block].get(entity)
+        if row is None:
+            continue
+        place = len(wanted)
+        wanted.append(number)
+        if key == "xid":
+            xids[entity] = place
+        else:
+            cells[block].append(Cell(key, row, METRICS[samples[number].name], place))
+    first = node.gpus[ordered[0]]
+    texts = {label: (_text(first, label),) for label in _NODE_LABELS}
+    labels = {label: text for label, text in texts.items() if text[0] is not None}
+    if host:
+        labels["host_name"] = (host,)
+    cut = {uuid for uuid, _ in node.migs.values()}
+    return NodePlan(
+        host,
+        _gpu_table(tuple(gpus), node, cells["gpu"], cut),
+        _mig_table(tuple(migs), node, cells["mig"]),
+        labels,
+        xids,
+    )
+
+
+def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: list[Cell], cut: set[str]) -> Table:
+    """How the block of GPUs is made; `cut` are those of which instances are told."""
+    told = [node.gpus[uuid] for uuid in keys]
+    given: dict[str, tuple[int | None, ...]] = {
+        "index": tuple(_number(labels, "index") for labels in told),
+        "minor_number": tuple(_minor(labels) for labels in told),
+    }
+    if cut:
+        given["mig_mode"] = tuple(1 if uuid in cut else None for uuid in keys)
+    labels = {label: tuple(_text(one, label) for one in told) for label in _GPU_LABELS}
+    table = _table("gpu", keys, cells, given, labels)
+    missing = dict(table.missing)
+    for row in (row for row, uuid in enumerate(keys) if uuid in cut):
+        # Of a GPU that is cut the driver tells no use as a whole: its instances have it.
+        for key in _USE:
+            if (key, row) in missing:
+                missing[key, row] = Reason.NOT_SUPPORTED
+    return table._replace(
+        missing=missing, sums=(("mem_total_bytes", "mem_used_bytes", FREE, "mem_reserved_bytes"),)
+    )
+
+
+def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: list[Cell]) -> Table:
+    told = [node.migs[key] for key in keys]
+    given = {"mig_gpu_instance": tuple(_number(labels, "instance") for _, labels in told)}
+    labels = {
+        "parent": tuple(uuid for uuid, _ in told),
+        "profile": tuple(_text(labels, "profile") for _, labels in told),
+    }
+    table = _table("mig", keys, cells, given, labels)
+    return table._replace(sums=(("mig_mem_total_bytes", "mig_mem_used_bytes", FREE, ""),))
+
+
+def _table(
+    block: str,
+    keys: tuple[str, ...],
+    cells: list[Cell],
+    given: Mapping[str, tuple[int | None, ...]],
+    labels: Mapping[str, tuple[str | None, ...]],
+) -> Table:
+    """A table with the reason for everything that the page does not tell."""
+    told = {(cell.key, cell.row) for cell in cells}
+    missing = {
+        (key, row): Reason.NOT_SHARED
+        for key in _FIELDS[block]
+        for row in range(len(keys))
+        if (key, row) not in told and (key not in given or given[key][row] is None)
+    }
+    for label, texts in labels.items():
+        empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
+        missing.update(empty)
+    fields = tuple(dict.fromkeys((*given, *(cell.key for cell in cells))))
+    integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
+    return Table(keys, fields, tuple(cells), given, labels, missing, (), integers)
+
+
+def _label(sample: Sample, what: str) -> str:
+    """A label by whichever name it has; empty: it has none."""
+    for name in _LABELS[what]:
+        value = sample.labels.get(name)
+        if value:
+            return value
+    return ""
+
+
+def _text(labels: Mapping[str, str], what: str) -> str | None:
+    """The same of labels alone; None where there is none."""
+    for name in _LABELS[what]:
+        value = labels.get(name)
+        if value and value != _NO_TEXT:
+            return value
+    return None
+
+
+def _number(labels: Mapping[str, str], what: str) -> int | None:
+    text = _text(labels, what) or ""
+    return int(text) if _NUMBER.fullmatch(text) and int(text) <= _MAX_INDEX else None
+
+
+def _minor(labels: Mapping[str, str]) -> int | None:
+    match = _DEVICE.fullmatch(_text(labels, "device") or "")
+    return int(match[1]) if match and int(match[1]) <= _MAX_INDEX else None
+
+
+def _remarks(
+    nodes: Mapping[str, _Gathered], disputed: Iterable[str], nameless: int, beyond: int
+) -> list[tuple[str, str]]:
+    """What is odd about a page that can be read, each with a way out."""
+    found = []
+    twice = list(disputed)
+    if twice:
+        more = f" and {len(twice) - 1:,} more" if len(twice) > 1 else ""
+        text = f"tells {twice[0]}{more} twice, with different values; the first counts"
+        found.append((text, "two exporters may be behind one address"))
+    if nameless:
+        text = f"{nameless:,} series name no GPU by its UUID and are left out"
+        found.append((text, "see which label names GPUs there: UUID is dcgm-exporter's"))
+    if beyond:
+        text = f"{beyond:,} series are of more than {MOST_NODES:,} nodes and are left out"
+        found.append((text, "name the nodes' own pages"))
+    for block in ("gpu", "mig"):
+        most = MOST_ROWS[block]
+        count = max(len(node.gpus if block == "gpu" else node.migs) for node in nodes.values())
+        if count > most:
+            text = f"tells {count:,} rows of {block} of one node; {most:,} are read"
+            found.append((text, "no node has so many: look at who answers there"))
+    return found
+
+
+def _no_gpu(page: Page, nameless: int) -> PlanError:
+    """Why a page has nothing to show."""
+    names = list(dict.fromkeys(sample.name for sample in page.samples))
+    if not names:
+        if page.wrong:
+            return PlanError(f"is no page of metrics: {page.wrong[0]}", _WHERE)
+        hint = (
+            "dcgm-exporter collects for the first time up to 30 s after its start; then see its log"
+        )
+        return PlanError("its page is empty", hint)
+    if nameless:
+        text = f"none of its {nameless:,} series names a GPU by its UUID"
+        return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter tell that label")
+    if any(name.startswith(PREFIX) for name in names):
+        text = (
+            f"tells none of DCGM's metrics that gpumon knows, but {', '.join(names[:_SHOWN_NAMES])}"
+        )
+        return PlanError(text, "see the list of fields that dcgm-exporter was given (its -f)")
+    whose = [who for begin, who in _OTHER_EXPORTERS.items() if names[0].startswith(begin)]
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    told = f"is no page of dcgm-exporter: it tells {shown}"
+    return PlanError(f"{told} ({whose[0]})" if whose else told, _WHERE)

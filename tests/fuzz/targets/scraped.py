@@ -1,0 +1,100 @@
+"""What exporters say over HTTP."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.records.frame import Frame
+from gpumon.sources.exporters.dcgm import PageReader
+from gpumon.sources.exporters.plan import PlanError
+from gpumon.sources.exposition.parse import LONGEST_LABEL, parse
+from gpumon.sources.exposition.shape import numbers, shape_of
+from tests.fuzz import mutation, oracle
+from tests.fuzz.target import Target
+
+if TYPE_CHECKING:
+    from random import Random
+
+PAGES: Final = (
+    '# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\nDCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aa",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="gpu01",hpc_job="7"} 97\nDCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-bb",pci_bus_id="00000000:2B:00.0",device="nvidia1",modelName="NVIDIA H100 80GB HBM3",Hostname="gpu01",container="",namespace="",pod=""} 0\n',
+    'DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-aa",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",Hostname="gpu01"} 0.250000\nDCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-aa"} 9223372036854775794\nDCGM_FI_DEV_FB_FREE{gpu="0",UUID="GPU-aa"} 40000\n',
+    'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-aa"} 123456789012\nDCGM_FI_DEV_POWER_VIOLATION{gpu="0",UUID="GPU-aa"} 5e9\nDCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-aa",err_code="79"} 79\n',
+    'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aa",Hostname="gpu01"} 5\nDCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aa",Hostname="gpu01",pod="x"} 7\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 7\nDCGM_FI_DEV_NAME{UUID="GPU-aa"} 1\nDCGM_FI_DEV_GPU_TEMP{UUID="GPU-cc",Hostname="gpu02"} 5 1795250000000\nDCGM_FI_DEV_FB_USED{UUID="GPU-cc",Hostname="gpu02"} 5\nDCGM_FI_DEV_FB_FREE{UUID="GPU-cc",Hostname="gpu02"} 5\n',
+    "node_load1 0.5\nnode_memory_MemTotal_bytes 1.34e+11 1700000000000\n",
+    'rpc_duration_seconds_bucket{le="+Inf"} 5 # {trace_id="ab"} 0.5 1700000000.1\n# EOF\n',
+    'msdos_file{path="C:\\\\DIR\\n\\"x\\"",error="no } brace"} 1.458255915e9\n{"utf8.name","la.bel"="x"} NaN\na{b="c"} +Inf\na{b="d"} -Inf\n',
+)
+
+
+NOW: Final = 1_795_260_000.0
+_VALUE: Final = re.compile(rb"\} \S+\n")
+VALUES: Final = (
+    *(b"0", b"1", b"97", b"-1", b"0.5", b"1e9", b"79", b"NaN", b"+Inf", b"1_0", b"x", b"1 5"),
+    *(b"2147483632", b"2147483635", b"9223372036854775794", b"140737488355328.0", b"1e300"),
+)
+
+
+def _page_made(rng: Random) -> bytes:
+    return mutation.encoded(rng, mutation.text(rng, PAGES, ""))
+
+
+def _page(given: bytes) -> None:
+    page = parse(given)
+    oracle.well_formed(page.wrong)
+    for sample in page.samples:
+        oracle.well_formed((sample.name, dict(sample.labels)))
+        if max(map(len, (sample.name, *sample.labels, *sample.labels.values()))) > LONGEST_LABEL:
+            raise oracle.BrokenError(f"a label of any length: {sample!r:.120}")
+    oracle.well_formed(numbers(given.split()[:3]) is None)
+    wanted = [number for number, one in enumerate(page.samples) if one.place is not None]
+    shape = shape_of(given, page, wanted)
+    words = None if shape is None else shape.words(given)
+    strict = [page.samples[number].value for number in wanted]
+    if words is None or repr(numbers(words)) != repr(strict):
+        raise oracle.BrokenError("the short way reads something else than the strict one")
+
+
+def _dcgm_made(rng: Random) -> list[bytes]:
+    """Two or three pages of one address: with other values, or quite another."""
+    pages = [_page_made(rng)]
+    for _ in range(rng.randint(1, 2)):
+        again = pages[-1]
+        if rng.random() < 0.7:
+            again = _VALUE.sub(lambda match: b"} " + rng.choice(VALUES) + b"\n", again)
+        pages.append(again if rng.random() < 0.8 else _page_made(rng))
+    return pages
+
+
+def _dcgm(given: list[bytes]) -> None:
+    reader = PageReader("gpu01")
+    for number, body in enumerate(given):
+        at = number * 200.0
+        try:
+            readings = reader.read(body, NOW + at, at)
+        except PlanError as error:
+            oracle.well_formed((error.message, error.hint))
+            continue
+        oracle.frames(
+            Frame(
+                *("dcgm+http://x", "gpu01", NOW + at, 0.0, one.blocks, one.errors),
+                host_names=(one.host_name,),
+            )
+            for one in readings
+        )
+
+
+TARGETS: Final = (
+    Target(
+        "dcgm",
+        _dcgm_made,
+        _dcgm,
+        ("sources/exporters/dcgm.py", "sources/exporters/plan.py"),
+    ),
+    Target(
+        "exposition",
+        _page_made,
+        _page,
+        ("sources/exposition/parse.py", "sources/exposition/shape.py"),
+    ),
+)

@@ -1,0 +1,205 @@
+"""The source of a target that is pages of exporters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpumon.sources.exporter_address import PageAddress
+from gpumon.sources.exporters import pages
+from gpumon.sources.exporters.pages import ExporterPages
+from gpumon.sources.source import SystemClock, Wish
+from tests.unit.sources.exporters.page_server import Answer, PageServer, page
+from tests.worlds.probe import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.model.records.frame import Frame
+
+
+@pytest.fixture
+def servers() -> Iterator[list[PageServer]]:
+    found = [PageServer(Answer(page(2, host=f"gpu0{number}"))) for number in (1, 2)]
+    yield found
+    for server in found:
+        server.stop()
+
+
+Open = Any
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    sources: list[ExporterPages] = []
+
+    def start(
+        *addresses: PageAddress, once: bool = False, period_s: float = 0.05, timeout_s: float = 20.0
+    ) -> tuple[ExporterPages, Callable[[], list[Frame]]]:
+        source = ExporterPages("dcgm+http://x", addresses, period_s, SystemClock(), once, timeout_s)
+        sources.append(source)
+        seen: list[Frame] = []
+
+        def look() -> list[Frame]:
+            seen.extend(source.poll())
+            return seen
+
+        source.start(lambda: None)
+        return source, look
+
+    yield start
+    for source in sources:
+        source.close()
+        source.close()
+        assert not source._thread.is_alive()
+
+
+def address(server: PageServer, node: str = "gpu01", *, has_name: bool = True) -> PageAddress:
+    return PageAddress(server.url, node, has_name)
+
+
+def test_a_single_look_reads_each_page_once(servers: list[PageServer], opened: Open) -> None:
+    pair = [address(server, f"gpu0{number}") for number, server in enumerate(servers, 1)]
+    source, look = opened(*pair, once=True)
+    eventually(lambda: not source.pending(), "both have answered")
+    assert sorted(frame.node for frame in look()) == ["gpu01", "gpu02"]
+    for frame in look():
+        assert frame.origin == "dcgm+http://x"
+        assert frame.block("gpu").keys == ("GPU-0", "GPU-1")
+        assert frame.errors == ()
+    assert [len(server.requests) for server in servers] == [1, 1]
+
+
+def test_pages_come_again_on_their_beat_over_one_connection(
+    servers: list[PageServer], opened: Open
+) -> None:
+    _, look = opened(address(servers[0]))
+    eventually(lambda: len(look()) >= 4, "four frames arrive")
+    assert servers[0].connections == 1
+    times = [frame.taken_at for frame in look()]
+    assert times == sorted(times)
+
+
+def test_a_longer_period_is_kept_to_until_a_shorter_one_is_wished(
+    servers: list[PageServer], opened: Open
+) -> None:
+    source, look = opened(address(servers[0]), period_s=3600.0)
+    eventually(lambda: len(look()) == 1, "the first frame arrives")
+    source.wish(Wish(period_s=0.02))
+    eventually(lambda: len(look()) >= 4, "more arrive")
+
+
+def test_a_node_that_is_looked_at_is_read_oftener(servers: list[PageServer], opened: Open) -> None:
+    source, look = opened(address(servers[0]), period_s=3600.0)
+    eventually(lambda: len(look()) == 1, "the first frame arrives")
+    source.wish(Wish(zoom_nodes=("gpu01",)))
+    eventually(lambda: len(look()) == 2, "another arrives at once")
+
+
+@pytest.mark.parametrize(
+    ("node", "has_name", "shown"),
+    [("login-gpu7", True, "login-gpu7"), ("127.0.0.1:9401", False, "gpu01")],
+)
+def test_a_node_is_called_as_asked_for_unless_its_page_says_it_better(
+    servers: list[PageServer], opened: Open, node: str, has_name: bool, shown: str
+) -> None:
+    source, look = opened(address(servers[0], node, has_name=has_name), once=True)
+    eventually(lambda: not source.pending(), "it has answered")
+    (frame,) = look()
+    assert (frame.node, frame.host_names) == (shown, ("gpu01",))
+
+
+def test_what_fails_is_told_and_taken_back_when_it_answers(
+    servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "RETRY_S", (0.01, 0.02))
+    servers[0].answer = Answer(status="500 No")
+    _, look = opened(address(servers[0], "127.0.0.1:1", has_name=False))
+    eventually(lambda: len(look()) >= 2, "it has failed twice")
+    assert {frame.node for frame in look()} == {"127.0.0.1:1"}
+    assert look()[0].errors[0].where == "127.0.0.1:1"
+    assert look()[0].blocks == {}
+    servers[0].answer = Answer(page(1))
+    eventually(lambda: look()[-1].node == "gpu01" or look()[-2].node == "gpu01", "it answers")
+    cleared = [frame for frame in look() if frame.node == "127.0.0.1:1" and not frame.errors]
+    assert len(cleared) == 1
+    servers[0].answer = Answer(status="500 No")
+    eventually(lambda: bool(look()[-1].errors), "it fails again")
+    assert look()[-1].node == "gpu01"
+
+
+def test_a_page_that_fails_rests_ever_longer_until_somebody_asks(
+    servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "RETRY_S", (3600.0, 3600.0))
+    servers[0].answer = Answer(status="500 No")
+    source, look = opened(address(servers[0]))
+    eventually(lambda: len(look()) == 1, "it has failed")
+    source.wish(Wish(is_by_hand=True))
+    eventually(lambda: len(look()) == 2, "it is tried again")
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    watched = pages._Watched(PageAddress("http://x", "x", has_name=True))
+    failing = [watched.pause_s(2.0, is_read=False) for _ in range(8)]
+    assert failing == [2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert watched.pause_s(2.0, is_read=True) == 2.0
+    assert watched.pause_s(90.0, is_read=False) == 90.0
+
+
+def test_one_that_hangs_holds_up_no_other(servers: list[PageServer], opened: Open) -> None:
+    servers[0].is_mute = True
+    source, look = opened(address(servers[0]), address(servers[1], "gpu02"))
+    eventually(lambda: len(look()) >= 3, "the other one goes on")
+    assert {frame.node for frame in look()} == {"gpu02"}
+    assert source.pending()
+
+
+def test_more_pages_than_may_be_asked_at_once_have_their_turn(
+    servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_AT_ONCE", 1)
+    nodes = [f"gpu{number:02}" for number in range(12)]
+    source, look = opened(*(address(servers[0], node) for node in nodes), once=True)
+    eventually(lambda: not source.pending(), "all have answered")
+    assert sorted(frame.node for frame in look()) == nodes
+
+
+def test_of_many_pages_no_connection_is_kept(
+    servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_KEPT", 0)
+    _, look = opened(address(servers[0]))
+    eventually(lambda: len(look()) >= 3, "three frames arrive")
+    assert servers[0].connections >= 3
+
+
+def test_a_page_that_is_none_of_dcgm_exporter_is_an_error_of_its_node(
+    servers: list[PageServer], opened: Open
+) -> None:
+    servers[0].answer = Answer(b"node_load1 1\n")
+    source, look = opened(address(servers[0]), once=True)
+    eventually(lambda: not source.pending(), "it has answered")
+    (error,) = look()[0].errors
+    assert error.where == "gpu01"
+    assert "node_exporter" in error.message
+
+
+def test_a_name_that_nobody_knows_is_told(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> object:
+        raise pages.socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(pages.socket, "getaddrinfo", unknown)
+    source, look = opened(PageAddress("http://nowhere:9400/metrics", "nowhere", True), once=True)
+    eventually(lambda: not source.pending(), "it has failed")
+    assert "cannot be reached" in look()[0].errors[0].message
+
+
+def test_a_source_that_is_closed_before_it_runs_reads_nothing(servers: list[PageServer]) -> None:
+    source = ExporterPages("x", [address(servers[0])], 1.0, SystemClock(), once=True)
+    source.close()
+    source.start(lambda: None)
+    source._thread.join(20)
+    assert source.poll() == []
+    assert servers[0].requests == []

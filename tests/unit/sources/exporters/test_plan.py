@@ -1,0 +1,62 @@
+"""Pages that are none of dcgm-exporter's, or not as they should be, each in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.sources.exporters import plan
+from gpumon.sources.exporters.plan import PlanError, plans_of
+from gpumon.sources.exposition.parse import parse
+from gpumon.sources.probes.decode import MOST_ROWS
+from tests.unit.sources.exporters.page_server import labels, page
+
+
+@pytest.mark.parametrize(
+    ("body", "said", "way_out"),
+    [
+        (b"", "its page is empty", "up to 30 s after its start"),
+        (b"# only words\n", "its page is empty", "log"),
+        (b"what is this\n", "no page of metrics", "9400"),
+        (b"node_load1 1\nnode_cpu 2\n", "node_load1, node_cpu (node_exporter", "9400"),
+        (b"nvidia_smi_index 1\n", "nvidia_gpu_exporter", "9400"),
+        (b"python_gc 1\n", "it tells python_gc", "9400"),
+        (b'DCGM_FI_DEV_NAME{UUID="GPU-0"} 1\n', "none of DCGM's metrics", "-f"),
+        (b"DCGM_FI_DEV_GPU_UTIL 1\n", "none of its 1 series names a GPU", "UUID"),
+    ],
+)
+def test_what_cannot_be_shown_says_what_was_seen_and_the_way_out(
+    body: bytes, said: str, way_out: str
+) -> None:
+    with pytest.raises(PlanError) as caught:
+        plans_of(parse(body))
+    assert said in caught.value.message
+    assert way_out in caught.value.hint
+    assert len(caught.value.message) < 256
+
+
+def test_series_that_name_no_gpu_are_counted() -> None:
+    _, _, remarks = plans_of(parse(page(1) + b"DCGM_FI_DEV_GPU_UTIL 1\n"))
+    assert remarks[0][0].startswith("1 series name no GPU")
+
+
+def test_a_node_with_more_gpus_than_any_has_is_read_in_part() -> None:
+    most = MOST_ROWS["gpu"]
+    (found,), wanted, remarks = plans_of(parse(page(most + 3, DEV_GPU_UTIL=1)))
+    assert len(found.gpus.keys) == len(wanted) == most
+    assert f"tells {most + 3} rows of gpu" in remarks[0][0]
+
+
+def test_more_nodes_than_a_page_can_mean_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MOST_NODES", 2)
+    body = b"".join(page(1, host=f"gpu{number}", DEV_GPU_UTIL=1) for number in range(4))
+    found, _, remarks = plans_of(parse(body))
+    assert [one.host_name for one in found] == ["gpu0", "gpu1"]
+    assert "2 series are of more than 2 nodes" in remarks[0][0]
+
+
+@pytest.mark.parametrize("index", ["", "x", "-1", "99999", "MIG"])
+def test_an_index_that_is_none_is_missing(index: str) -> None:
+    told = labels(gpu=0, device=f"nvidia{index}").replace('gpu="0"', f'gpu="{index}"')
+    (found,), _, _ = plans_of(parse(f"DCGM_FI_DEV_GPU_UTIL{{{told}}} 1\n".encode()))
+    assert found.gpus.given["index"] == (None,)
+    assert found.gpus.given["minor_number"] == (None,)
