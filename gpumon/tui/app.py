@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.events import Event, Key, Paste
 
-from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
 from gpumon.tui.attention import Attention
-from gpumon.tui.beside import NOTHING_BESIDE
 from gpumon.tui.feed import TickReady
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.take_along import SAID_S
@@ -38,9 +36,10 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.records.tick import Tick
+    from gpumon.report.facts.tick_index import Digest
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.beside import Beside
+    from gpumon.tui.beside import Beside, Bookkeeping, Discovering, Judged, Outputs
     from gpumon.tui.feed import Feed
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
@@ -94,7 +93,7 @@ class GpumonApp(DressedApp):
         *,
         allows_actions: bool = False,
         rings_bell: bool = False,
-        beside: Beside = NOTHING_BESIDE,
+        beside: Callable[[], Beside] | None = None,
     ) -> None:
         """Make it ready to run.
 
@@ -107,10 +106,14 @@ class GpumonApp(DressedApp):
             habits: What was chosen before.
             allows_actions: Whether commands that change something may be run when asked for.
             rings_bell: Whether the terminal's bell is rung for what is new and grave.
-            beside: What is read beside the pictures.
+            beside: Makes what is read beside the pictures, once the first is out; None: nothing is.
         """
         super().__init__(shelf, habits)
-        self.discovery, self.kept, self.outputs, self.cases = beside
+        self._beside = beside
+        self.discovery: Discovering | None = None
+        self.kept: Bookkeeping | None = None
+        self.outputs: Outputs | None = None
+        self.cases: Judged | None = None
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
@@ -156,6 +159,8 @@ class GpumonApp(DressedApp):
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
     def _start_feed(self) -> None:
+        if self._beside is not None:
+            self.discovery, self.kept, self.outputs, self.cases = self._beside()
         self._heard_at = self.monotonic()
         self._feed.start(self.take)
 
@@ -294,6 +299,8 @@ class GpumonApp(DressedApp):
         if self._newest is not None:
             shown = self.travel.shown(self._newest)
             if self.digest is None or self.digest.tick is not shown:
+                from gpumon.report.facts.tick_index import Digest
+
                 self.digest = Digest(shown, self._lasting, self._attention.since)
         self.show_again()
 

@@ -58,8 +58,8 @@ def busy_node(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _workload(index: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-I", "-S", str(WORKLOAD), "--index", str(index), "--mem-gib", str(HELD_GIB)]
-    words += ["--sm", "60", "--tensor", "30", "--seconds", "3600"]
+    words = [sys.executable, "-I", "-S", str(WORKLOAD), "--index", str(index)]
+    words += ["--mem-gib", str(HELD_GIB), "--sm", "60", "--tensor", "30", "--seconds", "3600"]
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE)
 
 
