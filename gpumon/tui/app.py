@@ -124,6 +124,7 @@ class GpumonApp(DressedApp):
         """Exit codes with which the process was told to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
+        self._has_begun = False
         self.views = AllViews()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
@@ -154,15 +155,26 @@ class GpumonApp(DressedApp):
     def on_mount(self) -> None:
         """Begin to sample once the first picture is out."""
         self._catch_signals()
+        # The end of the refresh comes some frames after the picture itself, or in its place where
+        # another textual shows pictures otherwise.
         self.call_after_refresh(self._start_feed)
         self.set_interval(1.0, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Begin to sample as soon as the first picture is on its way."""
+        super()._display(screen, renderable)
+        if renderable is not None and not self._has_begun:
+            self.call_next(self._start_feed)
+
     def _start_feed(self) -> None:
-        if self._beside is not None:
-            self.discovery, self.kept, self.outputs, self.cases = self._beside()
+        if self._has_begun:
+            return
+        self._has_begun = True
         self._heard_at = self.monotonic()
         self._feed.start(self.take)
+        if self._beside is not None:
+            self.discovery, self.kept, self.outputs, self.cases = self._beside()
 
     def _catch_signals(self) -> None:
         """End in good order, which restores the terminal, when the process is told to go."""
