@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from gpumon.model.settings import BY_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.settings import Settings
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.beside import Beside
@@ -22,11 +24,10 @@ def show(
     *,
     is_ascii: bool,
     allows_actions: bool = False,
-    beside: Beside | None = None,
+    beside: Callable[[], Beside] | None = None,
 ) -> int:
-    """Run the terminal; its exit code."""
+    """Run the terminal; its exit code. `beside` is called once the first picture is out."""
     from gpumon.detect.engine.notes_file import NotesFile, own_notes
-    from gpumon.tui.beside import NOTHING_BESIDE
     from gpumon.tui.look.saved_choices import FILE_NAME, habits_of
     from gpumon.tui.terminal import run_terminal
 
@@ -40,7 +41,7 @@ def show(
         habits,
         allows_actions=allows_actions,
         rings_bell=settings.flag("terminal.bell"),
-        beside=beside or NOTHING_BESIDE,
+        beside=beside,
     )
 
 

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.events import Event, Key, Paste
 
-from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
 from gpumon.tui.attention import Attention
-from gpumon.tui.beside import NOTHING_BESIDE
 from gpumon.tui.feed import TickReady
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.take_along import SAID_S
@@ -38,9 +36,10 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.records.tick import Tick
+    from gpumon.report.facts.tick_index import Digest
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.beside import Beside
+    from gpumon.tui.beside import Beside, Bookkeeping, Discovering, Judged, Outputs
     from gpumon.tui.feed import Feed
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
@@ -94,7 +93,7 @@ class GpumonApp(DressedApp):
         *,
         allows_actions: bool = False,
         rings_bell: bool = False,
-        beside: Beside = NOTHING_BESIDE,
+        beside: Callable[[], Beside] | None = None,
     ) -> None:
         """Make it ready to run.
 
@@ -107,10 +106,14 @@ class GpumonApp(DressedApp):
             habits: What was chosen before.
             allows_actions: Whether commands that change something may be run when asked for.
             rings_bell: Whether the terminal's bell is rung for what is new and grave.
-            beside: What is read beside the pictures.
+            beside: Makes what is read beside the pictures, once the first is out; None: nothing is.
         """
         super().__init__(shelf, habits)
-        self.discovery, self.kept, self.outputs, self.cases = beside
+        self._beside = beside
+        self.discovery: Discovering | None = None
+        self.kept: Bookkeeping | None = None
+        self.outputs: Outputs | None = None
+        self.cases: Judged | None = None
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
@@ -121,6 +124,7 @@ class GpumonApp(DressedApp):
         """Exit codes with which the process was told to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
+        self._has_begun = False
         self.views = AllViews()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
@@ -151,13 +155,26 @@ class GpumonApp(DressedApp):
     def on_mount(self) -> None:
         """Begin to sample once the first picture is out."""
         self._catch_signals()
+        # The end of the refresh comes some frames after the picture itself, or in its place where
+        # another textual shows pictures otherwise.
         self.call_after_refresh(self._start_feed)
         self.set_interval(1.0, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        """Begin to sample as soon as the first picture is on its way."""
+        super()._display(screen, renderable)
+        if renderable is not None and not self._has_begun:
+            self.call_next(self._start_feed)
+
     def _start_feed(self) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
         self._heard_at = self.monotonic()
         self._feed.start(self.take)
+        if self._beside is not None:
+            self.discovery, self.kept, self.outputs, self.cases = self._beside()
 
     def _catch_signals(self) -> None:
         """End in good order, which restores the terminal, when the process is told to go."""
@@ -294,6 +311,8 @@ class GpumonApp(DressedApp):
         if self._newest is not None:
             shown = self.travel.shown(self._newest)
             if self.digest is None or self.digest.tick is not shown:
+                from gpumon.report.facts.tick_index import Digest
+
                 self.digest = Digest(shown, self._lasting, self._attention.since)
         self.show_again()
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.finding import Severity
-from gpumon.report.facts.tick_index import new_findings
-
 if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 ABSENCE_S: Final = 60.0
 """Without a key for so long, somebody is taken to look at something else: shorter than a talk with
 whoever comes by, longer than reading a page of one job (our choice)."""
-
-_WEAKEST: Final = Severity.WARNING
-"""What the bell is rung for, and for all that is graver."""
 
 
 class Attention:
@@ -63,10 +57,14 @@ class Attention:
         if self._key_s is None:
             self._key_s, self._left_at = now_s, tick.at
         self._look_for_absence(now_s)
+        # Nothing of findings is imported before there are any.
+        from gpumon.model.finding import Severity
+        from gpumon.report.facts.tick_index import new_findings
+
         grave = frozenset(
             finding.identity
             for finding in new_findings(tick, self.since)
-            if finding.severity.rank >= _WEAKEST.rank
+            if finding.severity.rank >= Severity.WARNING.rank
         )
         is_news = not grave <= self._rung_for
         self._rung_for = grave

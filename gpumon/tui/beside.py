@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
@@ -86,6 +86,3 @@ class Beside(NamedTuple):
     """None: what jobs print cannot be read here."""
     cases: Judged | None = None
     """None: what is said of findings is not kept."""
-
-
-NOTHING_BESIDE: Final = Beside()

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, fit, safe, text_width
-from gpumon.report.wording.empty_states import silent_s
-from gpumon.report.wording.paragraphs import TARGET_OLD_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +87,9 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         if mood.progress is not None:
             return (Cell(fit(f" {progress_words(mood.progress)}", width), Tone.INFO),)
         return (Cell(" waiting for the first sample", Tone.DIM),)
+    # What is worded of pictures comes with the first of them.
+    from gpumon.report.wording.empty_states import silent_s
+
     parts: list[Cell] = []
     if mood.place is not None:
         if mood.place.trouble:
@@ -221,6 +222,8 @@ def position_bar(place: Place, width: int = POSITION_WIDTH) -> str:
 
 def _target_parts(tick: Tick) -> list[Cell]:
     """The targets that do not answer, the first with its reason, and how many errors there are."""
+    from gpumon.report.wording.paragraphs import TARGET_OLD_S
+
     failing = [target for target in tick.targets if not target.is_ok and target.error]
     awaited = [target for target in tick.targets if not target.is_ok and not target.error]
     parts: list[Cell] = []

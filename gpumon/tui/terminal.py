@@ -18,7 +18,6 @@ from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
 from gpumon.model.text import plain
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.beside import NOTHING_BESIDE
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.textual_private.idle_gc import FALLBACK, QuietCollector
 from gpumon.tui.textual_private.screen_stream import (
@@ -64,7 +63,7 @@ def run_terminal(
     *,
     allows_actions: bool = False,
     rings_bell: bool = False,
-    beside: Beside = NOTHING_BESIDE,
+    beside: Callable[[], Beside] | None = None,
 ) -> int:
     """Show the feed until the user quits; the exit code, 0 for a quit, 1 for a crash.
 
@@ -76,7 +75,7 @@ def run_terminal(
         habits: What was chosen before.
         allows_actions: Whether commands that change something may be run when asked for.
         rings_bell: Whether the terminal's bell is rung for what is new and grave.
-        beside: What is read beside the pictures.
+        beside: Makes what is read beside the pictures, once the first is out; None: nothing is.
     """
     if not sys.stdin.isatty():
         _close(feed)
@@ -102,8 +101,8 @@ def run_terminal(
     try:
         return _shown(app, feed, shelf)
     finally:
-        if beside.discovery is not None:
-            beside.discovery.close()
+        if app.discovery is not None:
+            app.discovery.close()
         _drop_unwritten()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.app import App
 
@@ -16,15 +16,18 @@ from gpumon.tui.look.themes import DARK, MONO, SHORT_NAMES, THEMES
 from gpumon.tui.textual_private.ascii_filter import AsciiFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import RenderableType
     from textual.driver import Driver
     from textual.filter import LineFilter
     from textual.screen import Screen
+    from textual.theme import Theme
 
     from gpumon.tui.look.saved_choices import Shelf
     from gpumon.tui.textual_private.idle_gc import QuietCollector
+
+_OWN: Final = {theme.name: theme for theme in THEMES}
 
 
 def _lean() -> Callable[[RenderableType | None], RenderableType | None]:
@@ -48,6 +51,11 @@ class DressedApp(App[int]):
         """
         # Without colours, textual's own filter would only turn them into greys.
         self._has_colour = "NO_COLOR" not in os.environ
+        # Before textual's own start, which asks for the theme's variables: set later, it would ask
+        # for them twice and read every style twice before the first picture.
+        self.set_reactive(App.theme, SHORT_NAMES[habits.theme] if habits.theme else DARK.name)
+        self._variables: Mapping[str, str] = {}
+        """What textual was told last of the theme in force."""
         super().__init__(ansi_color=None if self._has_colour else True)
         self._shelf = shelf
         self.chosen_columns: dict[str, tuple[str, ...]] = dict(habits.columns)
@@ -65,21 +73,28 @@ class DressedApp(App[int]):
         """Looks for dead objects where Python itself is told not to."""
         self.typed_s = -inf
         """When the last key came, by `time.perf_counter`."""
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = SHORT_NAMES[habits.theme] if habits.theme else DARK.name
-        self.look = self._look()
+        self.look = self._look(self._variables)
+
+    @property
+    def available_themes(self) -> dict[str, Theme]:
+        """Our own beside textual's, from the first word of its start on."""
+        return {**super().available_themes, **_OWN}
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own variables under a theme that does not know them."""
-        theme = self.current_theme.to_color_system().generate()
-        return {name: theme[other] for name, other in FALLBACKS.items()}
+        theme = self.current_theme
+        if theme.name in _OWN:
+            return {}
+        known = theme.to_color_system().generate()
+        return {name: known[other] for name, other in FALLBACKS.items()}
 
     def get_css_variables(self) -> dict[str, str]:
         """Those of the theme, or what stands for them where the terminal has sixteen colours."""
         variables = super().get_css_variables()
-        has_few = self.console.color_system == "standard"
-        return {**variables, **sixteen(self.theme)} if has_few else variables
+        if self.console.color_system == "standard":
+            variables |= sixteen(self.theme)
+        self._variables = variables
+        return variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, and in the end ASCII only."""
@@ -109,10 +124,10 @@ class DressedApp(App[int]):
         if self.collector is not None:
             self.collector.note_frame()
 
-    def _look(self) -> Look:
+    def _look(self, variables: Mapping[str, str]) -> Look:
         is_mono = self.theme == MONO.name
         return Look(
-            self.get_css_variables(),
+            variables,
             self._has_colour and not is_mono,
             is_ascii=self.is_ascii,
             has_greys=self._has_colour and is_mono,
@@ -159,7 +174,7 @@ class DressedApp(App[int]):
             self.keep_habits()
 
     def _look_anew(self) -> None:
-        self.look = self._look()
+        self.look = self._look(self.get_css_variables())
         for screen in self.screen_stack:
             screen.refresh(repaint=True, layout=True)
             for widget in screen.walk_children():

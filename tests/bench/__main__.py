@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.bench import live, oneshot, peers, probe, tree
-from tests.bench.node import GPU_NAME, busy_node
+from tests.bench.node import GPU_MEMORY, GPU_NAME, busy_node
 from tests.bench.shown import Rows, show
 from tests.bench.terminal import Terminal
 from tests.lab.standin.driver import CompilerMissingError
@@ -26,6 +26,12 @@ GPUMON = str(Path(sys.executable).parent / "gpumon")
 SETTLE_S = 4.0
 """Start-up work, such as the detection worker's imports, is over by then."""
 PATIENCE_S = 15.0
+
+
+def marker_of(program: str) -> str:
+    """What a program on the pretend machine has drawn once it shows data."""
+    first, *_ = program.split()
+    return {"gpumon": GPU_MEMORY, "empty": "Textual"}.get(first, GPU_NAME)
 
 
 def once(env: dict[str, str], runs: int, has_peers: bool) -> Rows:
@@ -57,7 +63,7 @@ def watching(env: dict[str, str], seconds: float, commands: dict[str, list[str]]
     """Programs in a terminal at one look a second."""
     rows: Rows = []
     for name, words in commands.items():
-        with Terminal(words, env, GPU_NAME) as terminal:
+        with Terminal(words, env, marker_of(name)) as terminal:
             terminal.wait_for_paint(SETTLE_S)
             tree.measure(terminal.pid, SETTLE_S)
             shares = tree.measure(terminal.pid, seconds)
@@ -99,8 +105,7 @@ def painting(env: dict[str, str], runs: int, commands: dict[str, list[str]]) -> 
     }
     for turn in range(runs + 1):
         for name, words in commands.items():
-            marker = "Textual" if name.startswith("empty") else GPU_NAME
-            with Terminal(words, env, marker) as terminal:
+            with Terminal(words, env, marker_of(name)) as terminal:
                 terminal.wait_for_paint(PATIENCE_S)
             if turn:
                 taken[name].append((terminal.paint_s, terminal.marker_s, terminal.quit_s))

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 GPUS = 8
 WORKLOAD = Path(__file__).parents[1] / "lab" / "standin" / "workload.py"
 GPU_NAME = "H100"
-"""Part of the GPUs' name: where a program shows it, it shows data."""
+"""Part of the GPUs' name: where a peer shows it, it shows data."""
+HELD_GIB = 40
+GPU_MEMORY = f"{HELD_GIB}/80"
+"""Used of all memory of every GPU, as a row of gpumon has it, which does not name the GPU."""
 GPM_SM, GPM_TENSOR, GPM_DRAM = 2, 5, 10
 
 
@@ -55,8 +58,8 @@ def busy_node(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _workload(index: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-I", "-S", str(WORKLOAD), "--index", str(index), "--mem-gib", "40"]
-    words += ["--sm", "60", "--tensor", "30", "--seconds", "3600"]
+    words = [sys.executable, "-I", "-S", str(WORKLOAD), "--index", str(index)]
+    words += ["--mem-gib", str(HELD_GIB), "--sm", "60", "--tensor", "30", "--seconds", "3600"]
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE)
 
 

@@ -82,7 +82,7 @@ async def test_columns_are_switched_and_stay(stage):
         await s.press("escape", "escape")
         assert "USER" not in s.line_with("JOBID")
         assert s.app.chosen_columns["jobs"] == tuple(
-            c.key for c in s.app.screen.plan.columns if not c.is_hidden and c.key != "user"
+            c.key for c in s.app.screen.grid.plan.columns if not c.is_hidden and c.key != "user"
         )
         await s.press("2", "1")
         assert "USER" not in s.line_with("JOBID")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PAINT = """
 import asyncio, sys
 from gpumon.tui.terminal import GpumonApp
@@ -30,8 +32,20 @@ FIRST = {
 }  # fmt: skip
 """Modules of screens without which the list of jobs cannot be painted."""
 
-LATER = {"gpumon.report.lists.own_rows", "gpumon.report.tables.process"}
+LATER = {
+    *("gpumon.report.lists.own_rows", "gpumon.report.tables.process"),
+    *("gpumon.tui.widgets.text.prompt", "gpumon.report.next_steps.roads"),
+}
 """What the list of jobs needs only after a key."""
+
+WITH_ROWS = {
+    *("gpumon.report.tables.job", "gpumon.report.facts.tick_index", "gpumon.report.facts.groups"),
+    *("gpumon.report.wording.paragraphs", "gpumon.report.wording.empty_states"),
+    *("gpumon.report.headline.lines", "gpumon.report.pages.job_glance", "gpumon.model.finding"),
+    *("gpumon.model.records.ledger", "gpumon.model.gpu.hardware", "gpumon.report.fleet_map.marks"),
+    "gpumon.tui.look.map_look",
+}
+"""What words and columns of rows are made of: it comes with the first of them."""
 
 
 def test_the_first_picture_waits_for_no_screen_that_it_does_not_show() -> None:
@@ -40,4 +54,55 @@ def test_the_first_picture_waits_for_no_screen_that_it_does_not_show() -> None:
     names = set(done.stdout.split())
     screens = "gpumon.tui.screens."
     assert {name.removeprefix(screens) for name in names if name.startswith(screens)} == FIRST
-    assert names.isdisjoint(LATER)
+    assert not names & LATER
+    assert not names & WITH_ROWS
+
+
+WATCH = """
+import sys
+from gpumon.cli import main, output, show
+
+def shown(feed, *_given, beside, **_named):
+    print(*sorted(name for name in sys.modules if name.startswith("gpumon.")))
+    feed.close()
+    return 0
+
+show.show = shown
+output.is_tty = lambda: True
+main(sys.argv[1:])
+"""
+AFTER_IT = {
+    *("gpumon.fleet.sampler.sampler", "gpumon.fleet.join.join", "gpumon.cli.recorded_past"),
+    *("gpumon.sources.probes.pool", "gpumon.sources.demo", "gpumon.cli.books"),
+    *("gpumon.detect.learning.discovery", "gpumon.detect.learning.case_book"),
+    *("gpumon.sources.job_output", "gpumon.detect.engine.engine"),
+}
+"""What samples, and what is read beside the pictures."""
+
+
+def test_the_terminal_is_opened_before_what_samples_is_imported() -> None:
+    command = [sys.executable, "-c", WATCH, "local"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    names = set(done.stdout.split())
+    assert "gpumon.cli.show" in names
+    assert not names & AFTER_IT
+
+
+ONE = """
+import sys
+from gpumon.tui.screens.open import AllViews
+
+print(AllViews().root(sys.argv[1]).view)
+print(*(name for name in sys.modules if name.startswith("gpumon.tui.screens.lists.")))
+"""
+
+
+@pytest.mark.parametrize("view", ["gpus", "accounts", "fleet"])
+def test_a_view_of_the_fleet_waits_for_no_other(view: str) -> None:
+    command = [sys.executable, "-c", ONE, view]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    made, modules = done.stdout.splitlines()
+    home = {"accounts": "users_accounts"}.get(view, view)
+    lists = "gpumon.tui.screens.lists."
+    assert made == view
+    assert {name.removeprefix(lists) for name in modules.split()} == {"jobs", home}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.cli.exits import (
     INTERRUPTED,
@@ -21,21 +21,24 @@ from gpumon.cli.filtering import ONLY_GPUS, is_refused, narrowed, passing, passi
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
+from gpumon.fleet.sampler.late import LateSampler
 from gpumon.model.text import plain
 from gpumon.sources.address import Look, Target, TargetError
 from gpumon.sources.open import open_sources
 from gpumon.sources.probes import early
+from gpumon.sources.probes.program import start_options
 from gpumon.sources.source import SystemClock, Wish, steady_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gpumon.base.footprint import Footprint
     from gpumon.cli.request import Request
     from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed
     from gpumon.fleet.sampler.sampler import Sampler
     from gpumon.model.records.tick import Tick
-    from gpumon.sources.source import Clock
+    from gpumon.sources.source import Clock, Source
+    from gpumon.tui.beside import Beside
     from gpumon.tui.feed import Feed
 
 PING_LIMIT_S: Final = 3.0
@@ -128,16 +131,53 @@ def _has_driver() -> bool:
     return True
 
 
-def _sampler(
+ASKS_ELSEWHERE: Final = ("slurm", "ssh")
+"""Kinds of targets whose answers come from afar: asking begins before the terminal is imported."""
+
+
+class Opened(NamedTuple):
+    """Sources that run."""
+
+    sources: list[Source]
+    clock: Clock
+    arrived: threading.Event
+    """Set when one has a frame."""
+
+    def close(self) -> None:
+        """End them."""
+        for source in self.sources:
+            source.close()
+
+
+def _opened(
     request: Request,
     period_s: float,
     *,
     is_single: bool = False,
     catch_up: CatchUpClock | None = None,
-) -> Sampler:
+) -> Opened:
+    """The sources of all targets, begun."""
     clock: Clock = SystemClock() if catch_up is None else catch_up
-    targets, wanted = request.targets, request.wanted
-    look = Look(
+    look = _look_of(request, period_s, is_single, catch_up)
+    _tell_early(request, look)
+    sources = open_sources(request.targets, look, clock)
+    arrived = threading.Event()
+    for source in sources:
+        source.start(arrived.set)
+        if catch_up is None:
+            for wish in _wishes(request, clock.now()):
+                source.wish(wish)
+    if all(target.scheme != "local" for target in request.targets):
+        # Where one is, its thread may still be on its way to the child.
+        early.end()
+    return Opened(sources, clock, arrived)
+
+
+def _look_of(
+    request: Request, period_s: float, is_single: bool, catch_up: CatchUpClock | None = None
+) -> Look:
+    wanted = request.wanted
+    return Look(
         period_s,
         is_single,
         wanted.keeps,
@@ -147,16 +187,25 @@ def _sampler(
         everyone=wanted.is_everyone,
         past_s=0.0 if catch_up is None else catch_up.behind_s,
     )
-    sources = open_sources(targets, look, clock)
-    arrived = threading.Event()
-    for source in sources:
-        source.start(arrived.set)
-        if catch_up is None:
-            for wish in _wishes(request, clock.now()):
-                source.wish(wish)
-    if all(target.scheme != "local" for target in targets):
-        # Where one is, its thread may still be on its way to the child.
-        early.end()
+
+
+def _tell_early(request: Request, look: Look) -> None:
+    """Have the probe that waits read this machine's driver while the rest is imported."""
+    if any(target.scheme == "local" for target in request.targets):
+        early.tell(start_options(look.probe_options, look.period_s, once=look.is_single))
+
+
+def _sampler(
+    request: Request,
+    period_s: float,
+    *,
+    is_single: bool = False,
+    catch_up: CatchUpClock | None = None,
+    opened: Opened | None = None,
+) -> Sampler:
+    """What makes pictures of the sources, which are opened here unless they are `opened`."""
+    opened = opened or _opened(request, period_s, is_single=is_single, catch_up=catch_up)
+    sources, clock, arrived = opened
     # The probes come up while the rest is imported.
     from gpumon.fleet.sampler.pace import JUDGE_S
     from gpumon.fleet.sampler.sampler import Sampler
@@ -166,7 +215,7 @@ def _sampler(
     from gpumon.cli.books import books_of
     from gpumon.cli.recorded_past import recorded
 
-    is_invented = is_demo(targets)
+    targets, is_invented = request.targets, is_demo(request.targets)
     keeps = request.watch_s is not None or request.is_terminal
     books = books_of(request.settings, is_real=keeps and not is_invented)
     past = past_of(request.settings)
@@ -179,6 +228,20 @@ def _sampler(
 
         judge = lagging(judge, catch_up)
     return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady)
+
+
+def _late_sampler(request: Request) -> LateSampler:
+    """The sampler of a terminal, which is imported once the first picture is out.
+
+    Who answers from afar is asked at once, and this machine's probe begins to read.
+    """
+    period_s = request.period_s
+    asks_elsewhere = any(target.scheme in ASKS_ELSEWHERE for target in request.targets)
+    opened = _opened(request, period_s) if asks_elsewhere else None
+    if opened is None:
+        _tell_early(request, _look_of(request, period_s, is_single=False))
+    give_up = early.end if opened is None else opened.close
+    return LateSampler(lambda: _sampler(request, period_s, opened=opened), give_up)
 
 
 def _wishes(request: Request, now: float) -> Iterator[Wish]:
@@ -340,33 +403,26 @@ def _stream(request: Request, period_s: float) -> int:
     return 0
 
 
-def _tell_unkept(sampler: Sampler) -> None:
+def _tell_unkept(sampler: Sampler | LateSampler) -> None:
     """Say of books that were lost at the end what no picture could say any more."""
     if sampler.unkept is not None:
         narrate_error(sampler.unkept)
 
 
 def _terminal(request: Request) -> int:
-    from gpumon.cli.books import kept_books
     from gpumon.cli.show import show
-    from gpumon.detect.learning.case_book import CaseBook
-    from gpumon.detect.learning.discovery import Discovery
-    from gpumon.sources.job_output import JobOutput
-    from gpumon.tui.beside import Beside
 
     title = " ".join(target.url for target in request.targets)
     feed: Feed
+    sampler: Sampler | LateSampler
     if request.past_s is None:
-        feed = sampler = _sampler(request, request.period_s)
+        feed = sampler = _late_sampler(request)
     else:
         feed, sampler = _feed_with_past(request, request.past_s)
     passes = request.passes
     if all(target.scheme in WITHOUT_QUEUE for target in request.targets):
         # Where a queue is asked, only that user's jobs are.
         passes = narrowed(passes, user=request.wanted.user)
-    is_real = not is_demo(request.targets)
-    # Behind a login node the files of a job are not here.
-    is_near = any(target.scheme == "slurm" and not target.hop for target in request.targets)
     code = show(
         feed,
         title,
@@ -374,12 +430,26 @@ def _terminal(request: Request) -> int:
         passes,
         is_ascii=request.is_ascii,
         allows_actions=request.allows_actions,
-        beside=Beside(
-            Discovery(request.wanted.own, sampler.renew, is_real=is_real),
-            kept_books(request.settings, is_real=is_real),
-            JobOutput() if is_near else None,
-            CaseBook(request.wanted.own, sampler.renew, is_real=is_real),
-        ),
+        beside=lambda: _beside(request, sampler.renew),
     )
     _tell_unkept(sampler)
     return code
+
+
+def _beside(request: Request, renew: Callable[[], None]) -> Beside:
+    """What is read beside the pictures; the first one waits for none of it."""
+    from gpumon.cli.books import kept_books
+    from gpumon.detect.learning.case_book import CaseBook
+    from gpumon.detect.learning.discovery import Discovery
+    from gpumon.sources.job_output import JobOutput
+    from gpumon.tui.beside import Beside
+
+    is_real = not is_demo(request.targets)
+    # Behind a login node the files of a job are not here.
+    is_near = any(target.scheme == "slurm" and not target.hop for target in request.targets)
+    return Beside(
+        Discovery(request.wanted.own, renew, is_real=is_real),
+        kept_books(request.settings, is_real=is_real),
+        JobOutput() if is_near else None,
+        CaseBook(request.wanted.own, renew, is_real=is_real),
+    )

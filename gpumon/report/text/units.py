@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.records.ledger import KWH_J
-
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu
 
@@ -163,6 +161,9 @@ def quantity(value: float | None, unit: str) -> str:
     if unit == "bytes/s":
         return rate(value)
     if unit == "J":
+        # What the first picture says has no energy: it does not wait for the books' records.
+        from gpumon.model.records.ledger import KWH_J
+
         return f"{value / KWH_J:,.1f} kWh" if value >= KWH_J else f"{value / 1000:,.0f} kJ"
     if unit == "C":
         return f"{value:.0f} °C"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from gpumon.sources.probes.program import early_start
+from gpumon.sources.probes.program import early_start, local_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +34,24 @@ class Child:
         """`pipes` are this side's ends of its standard input, output and error."""
         self.pid = pid
         self.returncode: int | None = None
+        self.told: dict[str, object] | None = None
+        """With which options it was started on its program; None: it waits for that."""
+        self.nonce = ""
+        """By which its first line is known, once it was told."""
         stdin, stdout, stderr = pipes
         self.stdin: BinaryIO = open(stdin, "wb", 0)  # noqa: SIM115
         self.stdout: BinaryIO = open(stdout, "rb", 0)  # noqa: SIM115
         self.stderr: BinaryIO = open(stderr, "rb", 0)  # noqa: SIM115
+
+    def tell(self, options: Mapping[str, object]) -> None:
+        """Hand it its program; of a child that is gone whoever takes it learns why."""
+        nonce = os.urandom(8).hex()
+        try:
+            # Less than a pipe takes at once.
+            self.stdin.write(local_program({**options, "nonce": nonce}))
+        except OSError:
+            return
+        self.told, self.nonce = dict(options), nonce
 
     def poll(self) -> int | None:
         """Exit code, negative for a signal; None while it runs."""
@@ -87,6 +101,12 @@ def begin() -> None:
         _begun.append(child)
 
 
+def tell(options: Mapping[str, object]) -> None:
+    """Have the child that waits, if there is one, read the driver before anybody takes it."""
+    if _begun and _begun[-1].told is None:
+        _begun[-1].tell(options)
+
+
 def _start(argv: tuple[str, ...]) -> Child | None:
     """The child, in a session of its own; None: a standard stream is closed, its number in use."""
     theirs, ours = [], []
@@ -122,16 +142,28 @@ def spawn(argv: tuple[str, ...], environ: Mapping[str, str] | None = None) -> Po
     )
 
 
-def take() -> Child | None:
-    """The child, which is the caller's from now on; None: there is none."""
-    return _begun.pop() if _begun else None
+def take(options: Mapping[str, object] | None = None) -> Child | None:
+    """The child, which is the caller's from now on; None: there is none.
+
+    Args:
+        options: What it is wanted for: one that was told otherwise is ended; None: whatever.
+    """
+    child = _begun.pop() if _begun else None
+    if child is None or options is None or child.told in (None, dict(options)):
+        return child
+    _end(child)
+    return None
 
 
 def end() -> None:
-    """End the child that nobody took: its input ends, and it has nothing to do yet."""
+    """End the child that nobody took."""
     while (child := take()) is not None:
-        child.kill()
-        child.close()
-        deadline = time.monotonic() + _END_LIMIT_S
-        while child.poll() is None and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+        _end(child)
+
+
+def _end(child: Child) -> None:
+    child.kill()
+    child.close()
+    deadline = time.monotonic() + _END_LIMIT_S
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)

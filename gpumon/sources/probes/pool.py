@@ -16,6 +16,7 @@ from gpumon.model.staleness import STALE_PERIODS
 from gpumon.model.text import plain
 from gpumon.sources.probes import clients as machine
 from gpumon.sources.probes.decode import GarbageError
+from gpumon.sources.probes.program import start_options
 from gpumon.sources.probes.stream import Stream
 from gpumon.sources.probes.turns import (
     MAX_STARTING,
@@ -246,7 +247,7 @@ class ProbePool:
 
     def _start(self, slot: Slot, now: float) -> None:
         slot.begin(now)
-        options = {**self._options, "period_s": self._period_s, "once": self._once}
+        options = start_options(self._options, self._period_s, once=self._once)
         try:
             slot.stream = Stream(slot.endpoint, self.url, options)
         except OSError as error:

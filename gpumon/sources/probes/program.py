@@ -13,6 +13,7 @@ from importlib.machinery import PathFinder
 # Named as mypy knows it: a probe that starts early cannot wait for the import of typing.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Final
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -93,6 +94,19 @@ def _paths() -> str:
     paths = [os.path.dirname(_PACKAGE), os.path.dirname(_binding())]
     # After Python's own folders: a backport beside gpumon must not replace the original.
     return f"import sys\nsys.path += {paths!r}\n"
+
+
+def start_options(
+    options: Mapping[str, object], period_s: float, *, once: bool
+) -> dict[str, object]:
+    """What a probe is started with, but the nonce.
+
+    Args:
+        options: What to read.
+        period_s: Beat of its reports.
+        once: Whether it ends after a single one.
+    """
+    return {**options, "period_s": period_s, "once": once}
 
 
 def local_program(options: dict[str, object]) -> bytes:

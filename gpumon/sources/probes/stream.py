@@ -113,8 +113,9 @@ class Endpoint(NamedTuple):
     end of its input, which the child passes on."""
     clients: int = 1
     """Processes that it takes on this machine."""
-    early: Callable[[], Child | None] | None = None
-    """Gives the child that was started already, once; it waits for the program as `argv` would."""
+    early: Callable[[Mapping[str, object]], Child | None] | None = None
+    """Gives the child that was started already, once; it was told these options and runs, or it
+    waits for the program as `argv` would."""
 
     @property
     def reaches(self) -> tuple[str, ...]:
@@ -129,7 +130,9 @@ class Stream:
         """Start the child; raises OSError when the program cannot be started."""
         self.endpoint = endpoint
         self._origin = origin
-        self._nonce = os.urandom(8).hex()
+        early = endpoint.early(options) if endpoint.early else None
+        is_told = early is not None and early.told is not None
+        self._nonce = early.nonce if early is not None and is_told else os.urandom(8).hex()
         self._speakers: dict[int, str] = {}
         """Node of each probe that has said hello; a single probe has number 0."""
         self._decoders: dict[int, Decoder] = {}
@@ -138,8 +141,9 @@ class Stream:
         self._buffer = bytearray()
         self._discarded = 0
         self._stderr = bytearray()
-        self._outgoing = bytearray(endpoint.program({**options, "nonce": self._nonce}))
-        early = endpoint.early() if endpoint.early else None
+        self._outgoing = bytearray()
+        if not is_told:
+            self._outgoing += endpoint.program({**options, "nonce": self._nonce})
         self._process = early or spawn(endpoint.argv, endpoint.environ)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self.stdin, self.stdout, self.stderr = (pipe.fileno() for pipe in pipes if pipe)

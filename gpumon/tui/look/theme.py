@@ -1,18 +1,21 @@
-"""The look of each tone in the theme in force; only `themes` and `heat_theme` name colours."""
+"""The look of each tone in the theme in force; only `themes` and `map_theme` name colours."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from rich.style import Style
 
 from gpumon.report.text.cells import Tone
-from gpumon.tui.look.map_theme import HEAT_FALLBACKS, HeatLook
+from gpumon.tui.look.map_theme import HEAT_FALLBACKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from textual.widget import Widget
+
+    from gpumon.tui.look.map_look import HeatLook
 
 VARIABLES: Final = {
     Tone.PLAIN: "foreground",
@@ -57,9 +60,8 @@ class Look:
         """
         ground = Style(color=variables["foreground"], bgcolor=variables["background"])
         plain = ground if has_greys else Style()
-        self.heat = HeatLook(
-            variables, has_colour=has_colour, has_areas=has_colour and not is_ascii, plain=plain
-        )
+        self._variables, self._plain = variables, plain
+        self._has_colour, self._is_ascii = has_colour, is_ascii
         if has_colour:
             self.base = ground
             self.tones = {tone: Style(color=variables[name]) for tone, name in VARIABLES.items()}
@@ -86,6 +88,16 @@ class Look:
             self.title = plain + self.bar + Style(bold=True, underline=True)
             self.sorted_title = self.title
         self._mixed: dict[tuple[Tone, Style | None], Style] = {}
+
+    @cached_property
+    def heat(self) -> HeatLook:
+        """The styles of maps, made for the first of them."""
+        from gpumon.tui.look.map_look import HeatLook
+
+        has_areas = self._has_colour and not self._is_ascii
+        return HeatLook(
+            self._variables, has_colour=self._has_colour, has_areas=has_areas, plain=self._plain
+        )
 
     def over_ground(self, tone: Tone, extra: Style | None = None) -> Style:
         """A tone on the ground of the terminal; `extra` lies over both."""

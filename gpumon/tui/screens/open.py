@@ -5,6 +5,7 @@ A screen is imported when somebody opens it, but the jobs, which the first pictu
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from gpumon.tui.actions.action import NEED_NO_QUEUE, ROOTS
@@ -12,7 +13,7 @@ from gpumon.tui.screens.base.root_view import has_jobs_in_view
 from gpumon.tui.screens.lists.jobs import JobsView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from textual.screen import Screen
@@ -33,35 +34,33 @@ MANY_NODES: Final = 33
 no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
 
 
+_ROOT_VIEWS: Final[Mapping[ViewName, tuple[str, str]]] = {
+    "gpus": ("gpus", "GpusView"),
+    "nodes": ("nodes", "NodesView"),
+    "pending": ("pending", "PendingView"),
+    "ended": ("ended", "EndedView"),
+    "users": ("users_accounts", "UsersView"),
+    "accounts": ("users_accounts", "AccountsView"),
+    "partitions": ("partitions", "PartitionsView"),
+    "reservations": ("reservations", "ReservationsView"),
+    "processes": ("processes", "ProcessesView"),
+    "fleet": ("fleet", "HeatView"),
+}
+"""Modules of the views of the whole fleet in `lists`, but the jobs', and their classes."""
+
+
 class AllViews:
     """Makes the screens that others ask for."""
 
     def root(self, view: ViewName) -> View | None:
         """A view of the whole fleet; None for the jobs, which lie below all others."""
-        from gpumon.tui.screens.lists.ended import EndedView
-        from gpumon.tui.screens.lists.fleet import HeatView
-        from gpumon.tui.screens.lists.gpus import GpusView
-        from gpumon.tui.screens.lists.nodes import NodesView
-        from gpumon.tui.screens.lists.partitions import PartitionsView
-        from gpumon.tui.screens.lists.pending import PendingView
-        from gpumon.tui.screens.lists.processes import ProcessesView
-        from gpumon.tui.screens.lists.reservations import ReservationsView
-        from gpumon.tui.screens.lists.users_accounts import AccountsView, UsersView
-
-        roots: dict[ViewName, type[View]] = {
-            "gpus": GpusView,
-            "nodes": NodesView,
-            "pending": PendingView,
-            "ended": EndedView,
-            "users": UsersView,
-            "accounts": AccountsView,
-            "partitions": PartitionsView,
-            "reservations": ReservationsView,
-            "processes": ProcessesView,
-            "fleet": HeatView,
-        }
-        made = roots.get(view)
-        return made() if made else None
+        found = _ROOT_VIEWS.get(view)
+        if found is None:
+            return None
+        module, name = found
+        # Each for itself: the first picture with rows waits for no view that it does not show.
+        made: type[View] = getattr(import_module(f"gpumon.tui.screens.lists.{module}"), name)
+        return made()
 
     def jobs(self, scope: Scope | None = None) -> JobsView:
         """The jobs of a group; None: the whole queue."""

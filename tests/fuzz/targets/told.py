@@ -155,7 +155,7 @@ def _speech(given: list[tuple[str, str]]) -> None:
         lambda _code, words: (words, ""),
         nodes,
         is_step=True,
-        early=lambda: pretend.child,
+        early=lambda _options: pretend.child,
     )
     stream = Stream(endpoint, "slurm", {})
     nonce, frames = bytes(sent).decode(), []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from gpumon.report.wording.paragraphs import all_errors
 from gpumon.tui.screens.base.root_view import RootView, stale_queue_lines
 from gpumon.tui.screens.base.table_view import TableView
 
@@ -30,6 +29,8 @@ class FleetView(RootView, TableView[R], Generic[R]):
         if tick.queue_at is not None:
             return ()
         if any("slurm" in target.url for target in tick.targets):
+            from gpumon.report.wording.paragraphs import all_errors
+
             said = "could not be read" if all_errors(tick) else "has not answered yet"
             return (f"The queue {said}.", "Tab shows the other views.")
         return (

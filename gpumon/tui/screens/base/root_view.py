@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.report.headline.lines import TALL, headline
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
-from gpumon.report.wording.empty_states import silent_lines
 from gpumon.tui.actions.action import NEED_NO_QUEUE, ROOTS
 from gpumon.tui.actions.registry import footer_of
 from gpumon.tui.screens.base.view import View
@@ -89,6 +87,8 @@ class RootView(View):
 
     def headline_lines(self, digest: Digest, width: int) -> list[Line]:
         """What is wrong with the picture as a whole, then what the whole fleet has and loses."""
+        from gpumon.report.headline.lines import TALL, headline
+
         is_tall = self.app.size.height >= TALL
         return stale_queue_lines(digest, width) + headline(digest, width, is_tall=is_tall)
 
@@ -101,6 +101,8 @@ def has_jobs_in_view(tick: Tick) -> bool:
 
 def stale_queue_lines(digest: Digest, width: int) -> list[Line]:
     """That the queue's answer has grown old, or that no node answers any more."""
+    from gpumon.report.wording.empty_states import silent_lines
+
     tick = digest.tick
     silent = silent_lines(tick, width)
     if tick.queue_at is None or tick.at - tick.queue_at <= QUEUE_OLD_S:

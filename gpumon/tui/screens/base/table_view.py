@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from gpumon.report.facts.columns import Sorting
 from gpumon.report.text.cells import Cell, Tone, paragraph
-from gpumon.report.wording.empty_states import nothing_lines
-from gpumon.report.wording.paragraphs import all_errors
 from gpumon.tui.actions.action import JOBS
 from gpumon.tui.screens.base.column_filter import ColumnFiltered
 from gpumon.tui.status import progress_words
@@ -47,10 +45,14 @@ class TableView(ColumnFiltered, Generic[R]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.grid: Grid[R] = Grid(self.plan)
+        self.grid: Grid[R] = Grid(self.planned)
         self.head = Lines(id="head")
         self._is_of_own = False
         """Whether the rows at hand are only those of one's own jobs."""
+
+    def planned(self) -> Plan[R]:
+        """What the table shows of its rows; asked for the first time for the first rows."""
+        return self.plan
 
     def body(self) -> Grid[R]:
         """The table."""
@@ -98,11 +100,13 @@ class TableView(ColumnFiltered, Generic[R]):
 
     def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
         """What failed and may be why there is nothing to show."""
+        from gpumon.report.wording.paragraphs import all_errors
+
         return all_errors(digest.tick)
 
     def help_columns(self) -> Sequence[tuple[str, str]]:
         """Those of the table."""
-        return [(column.title, column.doc) for column in self.plan.columns]
+        return [(column.title, column.doc) for column in self.grid.plan.columns]
 
     # Drawing
 
@@ -172,6 +176,8 @@ class TableView(ColumnFiltered, Generic[R]):
             verb = "contains" if is_word(self.needle()) else "passes"
             text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
             return [(), *_indented(paragraph(text, width))]
+        from gpumon.report.wording.empty_states import nothing_lines
+
         return nothing_lines(digest, self.empty_words(digest), width, self.errors_behind(digest))
 
     def amount(self) -> str:
@@ -195,7 +201,7 @@ class TableView(ColumnFiltered, Generic[R]):
 
     def filter_columns(self) -> Sequence[Column[R]]:
         """All of the table, also those that are not shown."""
-        return self.plan.columns
+        return self.grid.plan.columns
 
     def apply_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; one that is wrong leaves them as they are."""
@@ -243,7 +249,7 @@ class TableView(ColumnFiltered, Generic[R]):
     def action_columns(self) -> None:
         """Choose columns."""
         views = self.gpumon.views
-        self.app.push_screen(views.columns(self.view, self.plan.columns, self.trail()))
+        self.app.push_screen(views.columns(self.view, self.grid.plan.columns, self.trail()))
 
     def action_open(self) -> None:
         """Open what the cursor is on."""

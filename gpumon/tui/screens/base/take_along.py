@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from textual.app import SuspendNotSupported
 
-from gpumon.report.next_steps.roads import road_to
 from gpumon.tui.actions.registry import stray_words
 from gpumon.tui.screens.base.files import FORMATS, FileRefusedError, form_of, picture, write_beside
 from gpumon.tui.screens.base.time_screen import TimeScreen
@@ -149,6 +148,8 @@ class HandOff(TimeScreen):
 
     def action_shell(self) -> None:
         """Give the terminal to a shell on the node until it ends."""
+        from gpumon.report.next_steps.roads import road_to
+
         subject = self.subject_here()
         node = subject.checked().node if subject else None
         if node is None:

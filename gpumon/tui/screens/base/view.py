@@ -172,21 +172,28 @@ class View(HandOff):
 
     def _command_line(self, width: int) -> Line | None:
         """In place of the status while a command is typed: its completions, or what is wrong."""
+        prompt = self.prompt
+        if prompt is None:
+            # The first picture has none, and does not wait for the import of what takes keys.
+            return self._told_line(width)
         from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt, FilterPrompt
 
-        prompt = self.prompt
         if isinstance(prompt, FilterPrompt) and (wrong := self.filter_trouble()) is not None:
             return trouble_line(str(wrong), wrong.at + 1, width)
         if isinstance(prompt, CommandPrompt | AnswerPrompt) and prompt.trouble:
             return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
         if not isinstance(prompt, CommandPrompt):
-            place = self.gpumon.mood.place
-            # That the picture could not be gone to is told where the picture's time is.
-            is_lost = place is not None and bool(place.trouble)
-            has_words = self.said and not is_lost
-            return (Cell(fit(f" → {self.said}", width), Tone.INFO),) if has_words else None
+            return self._told_line(width)
         found = palette.completions(prompt.value, self.digest)
         return join_fitting([Cell(text, Tone.INFO) for text in found], width, "  ")
+
+    def _told_line(self, width: int) -> Line | None:
+        """What is being said for a few seconds."""
+        place = self.gpumon.mood.place
+        # That the picture could not be gone to is told where the picture's time is.
+        is_lost = place is not None and bool(place.trouble)
+        has_words = self.said and not is_lost
+        return (Cell(fit(f" → {self.said}", width), Tone.INFO),) if has_words else None
 
     # Actions that all views share
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.facts.groups import jobs_of
-from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
-from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.pane_view import PaneView
 from gpumon.tui.widgets.table.grid import Plan
@@ -35,19 +32,25 @@ class JobsView(PaneView["JobView"]):
     view = "jobs"
     BINDINGS = bindings_of("jobs")
     noun = "jobs"
-    plan = Plan(
-        JOB_COLUMNS,
-        lambda view: view.job.job_id,
-        default_order,
-        search_text,
-        stamp=lambda digest, view: (view.job, digest.told_finding(view)),
-        led_by=LOSING,
-    )
 
     def __init__(self, scope: Scope | None = None) -> None:
         """A scope names the group whose jobs are listed."""
         super().__init__()
         self.scope = scope
+
+    def planned(self) -> Plan[JobView]:
+        """Verdicts with their words come with the columns; the first picture waits for neither."""
+        from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
+        from gpumon.report.wording.loss_words import LOSING
+
+        return Plan(
+            JOB_COLUMNS,
+            lambda view: view.job.job_id,
+            default_order,
+            search_text,
+            stamp=lambda digest, view: (view.job, digest.told_finding(view)),
+            led_by=LOSING,
+        )
 
     def share(self) -> None:
         """Beside the table from 160 columns on, below it from 50 lines on."""
@@ -55,10 +58,12 @@ class JobsView(PaneView["JobView"]):
 
     def pane_lines(self, width: int, height: int) -> Sequence[Line]:
         """What is known of the job under the cursor."""
+        row, digest = self.grid.current, self.digest
+        if row is None or digest is None:
+            return []
         from gpumon.report.pages.job_glance import job_glance
 
-        row, digest = self.grid.current, self.digest
-        return [] if row is None or digest is None else job_glance(digest, row, width, height)
+        return job_glance(digest, row, width, height)
 
     @property
     def root(self) -> ViewName:
@@ -71,7 +76,11 @@ class JobsView(PaneView["JobView"]):
 
     def rows(self, digest: Digest) -> Sequence[JobView]:
         """All jobs, or those of the group."""
-        return digest.tick.jobs if self.scope is None else jobs_of(digest, self.scope)
+        if self.scope is None:
+            return digest.tick.jobs
+        from gpumon.report.facts.groups import jobs_of
+
+        return jobs_of(digest, self.scope)
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No queue, or an empty one."""

@@ -65,7 +65,7 @@ class ProcessesView(FleetView["ProcessRow"]):
         super().__init__()
         named = self.plan.columns
         shown = [c._replace(cell=self._command) if c.key == "command" else c for c in named]
-        self.grid = Grid(self.plan._replace(columns=shown))
+        self.grid = Grid(lambda: self.plan._replace(columns=shown))
         self._command_reader: CommandLines | None = None
 
     def rows(self, digest: Digest) -> Sequence[ProcessRow]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.report.fleet_map.lines import Glyph
-    from gpumon.tui.look.map_theme import HeatLook
+    from gpumon.tui.look.map_look import HeatLook
 
 _MARKED: Final = Style(reverse=True, bold=True)
 

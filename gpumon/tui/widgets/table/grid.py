@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from gpumon.report.facts.columns import Sorting, chosen_of, usual, widened
+from gpumon.report.facts.columns import Sorting, chosen_of, widened
 from gpumon.report.text.cells import Cell, Line
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import LongList, announce
@@ -92,9 +93,10 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     class Settled(Message):
         """Rows that took longer than a key may wait are there."""
 
-    def __init__(self, plan: Plan[R]) -> None:
+    def __init__(self, planned: Callable[[], Plan[R]]) -> None:
+        """Nothing is looked up before there is a picture: `planned` is called for the first."""
         super().__init__()
-        self.plan = plan
+        self._planned = planned
         self.sorting = Sorting()
         self.needle = ""
         """The row filter that is at work."""
@@ -108,14 +110,12 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         """Whether the table was covered and is not painted yet, which comes before all else."""
         self.slices = Slices(self.set_timer, typed_s=last_key(self))
         self._keeps: Callable[[Digest, R], bool] | None = None
-        self._columns: Sequence[Column[R]] = usual(plan.columns)
-        self._is_chosen = False
-        """Whether somebody chose the columns."""
+        self._chosen: Collection[str] | None = None
+        """Keys of the columns that somebody chose."""
         self._widths: Mapping[str, int] = {}
         """Cells that columns need at least for the rows that are shown."""
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
-        self._desk: Desk[R] = Desk(plan)
         self._asked: Asked[R] | None = None
         self._found: list[R] = []
         """The first rows that pass, while others are still looked at."""
@@ -128,11 +128,26 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self._placed: tuple[Placed[R], ...] = ()
         self._pictures: RowPictures[R] = RowPictures()
 
+    @cached_property
+    def plan(self) -> Plan[R]:
+        """What the table shows of its rows."""
+        return self._planned()
+
+    @cached_property
+    def _desk(self) -> Desk[R]:
+        return Desk(self.plan)
+
+    @cached_property
+    def _columns(self) -> Sequence[Column[R]]:
+        """The chosen ones."""
+        return chosen_of(self.plan.columns, self._chosen)
+
     def on_unmount(self) -> None:
         """Let go of the fleet: a dead widget stays for a while."""
         self.slices.drop()
         self._digest = self._asked = self._under_way = self._keeps = None
-        self._desk, self._all, self._rows, self._found = Desk(self.plan), (), (), []
+        self.__dict__.pop("_desk", None)
+        self._all, self._rows, self._found = (), (), []
         self._pictures.clear()
 
     # What is shown
@@ -153,7 +168,10 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             prepare: Steps that make them cheap to make.
             is_large: Whether the frame should be painted before anybody looks at them.
         """
+        is_first = self._asked is None
         self._asked = Asked(digest, rows if callable(rows) else lambda: rows, prepare)
+        if is_first:
+            self._replace()
         # What is under way goes on, else ticks would keep slow work from ever coming to an end.
         if self.slices.is_busy:
             return
@@ -187,10 +205,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
-        self._is_chosen = keys is not None
-        chosen = chosen_of(self.plan.columns, keys)
-        if chosen != self._columns:
-            self._columns = chosen
+        if keys != self._chosen:
+            self._chosen = keys
+            self.__dict__.pop("_columns", None)
             self._replace()
 
     def set_notice(self, notice: Sequence[Line]) -> None:
@@ -227,7 +244,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         Those that were chosen; else all that tell something, as a file is not short of room.
         """
         self.slices.finish()
-        columns = self._shown_columns if self._is_chosen else self.plan.columns
+        columns = self.plan.columns if self._chosen is None else self._shown_columns
         return [column for column in columns if not column.is_picture], self._rows
 
     @property
@@ -323,6 +340,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self._replace()
 
     def _replace(self) -> None:
+        if self._asked is None:
+            # What columns there are is looked up for the first rows.
+            return
         room = self.scrollable_content_region.width - MARGIN
         before, self._placed = (
             self._placed,
@@ -370,7 +390,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         width = self.size.width
         look = look_of(self)
         if y == 0:
-            return title_strip(self._placed, self._told_sorting, width, look)
+            sorting = self._told_sorting if self._placed else self.sorting
+            return title_strip(self._placed, sorting, width, look)
         if not self._rows:
             line = self.notice[y - 1] if y <= len(self.notice) else ()
             return line_strip(line, width, look)
@@ -432,8 +453,10 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def sort_as_before(self, sorting: Sorting) -> None:
         """Sort as somebody chose earlier, unless the table no longer has that column."""
+        if sorting == self.sorting:
+            return
         keys = {None} | {c.key for c in self.plan.columns if c.order is not None}
-        if sorting.key in keys and sorting != self.sorting:
+        if sorting.key in keys:
             self.sorting = sorting
             self._arrange()
 

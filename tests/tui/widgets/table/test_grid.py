@@ -47,7 +47,7 @@ class GridApp(App[None]):
 
         columns = (Column("rank", "RANK", 20, "left", 0, cell, order, "Its rank."),)
         plan = Plan(columns, lambda row: row.key, lambda _d, row: (row.rank,), lambda _d, r: r.key)
-        self.grid: Grid[Row] = Grid(plan)
+        self.grid: Grid[Row] = Grid(lambda: plan)
         # Time stands still, so that no slice ends: on a busy machine rows would come later.
         self.grid.slices.clock = lambda: 0.0
 
@@ -115,16 +115,15 @@ class LedApp(GridApp):
             )  # fmt: skip
 
         sign = 1 if is_rising else -1
-        self.grid = Grid(
-            Plan(
-                (column("name"), column("lost"), column("extra", is_hidden=True)),
-                lambda row: row.key,
-                lambda _d, row: (sign * row.rank,),
-                lambda _d, row: row.key,
-                led_by="lost",
-                is_rising=is_rising,
-            )
+        plan = Plan(
+            (column("name"), column("lost"), column("extra", is_hidden=True)),
+            lambda row: row.key,
+            lambda _d, row: (sign * row.rank,),
+            lambda _d, row: row.key,
+            led_by="lost",
+            is_rising=is_rising,
         )
+        self.grid = Grid(lambda: plan)
         self.grid.slices.clock = lambda: 0.0
 
 

@@ -20,15 +20,19 @@ from gpumon.fleet.sampler import sampler
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.probes import early
 from gpumon.sources.probes.local import local_endpoint
+from gpumon.sources.probes.program import start_options
+from gpumon.sources.probes.stream import Stream
 from tests.worlds.probe import PATIENCE_S, Probe, children, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpumon.model.records.tick import Tick
     from tests.lab.standin.driver import Standin
 
     Start = Callable[..., Standin]
+
+OPTIONS = start_options({"gpm": True, "tiers": []}, 0.1, once=True)
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +54,52 @@ def test_the_first_probe_of_this_machine_is_the_child_that_waits(standin: Start)
         assert probe.pid == begun
     assert frame.node == "gpu03"
     assert frame.block("gpu").keys == tuple(node.state.values[f"gpu.{i}.uuid"] for i in range(2))
+
+
+def test_one_that_was_told_reads_before_anybody_takes_it(standin: Start) -> None:
+    node = standin("h100", gpus=1)
+    before = children()
+    early.begin()
+    (begun,) = children() - before
+    early.tell(OPTIONS)
+    # A second word would be taken for a wish: only the first counts.
+    early.tell({**OPTIONS, "gpm": False})
+    assert early._begun[0].told == OPTIONS
+    stream = Stream(local_endpoint(), "local", OPTIONS)
+    try:
+        assert stream._process.pid == begun
+        assert not stream.has_outgoing
+        frame = eventually(lambda: stream.read(0.0, 0.0)[0], "it reports")[0]
+        assert frame.block("gpu").keys == (node.state.values["gpu.0.uuid"],)
+    finally:
+        stream.end()
+        assert stream.reap(PATIENCE_S)
+
+
+def test_one_that_was_told_otherwise_is_ended_and_another_started(standin: Start) -> None:
+    standin("h100", gpus=1)
+    before = children()
+    early.begin()
+    (begun,) = children() - before
+    early.tell({**OPTIONS, "period_s": 7.0})
+    stream = Stream(local_endpoint(), "local", OPTIONS)
+    try:
+        assert stream._process.pid != begun
+        assert begun not in children()
+        assert stream.has_outgoing
+    finally:
+        stream.end()
+        assert stream.reap(PATIENCE_S)
+
+
+def test_a_child_that_is_gone_is_told_nothing_and_whoever_takes_it_learns_why() -> None:
+    child = early._start((sys.executable, "-I", "-S", "-c", "raise SystemExit('no driver')"))
+    assert child is not None
+    assert child.wait(PATIENCE_S) == 1
+    child.tell(OPTIONS)
+    assert child.told is None
+    assert child.stderr.read() == b"no driver\n"
+    child.close()
 
 
 def test_the_next_one_is_started_as_ever(standin: Start) -> None:
@@ -175,9 +225,9 @@ def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
     take, look, end = early.take, Sampler.look, early.end
     is_looking, waiting = threading.Event(), []
 
-    def late() -> early.Child | None:
+    def late(options: Mapping[str, object] | None = None) -> early.Child | None:
         assert is_looking.wait(PATIENCE_S)
-        return take()
+        return take(options)
 
     def looking(sampler: Sampler, seconds: float) -> Tick:
         is_looking.set()
