@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from gpumon.model.fault import SourceError
@@ -92,7 +94,7 @@ def test_of_processes_that_cannot_be_read_it_says_why():
     (process,) = one.processes
     dark = process._replace(name=None, uid=None, user=None, why=Reason.NO_PERMISSION)
     lines = table(tick((), [one._replace(processes=(dark,))], queue_at=None), 100).splitlines()
-    head, gpu_line = next(pair for pair in zip(lines, lines[1:], strict=False) if "USER" in pair[0])
+    head, gpu_line = next(pair for pair in itertools.pairwise(lines) if "USER" in pair[0])
     assert gpu_line[head.index("USER")] == "–", "somebody is on it, and nobody knows who"
     why = "1 of 1 by their PID alone: /proc shows this user no more of them."
     assert why in [line.strip() for line in lines]
