@@ -180,7 +180,7 @@ def test_the_tree_of_a_process_is_psutil_s() -> None:
             assert whole.values["descendant_count"] >= 3
             assert whole.values["process_tree_cpu_us"] >= part.values["process_tree_cpu_us"]
             is_used = part.values["process_tree_cpu_us"] / 1e6 == pytest.approx(used, abs=0.1)
-            is_held = part.values["process_tree_rss_bytes"] == pytest.approx(held, rel=0.05)
+            is_held = part.values["process_tree_rss_bytes"] == held
             return bool(is_used and is_held and held > 2 * (20 << 20))
 
         eventually(is_the_same, "a tree uses what psutil says of its processes")

@@ -24,6 +24,11 @@ def stat_line(
     return f"{pid} ({name}) {state} {parent} 1 1 0 -1 0 1 2 3 4 {used} 20 0 1 0 {start} 9 {pages} 0"
 
 
+def write_statm(proc: Path, pid: int, pages: int) -> None:
+    """Make or replace /proc/PID/statm below `proc`: so many pages are resident."""
+    (proc / str(pid) / "statm").write_text(f"{2 * pages} {pages} 3 1 0 7 0\n")
+
+
 def write_stat(proc: Path, pid: int, **told: object) -> None:
     """Make or replace /proc/PID/stat below `proc`."""
     folder = proc / str(pid)

@@ -61,6 +61,11 @@ def _instance(entry: Any, name: str) -> Optional[int]:
     return None if number is None or number == NO_INSTANCE else int(number)
 
 
+SOON_S = 0.9
+"""How long after its first answer the driver is asked once more, so that who looks for a second
+hears of a use: it samples at least once a second (nvml.h: every 1/6 s to 1 s, by product)."""
+
+
 class Contexts:
     """Lists the processes of one GPU."""
 
@@ -79,6 +84,8 @@ class Contexts:
         self._sampled: List[int] = []
         self._last_sample = 0
         self._has_use = False
+        self._first_at = float("inf")
+        """When use was first asked for, until it has been asked for again; else infinity."""
 
     def read(self, row: Row, is_due: bool) -> List[Held]:
         """Contexts as last listed, and their numbers in the GPU's row.
@@ -91,7 +98,12 @@ class Contexts:
             self._list()
             self._mem_used = mem_used
         if is_due:
+            is_first = not self._has_use
             self._sample()
+            self._first_at = row.at if is_first and self._has_use else float("inf")
+        elif row.at - self._first_at >= SOON_S:
+            self._sample(is_soon=True)
+            self._first_at = float("inf")
         if self._reason:
             row.lose(COUNTS, self._reason)
             return []
@@ -133,11 +145,12 @@ class Contexts:
             return self._running(others)
         return found
 
-    def _sample(self) -> None:
+    def _sample(self, is_soon: bool = False) -> None:
         """Learn the SM use since the last sample, by the last sample's own timestamp.
 
         Its clock is none of ours (wall clock or since boot, as the driver likes). The first answer
-        averages whatever the driver still had, so it only tells where the next begins.
+        averages whatever the driver still had, so it only tells where the next begins. Where that
+        is asked for soon, no answer may as well mean that the driver has not sampled since.
         """
         if not self._listed:
             return
@@ -152,6 +165,8 @@ class Contexts:
             found = []
             first = False
         fresh = [sample for sample in found if sample.timeStamp > self._last_sample]
+        if is_soon and not fresh:
+            return
         self._last_sample = max([s.timeStamp for s in fresh] + [self._last_sample])
         self._has_use = True
         self._use_reason = NOT_SAMPLED if first else ""

@@ -121,7 +121,7 @@ class ProcessTrees:
         roots = [pid for pid, start in starts.items() if _is_in(stats, pid, start)]
         members: Dict[int, Member] = {}
         for pid in _family(roots, stats):
-            use = stats[pid].use
+            use = self._all.exact(pid, stats[pid].use)
             if use is None:
                 return NOT_SUPPORTED
             members[pid] = Member(stats[pid].parent, stats[pid].start_ticks, use)

@@ -7,7 +7,14 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from gpumon.probe.holders.membership import container, enroot, membership
 from gpumon.probe.kernel import files
 from gpumon.probe.kernel.numa import Numa
-from gpumon.probe.kernel.process_stat import HIDING, PAGE_BYTES, TICKS_PER_S, Use, process_stat
+from gpumon.probe.kernel.process_stat import (
+    HIDING,
+    PAGE_BYTES,
+    TICKS_PER_S,
+    Use,
+    process_stat,
+    with_exact_memory,
+)
 from gpumon.probe.rows import NO_PERMISSION, NO_PROCESS, NOT_SUPPORTED, Row, too_many
 
 RANK_VARIABLES = frozenset(
@@ -279,7 +286,8 @@ class Processes:
         if reason:
             return _unknown(reason)
         start = told.start_ticks / float(TICKS_PER_S)
-        return Stat(start, told.parent, _used(told.use), told.state, "")
+        use = with_exact_memory(told.use, "%s/%d" % (self._root, pid))
+        return Stat(start, told.parent, _used(use), told.state, "")
 
     def _strange(self, pid: int) -> str:
         """Why a PID of the driver may mean another process here, empty where it does not.

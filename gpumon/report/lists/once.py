@@ -16,6 +16,7 @@ from gpumon.report.tables.process import (
     MACHINE_PROCESS_COLUMNS,
     PROCESS_NODE_COLUMN,
     all_process_rows,
+    unread_words,
 )
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit, safe
@@ -158,7 +159,8 @@ def _processes(digest: Digest, shown: Sequence[GpuRow], width: int, user: str | 
     columns = MACHINE_PROCESS_COLUMNS
     if len({gpu.node for gpu in gpus.values()}) > 1:
         columns = (PROCESS_NODE_COLUMN, *columns)
-    return ["", *table_lines(digest, columns, rows, width)]
+    why = unread_words(rows)
+    return ["", *table_lines(digest, columns, rows, width), *([why[:width]] if why else [])]
 
 
 def _id(view: JobView) -> str:

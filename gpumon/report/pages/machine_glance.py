@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.report.facts.rows import host_row
 from gpumon.report.tables.field import bars
 from gpumon.report.tables.host import load_facts
-from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, all_process_rows
+from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, all_process_rows, unread_words
 from gpumon.report.tables.sections import table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone
@@ -131,6 +131,8 @@ def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[L
         width,
         lambda row: f"{row.process.pid}/{row.uuid}",
     )
+    why = unread_words(rows)
+    room -= bool(why)
     shown = section.entries[: max(1, room - 2)]
     if len(shown) < len(rows):
         shown = shown[:-1]
@@ -138,4 +140,6 @@ def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[L
     if len(shown) < len(rows):
         left = f"  {len(rows) - len(shown)} more: Enter on a GPU shows its own"
         lines.append((Cell(left, Tone.DIM),))
+    if why:
+        lines.append((Cell(f"  {why}", Tone.DIM),))
     return lines

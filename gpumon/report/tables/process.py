@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.model.missing import Reason
 from gpumon.report.facts.columns import Column, shown_first
 from gpumon.report.facts.rows import block_rows, host_row
 from gpumon.report.tables.field import PAST_WIDTH, bars, round_up, span_s
@@ -13,7 +14,7 @@ from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.wording.verdict_words import reason_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from gpumon.model.records.cluster import Gpu, Process, Rank
     from gpumon.report.facts.rows import BlockRow
@@ -69,6 +70,23 @@ def all_process_rows(digest: Digest, gpus: Iterable[Gpu]) -> list[ProcessRow]:
             -(row.process.mem_used_bytes.get(row.uuid) or 0.0), row.process.pid, row.uuid,
         ),
     )  # fmt: skip
+
+
+_UNREAD: Final = {
+    Reason.NO_PERMISSION: "/proc shows this user no more of them",
+    Reason.NO_PROCESS: "gone, or not in this PID namespace",
+}
+"""Why processes are a PID alone, of several together; other reasons in their usual words."""
+
+
+def unread_words(rows: Collection[ProcessRow]) -> str:
+    """Why nothing but the PID is known of some processes; empty where each is told."""
+    unread = [one for one in (row.process for row in rows) if one.name is None and one.uid is None]
+    reasons = list(dict.fromkeys(one.why for one in unread if one.why is not None))
+    if not reasons:
+        return ""
+    why = "; ".join(_UNREAD.get(reason) or reason_words(reason) for reason in reasons)
+    return f"{len(unread)} of {len(rows)} by their PID alone: {why}."
 
 
 def _memory(_digest: Digest, row: ProcessRow) -> Cell:

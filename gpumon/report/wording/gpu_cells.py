@@ -367,8 +367,10 @@ def users_of(digest: Digest, row: GpuRow) -> tuple[str, ...]:
 
 
 def user_cell(digest: Digest, row: GpuRow) -> Cell:
-    """The first of the users, and how many more."""
+    """The first of the users, and how many more; – where somebody is there whom nobody knows."""
     users = users_of(digest, row)
+    if not users and holder(digest, row) == ("", "") and processes_of(digest, row):
+        return NO_VALUE
     more = len(users) - 1
     return Cell(f"{users[0]} +{more}" if more > 0 else "".join(users))
 

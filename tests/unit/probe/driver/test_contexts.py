@@ -63,8 +63,8 @@ class Card:
         counts = {key: gpu.values.get(key, gpu.missing.get(key)) for key in COUNTS}
         return counts, {p: row.labels.get("type", row.missing.get("type", "")) for p, row in rows}
 
-    def read(self, is_due: bool = True, mem_used: int = 0) -> dict[int, Any]:
-        gpu = Row("GPU-1", 5.0)
+    def read(self, is_due: bool = True, mem_used: int = 0, at: float = 5.0) -> dict[int, Any]:
+        gpu = Row("GPU-1", at)
         gpu.values["mem_used_bytes"] = mem_used
         rows = self.contexts.read(gpu, is_due)
         return {pid: row.values.get(SM, row.missing.get(SM)) for pid, row in rows}
@@ -83,6 +83,29 @@ def test_the_first_answer_only_tells_where_the_next_begins(card: Card) -> None:
     assert card.asked == [0, 1000]
     card.read()
     assert card.asked[-1] == 2000
+
+
+def test_a_short_look_is_asked_once_more_and_hears_a_number(card: Card) -> None:
+    card.samples = [(7, 1000, 90)]
+    card.read()
+    assert card.read(is_due=False, at=5.1) == {7: "not_sampled", 8: "not_sampled"}
+    card.samples = [(7, 2000, 60)]
+    assert card.read(is_due=False, at=6.0) == {7: 0.6, 8: 0.0}
+    card.samples = [(7, 3000, 50)]
+    assert card.read(is_due=False, at=7.0) == {7: 0.6, 8: 0.0}
+    assert card.asked == [0, 1000]
+
+
+@pytest.mark.parametrize("code", [None, pynvml.NVML_ERROR_NOT_FOUND])
+def test_nothing_new_so_soon_is_no_idleness(code: int | None, card: Card) -> None:
+    """The driver may not have sampled again: of a whole period it would mean idle."""
+    card.samples = [(7, 1000, 90)]
+    card.read()
+    card.error = code
+    assert card.read(is_due=False, at=6.0) == {7: "not_sampled", 8: "not_sampled"}
+    card.samples = [(7, 2000, 60)]
+    card.error = None
+    assert card.read(at=10.0) == {7: 0.6, 8: 0.0}
 
 
 def test_nothing_found_means_idle(card: Card) -> None:

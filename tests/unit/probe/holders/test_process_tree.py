@@ -11,7 +11,7 @@ from gpumon.probe.holders.process_tree import ProcessTrees
 from gpumon.probe.kernel import files, process_stat
 from gpumon.probe.kernel.process_stat import AllProcesses
 from gpumon.probe.rows import Row
-from tests.worlds.proc import write_stat
+from tests.worlds.proc import write_stat, write_statm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,6 +83,12 @@ def test_a_tree_is_the_process_and_all_below_it(world: World) -> None:
     assert row.values["process_tree_cpu_us"] == (1050 + 300 + 400 + 12) * TICK_US
     assert row.values["process_tree_rss_bytes"] == 173 * PAGE
     assert row.missing == {}
+
+
+def test_resident_memory_is_what_statm_tells_which_counts_exactly(world: World) -> None:
+    write_statm(world.proc, 10, 150)
+    write_statm(world.proc, 13, 4)
+    assert world.row().values["process_tree_rss_bytes"] == (150 + 30 + 40 + 4) * PAGE
 
 
 def test_one_without_children_is_a_tree_of_its_own(world: World) -> None:

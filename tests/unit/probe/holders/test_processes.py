@@ -235,6 +235,16 @@ def test_a_strange_io_file_loses_only_its_own_values(text: str, tmp_path: Path) 
     assert row.values["process_rss_bytes"] > 0
 
 
+@pytest.mark.parametrize(
+    ("text", "pages"), [("90 31 5 1 0 9 0\n", 31), ("", 9), ("90", 9), ("90 x 5", 9), ("9 -4 5", 9)]
+)
+def test_resident_memory_is_statm_s_and_where_that_is_strange_stat_s(
+    text: str, pages: int, tmp_path: Path
+) -> None:
+    (process(tmp_path) / "statm").write_text(text)
+    assert only(tmp_path).values["process_rss_bytes"] == pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_a_short_stat_file_loses_only_what_is_not_there(tmp_path: Path) -> None:
     folder = process(tmp_path)
     stat = (folder / "stat").read_text()

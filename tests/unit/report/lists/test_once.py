@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from gpumon.model.fault import SourceError
 from gpumon.model.finding import Confidence, Severity
+from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Process
 from gpumon.report.lists.once import table
 from tests.worlds.tick import BUSY, failed, finding, fleet, gpu, job_with_gpus, tick
@@ -84,6 +87,17 @@ def test_processes_stand_below_the_gpus_where_no_queue_is_asked():
     place = next(n for n, line in enumerate(lines) if "PROGRAM" in line)
     assert lines[place].split()[0] == "NODE"
     assert [line.split()[0] for line in lines[place + 1 : place + 3]] == ["b", "a"]
+
+
+def test_of_processes_that_cannot_be_read_it_says_why():
+    one = held("n1", 0, "ada")
+    (process,) = one.processes
+    dark = process._replace(name=None, uid=None, user=None, why=Reason.NO_PERMISSION)
+    lines = table(tick((), [one._replace(processes=(dark,))], queue_at=None), 100).splitlines()
+    head, gpu_line = next(pair for pair in itertools.pairwise(lines) if "USER" in pair[0])
+    assert gpu_line[head.index("USER")] == "–", "somebody is on it, and nobody knows who"
+    why = "1 of 1 by their PID alone: /proc shows this user no more of them."
+    assert why in [line.strip() for line in lines]
 
 
 def test_of_one_user_only_that_users_processes_are_listed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.fleet.history.history import History
+from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Process
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, machine_glance
@@ -93,6 +94,33 @@ def test_it_keeps_within_its_room(width, height):
     lines = lines_of(made, width, height)
     assert len(lines) <= height
     assert all(len(line) <= width + 40 for line in lines if "W " in line)
+
+
+NOBODY = {"name": None, "uid": None, "user": None}
+"""What is known of a process besides its PID, where none of the rest may be read."""
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (Reason.NO_PERMISSION, "2 of 3 by their PID alone: /proc shows this user no more of them."),
+        (Reason.NO_PROCESS, "2 of 3 by their PID alone: gone, or not in this PID namespace."),
+        (Reason.FAILED, "2 of 3 by their PID alone: reading failed, see errors (e)."),
+    ],
+)
+@pytest.mark.parametrize("height", [6, 8, 30])
+def test_of_processes_that_cannot_be_read_it_says_why(why, words, height):
+    (one,) = uuids(machine(1))
+    dark = [process(n, [one], 9, why=why, **NOBODY) for n in (1, 2)]
+    lines = lines_of(machine(1, [*dark, process(3, [one], 1)]), height=height)
+    assert len(lines) <= height
+    assert lines[-1].strip() == words
+
+
+def test_one_whose_environment_alone_may_not_be_read_is_told():
+    (one,) = uuids(machine(1))
+    lines = lines_of(machine(1, [process(1, [one], 9, why=Reason.NO_PERMISSION)]))
+    assert not any("PID alone" in line for line in lines)
 
 
 def test_without_a_process_it_says_so():
