@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import socket
 import ssl
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import httpx
@@ -42,13 +43,24 @@ def fetched(url: str, times: int = 1, *, keeps: bool = True, timeout_s: float = 
     return asyncio.run(run())
 
 
-def failed(url: str, timeout_s: float = 20.0) -> tuple[str, str]:
-    with pytest.raises(FetchError) as caught:
-        fetched(url, timeout_s=timeout_s)
-    assert "\n" not in caught.value.message
-    assert len(caught.value.message) < 256
-    assert caught.value.hint
-    return caught.value.message, caught.value.hint
+Failed = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def failed(said: Callable[..., None]) -> Failed:
+    """Message and way out of a fetch that fails."""
+
+    def fail(url: str, timeout_s: float = 20.0) -> tuple[str, str]:
+        with pytest.raises(FetchError) as caught:
+            fetched(url, timeout_s=timeout_s)
+        message, hint = caught.value.message, caught.value.hint
+        assert "\n" not in message
+        assert len(message) < 256
+        assert hint
+        said(message, hint)
+        return message, hint
+
+    return fail
 
 
 def kind(text: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
@@ -90,26 +102,28 @@ def test_a_packed_page_is_unpacked(server: PageServer) -> None:
     assert fetched(server.url) == PAGE
 
 
-def test_a_few_bytes_that_unpack_to_any_number_are_cut_off(server: PageServer) -> None:
+def test_a_few_bytes_that_unpack_to_any_number_are_cut_off(
+    server: PageServer, failed: Failed
+) -> None:
     lines = gzip.compress(b"a 1\n" * (fetch.LARGEST_PAGE_BYTES // 4 + 1))
     server.answer = Answer(lines, headers=kind(KIND, ("Content-Encoding", "gzip")))
-    said, _ = failed(server.url)
-    assert said == "its page is larger than 8 MiB and was cut off"
+    message, _ = failed(server.url)
+    assert message == "its page is larger than 8 MiB and was cut off"
 
 
 @pytest.mark.parametrize("body", [b"no gzip", gzip.compress(PAGE)[:-12]])
-def test_what_is_packed_wrongly_says_so(server: PageServer, body: bytes) -> None:
+def test_what_is_packed_wrongly_says_so(server: PageServer, body: bytes, failed: Failed) -> None:
     server.answer = Answer(body, headers=kind(KIND, ("Content-Encoding", "gzip")))
     assert "packed as gzip, and it is not" in failed(server.url)[0]
 
 
-def test_a_packing_that_nobody_asked_for_is_named(server: PageServer) -> None:
+def test_a_packing_that_nobody_asked_for_is_named(server: PageServer, failed: Failed) -> None:
     server.answer = Answer(PAGE, headers=kind(KIND, ("Content-Encoding", "br")))
     assert "packs its page as br" in failed(server.url)[0]
 
 
 def test_a_page_that_is_too_large_is_cut_off(
-    server: PageServer, monkeypatch: pytest.MonkeyPatch
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, failed: Failed
 ) -> None:
     monkeypatch.setattr(fetch, "LARGEST_PAGE_BYTES", 2**20)
     server.answer = Answer(b"a 1\n" * 2**19)
@@ -137,7 +151,7 @@ def test_a_large_page_waits_for_room_and_gives_it_back(
 
 
 def test_a_line_without_an_end_is_given_up(
-    server: PageServer, monkeypatch: pytest.MonkeyPatch
+    server: PageServer, monkeypatch: pytest.MonkeyPatch, failed: Failed
 ) -> None:
     monkeypatch.setattr(fetch, "LONGEST_LINE_BYTES", 2**17)
     server.answer = Answer(b"a 1\n" + b"x" * 2**19)
@@ -145,7 +159,7 @@ def test_a_line_without_an_end_is_given_up(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "way_out"),
+    ("answer", "words", "way_out"),
     [
         (Answer(status="401 No"), "does not let gpumon in (HTTP 401)", "open the page"),
         (Answer(status="403 No"), "does not let gpumon in (HTTP 403)", "open the page"),
@@ -167,22 +181,22 @@ def test_a_line_without_an_end_is_given_up(
     ],
 )
 def test_whatever_else_answers_is_named_with_the_way_out(
-    server: PageServer, answer: Answer, said: str, way_out: str
+    server: PageServer, answer: Answer, words: str, way_out: str, failed: Failed
 ) -> None:
     server.answer = answer
     message, hint = failed(server.url)
-    assert said in message
+    assert words in message
     assert way_out in hint
     assert message.isprintable()
 
 
-def test_a_redirect_is_not_followed(server: PageServer) -> None:
+def test_a_redirect_is_not_followed(server: PageServer, failed: Failed) -> None:
     server.answer = Answer(status="302 Found", headers=(("Location", server.url + "x"),))
     failed(server.url)
     assert len(server.requests) == 1
 
 
-def test_nobody_listens() -> None:
+def test_nobody_listens(failed: Failed) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         message, hint = failed(f"http://127.0.0.1:{taken.getsockname()[1]}/metrics")
@@ -191,7 +205,7 @@ def test_nobody_listens() -> None:
 
 
 def test_a_node_that_takes_no_connection_is_told_to_be_silent(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, failed: Failed
 ) -> None:
     monkeypatch.setattr(fetch, "CONNECT_TIMEOUT_S", 0.1)
     with socket.socket() as full:
@@ -210,22 +224,24 @@ def test_a_node_that_takes_no_connection_is_told_to_be_silent(
     assert "node is up" in hint
 
 
-def test_a_server_that_says_nothing_is_given_up(server: PageServer) -> None:
+def test_a_server_that_says_nothing_is_given_up(server: PageServer, failed: Failed) -> None:
     server.is_mute = True
     assert failed(server.url, 0.2)[0] == "gave no whole page within 0.2 s"
 
 
-def test_a_byte_now_and_then_puts_off_no_deadline(server: PageServer) -> None:
+def test_a_byte_now_and_then_puts_off_no_deadline(server: PageServer, failed: Failed) -> None:
     server.drips = True
     assert failed(server.url, 0.3)[0] == "gave no whole page within 0.3 s"
 
 
-def test_an_address_that_a_redirect_garbles_is_one_line(server: PageServer) -> None:
+def test_an_address_that_a_redirect_garbles_is_one_line(server: PageServer, failed: Failed) -> None:
     server.answer = Answer(status="302 Found", headers=(("Location", "http://x/\x1b[31m"),))
     assert failed(server.url)[0].isprintable()
 
 
-def test_tls_where_there_is_none_says_which_scheme_to_use(server: PageServer) -> None:
+def test_tls_where_there_is_none_says_which_scheme_to_use(
+    server: PageServer, failed: Failed
+) -> None:
     server.is_hasty = True
     server.answer = Answer(raw=b"HTTP/1.1 400 Bad Request\r\n\r\n")
     message, hint = failed(server.url.replace("http:", "https:"))
@@ -234,7 +250,7 @@ def test_tls_where_there_is_none_says_which_scheme_to_use(server: PageServer) ->
 
 
 def test_a_certificate_is_checked_against_the_bundle_of_the_environment(
-    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, failed: Failed
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
@@ -251,8 +267,9 @@ def test_a_certificate_is_checked_against_the_bundle_of_the_environment(
         server.stop()
 
 
-def test_a_certificate_that_has_expired_is_to_be_renewed() -> None:
-    said = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired"
-    error = fetch.failure(httpx.ConnectError(said), 10.0)
+def test_a_certificate_that_has_expired_is_to_be_renewed(said: Callable[..., None]) -> None:
+    words = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired"
+    error = fetch.failure(httpx.ConnectError(words), 10.0)
+    said(error.message, error.hint)
     assert "has expired" in error.message
     assert "renew" in error.hint
