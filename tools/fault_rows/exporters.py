@@ -33,10 +33,7 @@ EXPORTERS: Final = (
         _OTHERS,
         "gave no whole page within",
         _ITS_VALUES,
-        (
-            _FETCH + "test_a_server_that_says_nothing_is_given_up",
-            "tests/unit/sources/exporters/test_pages.py::test_one_that_hangs_holds_up_no_other",
-        ),
+        (_FETCH + "test_a_server_that_says_nothing_is_given_up",),
     ),
     Fault(
         "an exporter drips its answer, header or body",
