@@ -16,6 +16,7 @@ from gpumon.model.catalogue.field import Kind
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
+from gpumon.sources.exporters.dcgm_names import ZERO_IS_NONE
 from gpumon.sources.exporters.plan import NodePlan, plans_of
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.exposition.shape import Shape, numbers, shape_of
@@ -308,6 +309,8 @@ def _taken(metric: Metric, value: float) -> float | int | Reason:
     if field.kind is Kind.ID and field.high == 1:
         # DCGM counts what waits where NVML says that something does.
         taken = min(taken, 1.0)
+    if value == 0 and field.key in ZERO_IS_NONE:
+        return Reason.NOT_SUPPORTED
     if not metric.low <= taken <= metric.high:
         return Reason.GARBAGE
     return int(taken) if metric.is_whole else taken

@@ -82,6 +82,11 @@ _SCALES: Final = {"J": 1e-3, "us": 1e-3}
 """DCGM counts millijoules and nanoseconds; some exporters' help says microseconds, wrongly."""
 
 
+ZERO_IS_NONE: Final = frozenset({"mem_temp_c"})
+"""Fields of which DCGM tells 0 where the board has no such sensor (seen of a T4 and an L40S): no
+memory at work is as cold as that."""
+
+
 class Metric(NamedTuple):
     """What one name of DCGM means."""
 
@@ -117,7 +122,8 @@ def _metric(field: Field, scale: float, rank: int, mig_key: str) -> Metric:
     is_whole = field.kind.is_integer
     # Beyond a whole column's largest number lies no value; the next float below it is one.
     high = min(field.high, nextafter(2.0**63, 0.0)) if is_whole else field.high
-    return Metric(field, scale, rank, field.low, high, is_whole, mig_key)
+    low = nextafter(0.0, 1.0) if field.key in ZERO_IS_NONE else field.low
+    return Metric(field, scale, rank, low, high, is_whole, mig_key)
 
 
 def _metrics() -> dict[str, Metric]:

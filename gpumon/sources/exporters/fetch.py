@@ -168,7 +168,15 @@ class Fetcher:
                 self._rooms.large.release()
         if body.lstrip()[:1] == b"<":
             raise _web_page()
+        if _has_end(response.headers) and not body.endswith(b"\n"):
+            # It came whole, so that its last line is no half one.
+            body += b"\n"
         return bytes(body)
+
+
+def _has_end(headers: Mapping[str, str]) -> bool:
+    """Whether an answer tells where it ends; another one may have broken off there."""
+    return "content-length" in headers or "chunked" in headers.get("transfer-encoding", "")
 
 
 def failure(error: httpx.HTTPError, timeout_s: float) -> FetchError:

@@ -142,6 +142,13 @@ def test_what_the_page_leaves_out_is_not_shared_and_never_zero() -> None:
     assert block.reason("serial", 0) is Reason.NOT_SHARED
 
 
+def test_a_sensor_that_a_board_has_not_is_no_temperature_of_zero() -> None:
+    block = gpus(line("DEV_MEMORY_TEMP", 0) + line("DEV_GPU_UTIL", 0))
+    assert block.value("mem_temp_c", 0) is None
+    assert block.reason("mem_temp_c", 0) is Reason.NOT_SUPPORTED
+    assert block.value("gpu_util_ratio", 0) == 0.0
+
+
 def test_the_whole_memory_is_what_is_used_and_free_and_reserved() -> None:
     told = line("DEV_FB_USED", 1000) + line("DEV_FB_FREE", 79000)
     assert gpus(told).value("mem_total_bytes", 0) == 80000 * 2**20

@@ -97,6 +97,14 @@ def test_a_packed_page_is_unpacked(server: PageServer) -> None:
     assert fetched(server.url) == PAGE
 
 
+def test_a_page_that_came_whole_may_lack_its_last_end_of_a_line(server: PageServer) -> None:
+    server.answer = Answer(b'a{p="x"} 12')
+    assert fetched(server.url) == b'a{p="x"} 12\n'
+    # Nobody can tell whether this one did.
+    server.answer = Answer(raw=b'HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\na{p="x"} 1')
+    assert fetched(server.url) == b'a{p="x"} 1'
+
+
 def test_a_few_bytes_that_unpack_to_any_number_are_cut_off(server: PageServer, said: Say) -> None:
     lines = gzip.compress(b"a 1\n" * (fetch.LARGEST_PAGE_BYTES // 4 + 1))
     server.answer = Answer(lines, headers=kind(KIND, ("Content-Encoding", "gzip")))
