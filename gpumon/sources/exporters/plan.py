@@ -140,6 +140,14 @@ class NodePlan(NamedTuple):
         return any(column.key == "energy_j" for column in self.gpus.columns)
 
 
+class _Place(NamedTuple):
+    """What a series is about; empty where its labels do not say it."""
+
+    host: str
+    uuid: str
+    instance: str
+
+
 class _Gathered:
     """Series of one node."""
 
@@ -166,21 +174,25 @@ def plans_of(
     """
     nodes: dict[str, _Gathered] = {}
     disputed: dict[str, None] = {}
+    places: dict[int, _Place] = {}
     nameless = beyond = 0
     for number, sample in enumerate(page.samples):
         metric = METRICS.get(sample.name)
         if metric is None:
             continue
-        uuid = _label(sample, "uuid")
+        # Most series of a GPU share one object of labels, which the page keeps alive.
+        place = places.get(id(sample.labels))
+        if place is None:
+            place = places[id(sample.labels)] = _place(sample.labels)
+        host, uuid, _ = place
         if not uuid:
             nameless += 1
             continue
-        host = _label(sample, "host")
         if host not in nodes and len(nodes) >= MOST_NODES:
             beyond += 1
             continue
         node = nodes.setdefault(host, _Gathered())
-        if _gather(node, uuid, number, metric, page.samples):
+        if _gather(node, place, number, metric, page.samples):
             disputed[f"{sample.name} of {uuid}"] = None
     if not nodes:
         raise _no_gpu(page, nameless)
@@ -191,11 +203,11 @@ def plans_of(
 
 
 def _gather(
-    node: _Gathered, uuid: str, number: int, metric: Metric, samples: Sequence[Sample]
+    node: _Gathered, told: _Place, number: int, metric: Metric, samples: Sequence[Sample]
 ) -> bool:
     """Put a series where it belongs; whether another one there says something else."""
     sample = samples[number]
-    instance = _label(sample, "instance")
+    _, uuid, instance = told
     known = node.gpus.get(uuid)
     if known is None or len(sample.labels) > len(known):
         # Those of an instance name its GPU as well.
@@ -319,13 +331,9 @@ def _table(
     return Table(keys, fields, columns, given, labels, missing, (), integers)
 
 
-def _label(sample: Sample, what: str) -> str:
-    """A label by whichever name it has; empty: it has none."""
-    for name in _LABELS[what]:
-        value = sample.labels.get(name)
-        if value:
-            return value
-    return ""
+def _place(labels: Mapping[str, str]) -> _Place:
+    """What a series is about, by its labels."""
+    return _Place(*(_text(labels, what) or "" for what in ("host", "uuid", "instance")))
 
 
 def _text(labels: Mapping[str, str], what: str) -> str | None:
