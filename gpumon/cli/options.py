@@ -43,6 +43,8 @@ targets:
   slurm+https://host    the same by slurmrestd, token in SLURM_JWT;
                         slurm+unix:///socket for one on this machine
   ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
+  dcgm+http://host:9400/metrics
+                        pages of dcgm-exporter; host[001-128] is a list
   demo[:NODESxGPUS]     a simulated fleet with known faults
   ./FILE.gpumon         a recording
 

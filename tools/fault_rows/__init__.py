@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tools.fault_rows.driver import DRIVER
+from tools.fault_rows.exporters import EXPORTERS
 from tools.fault_rows.fault import Fault
 from tools.fault_rows.files import FILES, RECORDINGS
 from tools.fault_rows.machine import MACHINE, PLUGINS
@@ -22,6 +23,7 @@ FAULTS: Final[dict[str, tuple[Fault, ...]]] = {
     "The driver": DRIVER,
     "Slurm": SLURM,
     "slurmrestd": SLURMRESTD,
+    "Exporters": EXPORTERS,
     "Files and disks": FILES,
     "Recordings and hostile files": RECORDINGS,
     "This machine": MACHINE,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Gpu, Process
 from gpumon.model.text import plain
+from gpumon.sources.address import PAGE_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,6 +53,17 @@ class Listed:
         return None in (job.user_id, uid) or job.user_id == uid
 
 
+def worth(told: Frame | Gpu, fresh_from: float) -> tuple[bool, bool, float]:
+    """What tells which of two origins counts: the larger.
+
+    Args:
+        told: What an origin said.
+        fresh_from: Unix time since when it has to be heard to be of the present.
+    """
+    is_probe = not told.origin.startswith(PAGE_SCHEMES)
+    return told.taken_at >= fresh_from, is_probe, told.taken_at
+
+
 def gpus_of(
     frames: Iterable[tuple[str, Frame]],
     now: float,
@@ -59,9 +71,10 @@ def gpus_of(
     listed: Listed,
     disputes: Disputes | None = None,
 ) -> dict[str, Gpu]:
-    """Every GPU by UUID; one that two targets report is taken from the fresher frame.
+    """Every GPU by UUID; one that two targets report is taken from the better origin.
 
-    One that two nodes of a target claim is taken from the one that had it first.
+    A probe that is not silent is better than an exporter; of two alike the fresher one counts. One
+    that two nodes of a target claim is taken from the one that had it first.
 
     Args:
         frames: Canonical node name and newest frame of that node, per origin.
@@ -81,7 +94,9 @@ def gpus_of(
             if disputes is not None and disputes.is_refused(frame, uuid):
                 continue
             known = gpus.get(uuid)
-            if known is not None and known.taken_at >= frame.taken_at:
+            if known is not None and worth(known, now - stale_after_s) >= worth(
+                frame, now - stale_after_s
+            ):
                 continue
             processes = tuple(held.get(uuid, ()))
             gpus[uuid] = Gpu(

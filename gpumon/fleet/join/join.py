@@ -13,7 +13,7 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.fleet.join.devices import Listed, gpus_of
+from gpumon.fleet.join.devices import Listed, gpus_of, worth
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import HOLDING_STATES, has_ended
@@ -169,7 +169,8 @@ def _nodes(
 ) -> dict[str, Node]:
     newest: dict[str, Frame] = {}
     blocks: dict[str, dict[str, Block]] = {}
-    for name, frame in sorted(named, key=lambda pair: pair[1].taken_at):
+    # What is best comes last, and counts.
+    for name, frame in sorted(named, key=lambda pair: worth(pair[1], fresh_from)):
         newest[name] = frame
         blocks.setdefault(name, {}).update(frame.blocks)
     states = {node.name: node.state for node in queue.nodes} if queue else {}

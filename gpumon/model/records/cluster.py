@@ -205,6 +205,11 @@ class Gpu(NamedTuple):
         """Why a value is missing, None where it is present."""
         return Reason.STALE if self.is_stale else self.block.reason(key, self.row)
 
+    @property
+    def tells_processes(self) -> bool:
+        """Whether its source says which processes are on it; an exporter does not."""
+        return self.block.reason("process_count", self.row) is not Reason.NOT_SHARED
+
     def label(self, key: str) -> str | None:
         """Text fact such as `name` or `pci_bus_id`, kept also when the values are stale."""
         return self.block.label(key, self.row)

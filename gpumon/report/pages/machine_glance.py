@@ -13,6 +13,7 @@ from gpumon.report.tables.sections import table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.text.units import index_text
+from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
 from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.space import space_facts
@@ -122,7 +123,9 @@ def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[L
     if room < 3:
         return []
     if not rows:
-        return [(), (Cell("No process is on its GPUs.", Tone.DIM),)]
+        is_told = any(gpu.tells_processes for gpu in gpus)
+        words = "No process is on its GPUs." if is_told else UNTOLD_PROCESSES
+        return [(), (Cell(words, Tone.DIM),)]
     section = table_section(
         "",
         digest,

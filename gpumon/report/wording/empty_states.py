@@ -25,6 +25,9 @@ MOST_ERRORS: Final = 5
 MOST_ABOVE: Final = 2
 """Errors that stand above a table."""
 
+UNTOLD_PROCESSES: Final = "Exporters do not tell which processes are on GPUs."
+"""Said where no source of the GPUs in view knows of processes, which is not that there is none."""
+
 
 def nothing_lines(
     digest: Digest,

@@ -16,6 +16,7 @@ from gpumon.model.catalogue.field import Kind
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
+from gpumon.sources.exporters.dcgm_names import ZERO_IS_NONE
 from gpumon.sources.exporters.plan import NodePlan, plans_of
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.exposition.shape import Shape, numbers, shape_of
@@ -24,7 +25,6 @@ from gpumon.sources.probes.rates import Rates
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumon.model.catalogue.field import Field
     from gpumon.sources.exporters.dcgm_names import Metric
     from gpumon.sources.exporters.plan import Table
 
@@ -45,12 +45,11 @@ MOST_EVENTS: Final = 256
 _XID_EVENT: Final = 0x8
 """NVML's type of an event that is an Xid."""
 
-_MAX_INTEGER: Final = 2**63 - 1
-"""Largest value of an integer column."""
-
 _BLANKS: Final = ((0x7FFFFFF0, 16), (0x7FFFFFFFFFFFFFF0, 16), (2**47, 16))
 """Where the numbers begin by which DCGM says of whole numbers of 32 and 64 bits, and of others,
 that there is no value, and how many there are (dcgm_structs.h: DCGM_INT32_BLANK and so on)."""
+
+_FIRST_BLANK: Final = _BLANKS[0][0]
 
 _BLANK_REASONS: Final = {
     1: Reason.NOT_SAMPLED,
@@ -230,12 +229,8 @@ def _block(
         key: list(table.given.get(key, (None,) * count)) for key in table.fields
     }
     missing = dict(table.missing)
-    for cell in table.cells:
-        taken = Reason.STALE if cell.place in old else _taken(cell.metric, values[cell.place])
-        if isinstance(taken, Reason):
-            missing[cell.key, cell.row] = taken
-        else:
-            columns[cell.key][cell.row] = taken
+    for key, metric, cells in table.columns:
+        _fill(columns[key], key, metric, cells, values, old, missing)
     for whole, used, free, reserved in table.sums:
         _add_whole(columns, whole, (used, free, reserved), missing)
         columns.pop(free, None)
@@ -244,6 +239,31 @@ def _block(
     integers = table.integers
     packed = {key: column_for(key in integers, column) for key, column in columns.items()}
     return Block(table.keys, packed, table.labels, missing)
+
+
+def _fill(
+    column: list[float | int | None],
+    key: str,
+    metric: Metric,
+    cells: Sequence[tuple[int, int]],
+    values: Sequence[float],
+    old: frozenset[int],
+    missing: dict[tuple[str, int], Reason],
+) -> None:
+    """Put values into their column, or the reasons why there are none."""
+    scale, low, high, is_whole = metric.scale, metric.low, metric.high, metric.is_whole
+    for row, place in cells:
+        value = values[place]
+        taken = value * scale
+        # What is beyond any doubt goes a short way: most of thousands of values.
+        if low <= taken <= high and value < _FIRST_BLANK and not old:
+            column[row] = int(taken) if is_whole else taken
+            continue
+        found = Reason.STALE if place in old else _taken(metric, value)
+        if isinstance(found, Reason):
+            missing[key, row] = found
+        else:
+            column[row] = found
 
 
 def _add_whole(
@@ -277,7 +297,7 @@ def _blank(value: float) -> Reason | None:
 
 def _taken(metric: Metric, value: float) -> float | int | Reason:
     """The value in the catalogue's unit, or why there is none."""
-    field: Field = metric.field
+    field = metric.field
     if isnan(value):
         return Reason.NOT_SAMPLED
     if abs(value) == inf:
@@ -289,8 +309,8 @@ def _taken(metric: Metric, value: float) -> float | int | Reason:
     if field.kind is Kind.ID and field.high == 1:
         # DCGM counts what waits where NVML says that something does.
         taken = min(taken, 1.0)
-    if field.kind.is_integer:
-        taken = int(taken)
-    if not field.low <= taken <= min(field.high, _MAX_INTEGER):
+    if value == 0 and field.key in ZERO_IS_NONE:
+        return Reason.NOT_SUPPORTED
+    if not metric.low <= taken <= metric.high:
         return Reason.GARBAGE
-    return taken
+    return int(taken) if metric.is_whole else taken

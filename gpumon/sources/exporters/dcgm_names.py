@@ -5,6 +5,7 @@ The catalogue has one DCGM name of each field; here is what else it is called, a
 
 from __future__ import annotations
 
+from math import nextafter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
@@ -81,6 +82,11 @@ _SCALES: Final = {"J": 1e-3, "us": 1e-3}
 """DCGM counts millijoules and nanoseconds; some exporters' help says microseconds, wrongly."""
 
 
+ZERO_IS_NONE: Final = frozenset({"mem_temp_c"})
+"""Fields of which DCGM tells 0 where the board has no such sensor (seen of a T4 and an L40S): no
+memory at work is as cold as that."""
+
+
 class Metric(NamedTuple):
     """What one name of DCGM means."""
 
@@ -89,6 +95,11 @@ class Metric(NamedTuple):
     """By this the value is multiplied."""
     rank: int
     """Of several names of one field the lowest counts."""
+    low: float
+    high: float
+    """Between them a value in the catalogue's unit is no garbage."""
+    is_whole: bool
+    """Whether frames keep it as a whole number."""
     mig_key: str
     """The field of a MIG instance that it is where the series is about one; empty: none."""
 
@@ -107,6 +118,14 @@ def _scale(field: Field, name: str) -> float:
     return _SCALES.get(field.unit, 1.0)
 
 
+def _metric(field: Field, scale: float, rank: int, mig_key: str) -> Metric:
+    is_whole = field.kind.is_integer
+    # Beyond a whole column's largest number lies no value; the next float below it is one.
+    high = min(field.high, nextafter(2.0**63, 0.0)) if is_whole else field.high
+    low = nextafter(0.0, 1.0) if field.key in ZERO_IS_NONE else field.low
+    return Metric(field, scale, rank, low, high, is_whole, mig_key)
+
+
 def _metrics() -> dict[str, Metric]:
     found = {}
     for field in CATALOGUE.values():
@@ -114,10 +133,10 @@ def _metrics() -> dict[str, Metric]:
         names = others if field.dcgm in others else (field.dcgm, *others)
         mig_key = f"mig_{field.key}" if f"mig_{field.key}" in CATALOGUE else ""
         for rank, name in enumerate(names if field.dcgm else ()):
-            found[name] = Metric(field, _scale(field, name), rank, mig_key)
+            found[name] = _metric(field, _scale(field, name), rank, mig_key)
     free = CATALOGUE["mem_total_bytes"]
     # It must not be taken for the whole itself.
-    found[FREE] = Metric(free._replace(key=FREE), _MIB, 0, FREE)
+    found[FREE] = _metric(free._replace(key=FREE), _MIB, 0, FREE)
     return found
 
 

@@ -7,6 +7,8 @@ seconds would put off any limit of a single wait for ever.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 import zlib
 from typing import TYPE_CHECKING, Final
@@ -166,12 +168,20 @@ class Fetcher:
                 self._rooms.large.release()
         if body.lstrip()[:1] == b"<":
             raise _web_page()
+        if _has_end(response.headers) and not body.endswith(b"\n"):
+            # It came whole, so that its last line is no half one.
+            body += b"\n"
         return bytes(body)
+
+
+def _has_end(headers: Mapping[str, str]) -> bool:
+    """Whether an answer tells where it ends; another one may have broken off there."""
+    return "content-length" in headers or "chunked" in headers.get("transfer-encoding", "")
 
 
 def failure(error: httpx.HTTPError, timeout_s: float) -> FetchError:
     """Why an exchange within a time brought no page."""
-    said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
+    said = plain(" ".join(_words(error).split()), _SHOWN) or type(error).__name__
     if isinstance(error, httpx.ConnectTimeout):
         said, hint = "no answer", f"look whether the node is up and its port open; {_RETRIED}"
     elif isinstance(error, httpx.TimeoutException):
@@ -188,6 +198,22 @@ def failure(error: httpx.HTTPError, timeout_s: float) -> FetchError:
         hint = "check that the port is the exporter's, and whether it wants dcgm+https://"
         return FetchError(f"the answer broke off or is no HTTP: {said}", hint)
     return FetchError(f"cannot be reached: {said}", hint)
+
+
+def _words(error: BaseException) -> str:
+    """What the system said first, of which those above it tell only that something failed."""
+    told = str(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, socket.gaierror | ssl.SSLError):
+            told = str(cause.strerror or cause)
+        elif isinstance(cause, OSError) and cause.errno:
+            # What asyncio says in its place tells no reason.
+            told = os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return told
 
 
 class _Plain:

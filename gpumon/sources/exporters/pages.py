@@ -19,6 +19,7 @@ from gpumon.model.text import plain
 from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.exporters.fetch import TIMEOUT_S, Fetcher, FetchError, Rooms
 from gpumon.sources.exporters.plan import PlanError
+from gpumon.sources.probes.clients import FILES_KEPT
 from gpumon.sources.probes.turns import RETRY_S
 from gpumon.sources.probes.zoom import Zoom
 
@@ -33,9 +34,9 @@ MOST_AT_ONCE: Final = 256
 """Pages that are asked for at once: a thousand answer within a second at 50 ms each, more gains
 nothing (measured with httpx, a client for each host)."""
 
-MOST_KEPT: Final = 256
-"""Connections that are kept from page to page; where a target has more pages, none is: most systems
-begin with 1,024 open files for a process."""
+MOST_KEPT: Final = 2000
+"""Connections that are kept from page to page, where the limit of open files has room for twice as
+many; of a target with more pages none is kept, which costs half as much time again."""
 
 CLOSE_LIMIT_S: Final = 0.3
 
@@ -69,7 +70,7 @@ class ExporterPages:
         self._period_s = period_s
         self._zoom = Zoom()
         self._watched = [_Watched(page) for page in pages]
-        self._keeps = len(pages) <= MOST_KEPT
+        self._keeps = len(pages) <= min(MOST_KEPT, _room_for_files() // 2)
         self._frames: deque[Frame] = deque()
         self._wake: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -211,6 +212,14 @@ class ExporterPages:
         self._frames.extend(frames)
         watched.is_settled = True
         self._wake()
+
+
+def _room_for_files() -> int:
+    """Files that this process may open beside those of its other work."""
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(0, (MOST_KEPT * 2 if files == resource.RLIM_INFINITY else files) - FILES_KEPT)
 
 
 class _Watched:

@@ -84,6 +84,10 @@ _USE: Final = tuple(
 """What a GPU does, of which one that is cut tells nothing as a whole."""
 
 
+_Cells = dict[tuple[str, str], list[tuple[int, int]]]
+"""Row and place of each value, by field and DCGM's name."""
+
+
 class PlanError(Exception):
     """A page is none that can be read; holds the message and the way out."""
 
@@ -94,15 +98,13 @@ class PlanError(Exception):
         self.hint = hint
 
 
-class Cell(NamedTuple):
-    """One value: where it comes from and where it belongs."""
+class Column(NamedTuple):
+    """The values of one field by one name of DCGM's: where they come from and belong."""
 
     key: str
-    """The field."""
-    row: int
     metric: Metric
-    place: int
-    """Its number among the values that are read."""
+    cells: tuple[tuple[int, int], ...]
+    """Row of each value, and its number among those that are read."""
 
 
 class Table(NamedTuple):
@@ -110,7 +112,7 @@ class Table(NamedTuple):
 
     keys: tuple[str, ...]
     fields: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    columns: tuple[Column, ...]
     given: Mapping[str, tuple[int | None, ...]]
     """Numbers that labels tell."""
     labels: Mapping[str, tuple[str | None, ...]]
@@ -135,7 +137,15 @@ class NodePlan(NamedTuple):
     @property
     def counts_energy(self) -> bool:
         """Whether a counter is told that grows at each collection."""
-        return any(cell.key == "energy_j" for cell in self.gpus.cells)
+        return any(column.key == "energy_j" for column in self.gpus.columns)
+
+
+class _Place(NamedTuple):
+    """What a series is about; empty where its labels do not say it."""
+
+    host: str
+    uuid: str
+    instance: str
 
 
 class _Gathered:
@@ -164,21 +174,25 @@ def plans_of(
     """
     nodes: dict[str, _Gathered] = {}
     disputed: dict[str, None] = {}
+    places: dict[int, _Place] = {}
     nameless = beyond = 0
     for number, sample in enumerate(page.samples):
         metric = METRICS.get(sample.name)
         if metric is None:
             continue
-        uuid = _label(sample, "uuid")
+        # Most series of a GPU share one object of labels, which the page keeps alive.
+        place = places.get(id(sample.labels))
+        if place is None:
+            place = places[id(sample.labels)] = _place(sample.labels)
+        host, uuid, _ = place
         if not uuid:
             nameless += 1
             continue
-        host = _label(sample, "host")
         if host not in nodes and len(nodes) >= MOST_NODES:
             beyond += 1
             continue
         node = nodes.setdefault(host, _Gathered())
-        if _gather(node, uuid, number, metric, page.samples):
+        if _gather(node, place, number, metric, page.samples):
             disputed[f"{sample.name} of {uuid}"] = None
     if not nodes:
         raise _no_gpu(page, nameless)
@@ -189,11 +203,11 @@ def plans_of(
 
 
 def _gather(
-    node: _Gathered, uuid: str, number: int, metric: Metric, samples: Sequence[Sample]
+    node: _Gathered, told: _Place, number: int, metric: Metric, samples: Sequence[Sample]
 ) -> bool:
     """Put a series where it belongs; whether another one there says something else."""
     sample = samples[number]
-    instance = _label(sample, "instance")
+    _, uuid, instance = told
     known = node.gpus.get(uuid)
     if known is None or len(sample.labels) > len(known):
         # Those of an instance name its GPU as well.
@@ -230,7 +244,7 @@ def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[in
     )
     migs = {key: row for row, (_, _, key) in enumerate(within[: MOST_ROWS["mig"]])}
     rows = {"gpu": gpus, "mig": migs}
-    cells: dict[str, list[Cell]] = {"gpu": [], "mig": []}
+    found: dict[str, _Cells] = {"gpu": {}, "mig": {}}
     xids: dict[str, int] = {}
     for (block, entity, key), (_, number) in node.cells.items():
         row = rows[block].get(entity)
@@ -241,7 +255,8 @@ def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[in
         if key == "xid":
             xids[entity] = place
         else:
-            cells[block].append(Cell(key, row, METRICS[samples[number].name], place))
+            of_name = found[block].setdefault((key, samples[number].name), [])
+            of_name.append((row, place))
     first = node.gpus[ordered[0]]
     texts = {label: (_text(first, label),) for label in _NODE_LABELS}
     labels = {label: text for label, text in texts.items() if text[0] is not None}
@@ -250,14 +265,14 @@ def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[in
     cut = {uuid for uuid, _ in node.migs.values()}
     return NodePlan(
         host,
-        _gpu_table(tuple(gpus), node, cells["gpu"], cut),
-        _mig_table(tuple(migs), node, cells["mig"]),
+        _gpu_table(tuple(gpus), node, found["gpu"], cut),
+        _mig_table(tuple(migs), node, found["mig"]),
         labels,
         xids,
     )
 
 
-def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: list[Cell], cut: set[str]) -> Table:
+def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells, cut: set[str]) -> Table:
     """How the block of GPUs is made; `cut` are those of which instances are told."""
     told = [node.gpus[uuid] for uuid in keys]
     given: dict[str, tuple[int | None, ...]] = {
@@ -279,7 +294,7 @@ def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: list[Cell], cut: s
     )
 
 
-def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: list[Cell]) -> Table:
+def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells) -> Table:
     told = [node.migs[key] for key in keys]
     given = {"mig_gpu_instance": tuple(_number(labels, "instance") for _, labels in told)}
     labels = {
@@ -293,12 +308,12 @@ def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: list[Cell]) -> Tab
 def _table(
     block: str,
     keys: tuple[str, ...],
-    cells: list[Cell],
+    cells: _Cells,
     given: Mapping[str, tuple[int | None, ...]],
     labels: Mapping[str, tuple[str | None, ...]],
 ) -> Table:
     """A table with the reason for everything that the page does not tell."""
-    told = {(cell.key, cell.row) for cell in cells}
+    told = {(key, row) for (key, _), places in cells.items() for row, _ in places}
     missing = {
         (key, row): Reason.NOT_SHARED
         for key in _FIELDS[block]
@@ -308,18 +323,17 @@ def _table(
     for label, texts in labels.items():
         empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
         missing.update(empty)
-    fields = tuple(dict.fromkeys((*given, *(cell.key for cell in cells))))
+    columns = tuple(
+        Column(key, METRICS[name], tuple(places)) for (key, name), places in cells.items()
+    )
+    fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
-    return Table(keys, fields, tuple(cells), given, labels, missing, (), integers)
+    return Table(keys, fields, columns, given, labels, missing, (), integers)
 
 
-def _label(sample: Sample, what: str) -> str:
-    """A label by whichever name it has; empty: it has none."""
-    for name in _LABELS[what]:
-        value = sample.labels.get(name)
-        if value:
-            return value
-    return ""
+def _place(labels: Mapping[str, str]) -> _Place:
+    """What a series is about, by its labels."""
+    return _Place(*(_text(labels, what) or "" for what in ("host", "uuid", "instance")))
 
 
 def _text(labels: Mapping[str, str], what: str) -> str | None:

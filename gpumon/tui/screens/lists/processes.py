@@ -23,7 +23,7 @@ from gpumon.report.lists.export import as_csv, as_json
 from gpumon.report.next_steps.roads import has_this_machine, is_this_machine
 from gpumon.report.tables.process import PROCESS_PARTS
 from gpumon.report.text.cells import Cell
-from gpumon.report.wording.empty_states import silent_nodes_lines
+from gpumon.report.wording.empty_states import UNTOLD_PROCESSES, silent_nodes_lines
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Grid, Plan
@@ -84,7 +84,10 @@ class ProcessesView(FleetView["ProcessRow"]):
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No GPU has a process, or no GPU is known."""
-        if digest.tick.gpus:
+        gpus = digest.tick.gpus.values()
+        if gpus and not any(gpu.tells_processes for gpu in gpus):
+            return (UNTOLD_PROCESSES, "ssh:// and slurm read them on the nodes.")
+        if gpus:
             return ("No process is on the GPUs in view.", "Tab shows the other views.")
         return ("No GPU is known, so no process on one.", "e shows what the targets say.")
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import tracemalloc
 
+import pytest
+
 from gpumon.fleet.join.devices import Listed, gpus_of
+from gpumon.fleet.join.join import join
 from gpumon.model.records.block import Block, column_for
 from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
 
@@ -71,3 +74,18 @@ def test_rank_variables_that_no_launcher_sets_are_not_kept() -> None:
         assert tracemalloc.get_traced_memory()[0] < 20 * 7000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("probed_at", "counts"), [(97.0, 1.0), (90.0, 2.0)])
+def test_a_probe_counts_more_than_an_exporter_unless_it_is_silent(
+    probed_at: float, counts: float
+) -> None:
+    blocks = {"gpu": gpu_block("gpu01", [0], power_w=[1.0])}
+    probe = frame("gpu01", blocks, probed_at, "ssh://gpu01")
+    blocks = {"gpu": gpu_block("gpu01", [0], power_w=[2.0])}
+    page = frame("gpu01", blocks, 99.0, "dcgm+http://gpu01:9400/metrics")
+    for frames in ([probe, page], [page, probe]):
+        seen = join(frames, None, {}, 100.0, 5.0)
+        assert seen.gpus[uuid("gpu01", 0)].value("power_w") == counts
+        assert seen.nodes["gpu01"].blocks["gpu"].value("power_w", 0) == counts
+        assert not seen.nodes["gpu01"].is_stale

@@ -9,6 +9,7 @@ from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Process
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, machine_glance
+from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
 from tests.worlds.tick import AT, BUSY, gpu, tick
 
 GIB = 2.0**30
@@ -125,6 +126,17 @@ def test_one_whose_environment_alone_may_not_be_read_is_told():
 
 def test_without_a_process_it_says_so():
     assert "No process is on its GPUs." in lines_of(machine(1))
+
+
+def test_where_nobody_tells_of_processes_it_does_not_say_that_there_is_none():
+    made = machine(1, process_count=None)
+    (uuid,) = uuids(made)
+    block = made.gpus[uuid].block
+    missing = {**block.missing, ("process_count", 0): Reason.NOT_SHARED}
+    told = made.gpus[uuid]._replace(block=block._replace(missing=missing))
+    lines = lines_of(made._replace(gpus={uuid: told}))
+    assert UNTOLD_PROCESSES in lines
+    assert "No process is on its GPUs." not in lines
 
 
 def test_the_past_is_drawn_in_blocks_that_stand_still():

@@ -23,6 +23,68 @@ class Answer(NamedTuple):
     is_short: bool = False
     """Whether half of the body is all that comes."""
 
+    @property
+    def whole(self) -> bytes:
+        """Everything that is written."""
+        if self.raw is not None:
+            return self.raw
+        lines = [f"HTTP/1.1 {self.status}"]
+        lines += [f"{key}: {value}" for key, value in self.headers]
+        lines.append(f"Content-Length: {len(self.body)}")
+        body = self.body[: len(self.body) // 2] if self.is_short else self.body
+        return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    pages: PageServer
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing: a client that breaks off is one of the tests."""
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+    timeout = 60
+
+    def handle(self) -> None:
+        pages = self.server.pages
+        pages.connections += 1
+        if pages.is_hasty:
+            self.say(pages.answer)
+            return
+        while head := self.head():
+            pages.requests.append(head)
+            if pages.is_mute:
+                pages.may_go_on.wait(60)
+                return
+            if not self.say(pages.answer):
+                return
+
+    def head(self) -> bytes:
+        """A request as it came; empty: nobody asks any more."""
+        found = b""
+        while line := self.rfile.readline():
+            found += line
+            if line == b"\r\n":
+                break
+        return found
+
+    def say(self, answer: Answer) -> bool:
+        """Whether the connection stays."""
+        said = answer.whole
+        pages = self.server.pages
+        step = 1 if pages.drips else 65536
+        try:
+            for at in range(0, len(said), step):
+                self.wfile.write(said[at : at + step])
+                if pages.drips and pages.may_go_on.wait(0.005):
+                    return False
+        except OSError:
+            return False
+        return answer.raw is None and not answer.is_short
+
 
 class PageServer:
     """Answers every request alike, on connections that stay open."""
@@ -36,57 +98,8 @@ class PageServer:
         self.requests: list[bytes] = []
         self.connections = 0
         self.may_go_on = threading.Event()
-        server = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            timeout = 60
-
-            def handle(self) -> None:
-                server.connections += 1
-                if server.is_hasty:
-                    self.say(server.answer)
-                    return
-                while True:
-                    head = b""
-                    while line := self.rfile.readline():
-                        head += line
-                        if line == b"\r\n":
-                            break
-                    if not head:
-                        return
-                    server.requests.append(head)
-                    if server.is_mute:
-                        server.may_go_on.wait(60)
-                        return
-                    if not self.say(server.answer):
-                        return
-
-            def say(self, answer: Answer) -> bool:
-                """Whether the connection stays."""
-                said = answer.raw
-                if said is None:
-                    lines = [f"HTTP/1.1 {answer.status}"]
-                    lines += [f"{key}: {value}" for key, value in answer.headers]
-                    lines.append(f"Content-Length: {len(answer.body)}")
-                    body = answer.body[: len(answer.body) // 2] if answer.is_short else answer.body
-                    said = "\r\n".join([*lines, "", ""]).encode() + body
-                try:
-                    for at in range(0, len(said), 1 if server.drips else 65536):
-                        self.wfile.write(said[at : at + (1 if server.drips else 65536)])
-                        if server.drips and server.may_go_on.wait(0.005):
-                            return False
-                except OSError:
-                    return False
-                return answer.raw is None and not answer.is_short
-
-        class Server(socketserver.ThreadingTCPServer):
-            allow_reuse_address = True
-            daemon_threads = True
-
-            def handle_error(self, request: object, client_address: object) -> None:
-                """Nothing: a client that breaks off is one of the tests."""
-
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.pages = self
         if tls is not None:
             self._server.socket = tls.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False

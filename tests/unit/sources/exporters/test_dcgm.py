@@ -14,6 +14,8 @@ from gpumon.sources.exporters.dcgm_names import FREE, METRICS
 from tests.unit.sources.exporters.page_server import labels, page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumon.model.records.block import Block
 
 NOW = 1_795_260_000.0
@@ -140,6 +142,13 @@ def test_what_the_page_leaves_out_is_not_shared_and_never_zero() -> None:
     assert block.reason("serial", 0) is Reason.NOT_SHARED
 
 
+def test_a_sensor_that_a_board_has_not_is_no_temperature_of_zero() -> None:
+    block = gpus(line("DEV_MEMORY_TEMP", 0) + line("DEV_GPU_UTIL", 0))
+    assert block.value("mem_temp_c", 0) is None
+    assert block.reason("mem_temp_c", 0) is Reason.NOT_SUPPORTED
+    assert block.value("gpu_util_ratio", 0) == 0.0
+
+
 def test_the_whole_memory_is_what_is_used_and_free_and_reserved() -> None:
     told = line("DEV_FB_USED", 1000) + line("DEV_FB_FREE", 79000)
     assert gpus(told).value("mem_total_bytes", 0) == 80000 * 2**20
@@ -164,10 +173,13 @@ def test_series_that_come_for_each_job_or_pod_are_one() -> None:
     assert found.errors == ()
 
 
-def test_series_that_contradict_each_other_are_told_and_the_first_counts() -> None:
+def test_series_that_contradict_each_other_are_told_and_the_first_counts(
+    said: Callable[..., None],
+) -> None:
     found = read(line("DEV_GPU_UTIL", 97) + line("DEV_GPU_UTIL", 3, pod="x"))
     assert found.blocks["gpu"].value("gpu_util_ratio", 0) == 0.97
     (error,) = found.errors
+    said(error.message, error.hint)
     assert "DCGM_FI_DEV_GPU_UTIL of GPU-0 twice" in error.message
     assert error.hint
 
@@ -270,11 +282,14 @@ def test_no_more_xids_are_remembered_than_there_is_room_for(
     assert len(found.blocks["event"].keys) == 3
 
 
-def test_a_page_that_tells_the_same_for_minutes_is_no_picture_of_now() -> None:
+def test_a_page_that_tells_the_same_for_minutes_is_no_picture_of_now(
+    said: Callable[..., None],
+) -> None:
     reader = PageReader("gpu01")
     body = page(1, DEV_TOTAL_ENERGY_CONSUMPTION=5000, DEV_GPU_UTIL=9)
     assert read(body, reader, 10.0).errors == ()
     hung = read(body, reader, 11.0 + dcgm.HUNG_S)
+    said(hung.errors[0].message, hung.errors[0].hint)
     assert hung.blocks == {}
     assert "the same values for 5 min" in hung.errors[0].message
     assert "collection hangs" in hung.errors[0].hint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from gpumon.sources.exporters import plan
@@ -10,9 +12,12 @@ from gpumon.sources.exposition.parse import parse
 from gpumon.sources.probes.decode import MOST_ROWS
 from tests.unit.sources.exporters.page_server import labels, page
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 @pytest.mark.parametrize(
-    ("body", "said", "way_out"),
+    ("body", "words", "way_out"),
     [
         (b"", "its page is empty", "up to 30 s after its start"),
         (b"# only words\n", "its page is empty", "log"),
@@ -25,11 +30,12 @@ from tests.unit.sources.exporters.page_server import labels, page
     ],
 )
 def test_what_cannot_be_shown_says_what_was_seen_and_the_way_out(
-    body: bytes, said: str, way_out: str
+    body: bytes, words: str, way_out: str, said: Callable[..., None]
 ) -> None:
     with pytest.raises(PlanError) as caught:
         plans_of(parse(body))
-    assert said in caught.value.message
+    said(caught.value.message, caught.value.hint)
+    assert words in caught.value.message
     assert way_out in caught.value.hint
     assert len(caught.value.message) < 256
 

@@ -1,0 +1,116 @@
+"""What exporters and whatever stands in their place do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.fault_rows.fault import Fault
+
+_OTHERS: Final = "all other nodes, on their beat"
+_ITS_VALUES: Final = "its values, until it answers; it is asked ever more seldom"
+_FETCH: Final = "tests/unit/sources/exporters/test_fetch.py::"
+_ELSE: Final = (_FETCH + "test_whatever_else_answers_is_named_with_the_way_out",)
+_PLAN: Final = "tests/unit/sources/exporters/test_plan.py::"
+_DCGM: Final = "tests/unit/sources/exporters/test_dcgm.py::"
+
+EXPORTERS: Final = (
+    Fault(
+        "an exporter is stopped",
+        _OTHERS,
+        "cannot be reached: Connection refused; check that the exporter runs",
+        _ITS_VALUES,
+        (_FETCH + "test_nobody_listens",),
+    ),
+    Fault(
+        "a node takes no connection to its exporter",
+        _OTHERS,
+        "cannot be reached: no answer; look whether the node is up",
+        _ITS_VALUES,
+        (_FETCH + "test_a_node_that_takes_no_connection_is_told_to_be_silent",),
+    ),
+    Fault(
+        "an exporter takes the question and never answers",
+        _OTHERS,
+        "gave no whole page within",
+        _ITS_VALUES,
+        (_FETCH + "test_a_server_that_says_nothing_is_given_up",),
+    ),
+    Fault(
+        "an exporter drips its answer, header or body",
+        _OTHERS,
+        "gave no whole page within",
+        _ITS_VALUES,
+        (_FETCH + "test_a_byte_now_and_then_puts_off_no_deadline",),
+    ),
+    Fault(
+        "a page has no end",
+        _OTHERS,
+        "larger than .* and was cut off",
+        _ITS_VALUES,
+        (_FETCH + "test_a_page_that_is_too_large_is_cut_off",),
+    ),
+    Fault(
+        "a line of a page has no end",
+        _OTHERS,
+        "a line without an end",
+        _ITS_VALUES,
+        (_FETCH + "test_a_line_without_an_end_is_given_up",),
+    ),
+    Fault(
+        "a packed page unpacks to any number of bytes",
+        _OTHERS,
+        "larger than .* and was cut off",
+        _ITS_VALUES,
+        (_FETCH + "test_a_few_bytes_that_unpack_to_any_number_are_cut_off",),
+    ),
+    Fault("a page breaks off", _OTHERS, "broke off", _ITS_VALUES, _ELSE),
+    Fault("an exporter answers with an error", _OTHERS, "HTTP 500", _ITS_VALUES, _ELSE),
+    Fault("an exporter wants a password", _OTHERS, "does not let gpumon in", _ITS_VALUES, _ELSE),
+    Fault(
+        "a page redirects", _OTHERS, "redirects to .*, which is not followed", _ITS_VALUES, _ELSE
+    ),
+    Fault(
+        "a proxy or portal answers in place of an exporter",
+        _OTHERS,
+        "a web page: a proxy or portal",
+        _ITS_VALUES,
+        _ELSE,
+    ),
+    Fault("a page is of another kind", _OTHERS, "no page of metrics", _ITS_VALUES, _ELSE),
+    Fault(
+        "an exporter's certificate is signed by an unknown authority",
+        _OTHERS,
+        "CERTIFICATE.*SSL_CERT_FILE",
+        _ITS_VALUES,
+        (_FETCH + "test_a_certificate_is_checked_against_the_bundle_of_the_environment",),
+    ),
+    Fault(
+        "an exporter's certificate has expired",
+        _OTHERS,
+        "has expired.*renew",
+        _ITS_VALUES,
+        (_FETCH + "test_a_certificate_that_has_expired_is_to_be_renewed",),
+    ),
+    Fault(
+        "a page is another exporter's",
+        _OTHERS,
+        "no page of dcgm-exporter: it tells node_load1",
+        "nothing: it tells of no GPU",
+        (_PLAN + "test_what_cannot_be_shown_says_what_was_seen_and_the_way_out",),
+    ),
+    Fault(
+        "a page tells one series twice, with different values",
+        "all values, of that series the first",
+        "twice, with different values; the first counts",
+        "nothing",
+        (_DCGM + "test_series_that_contradict_each_other_are_told_and_the_first_counts",),
+    ),
+    Fault(
+        "an exporter's collection hangs while its page is served",
+        _OTHERS,
+        "the same values for .* min, energy among them",
+        "its values, after five minutes",
+        (_DCGM + "test_a_page_that_tells_the_same_for_minutes_is_no_picture_of_now",),
+    ),
+)
+"""Pages of exporters over HTTP."""
