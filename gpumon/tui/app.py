@@ -75,6 +75,11 @@ class GpumonApp(DressedApp):
     _warned_at: float = -inf
     """When it was said last what quitting would lose."""
     _period_s: float = 1.0
+    _has_begun: bool = False
+    discovery: Discovering | None = None
+    kept: Bookkeeping | None = None
+    outputs: Outputs | None = None
+    cases: Judged | None = None
     CSS: ClassVar[str] = """
     Screen { layout: vertical; background: $background; overflow: hidden; }
     * { scrollbar-background: $background; scrollbar-background-hover: $background;
@@ -110,10 +115,6 @@ class GpumonApp(DressedApp):
         """
         super().__init__(shelf, habits)
         self._beside = beside
-        self.discovery: Discovering | None = None
-        self.kept: Bookkeeping | None = None
-        self.outputs: Outputs | None = None
-        self.cases: Judged | None = None
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
@@ -124,7 +125,6 @@ class GpumonApp(DressedApp):
         """Exit codes with which the process was told to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
-        self._has_begun = False
         self.views = AllViews()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
