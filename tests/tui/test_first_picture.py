@@ -105,3 +105,32 @@ async def test_titles_come_with_the_first_rows():
         await pilot.pause()
         await pilot.pause()
         assert {"NAME", "GPUS"} <= set(grid.render_line(0).text.split())
+
+
+async def test_views_that_are_not_shown_are_imported_one_by_one_while_nobody_types(monkeypatch):
+    # The timer itself never comes: its beats are made here.
+    monkeypatch.setattr("gpumon.tui.app.VIEW_BEAT_S", 1e9)
+    feed, stopped = Feed(lambda: None), []
+    app = GpumonApp(feed, "slurm")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        feed.on_tick(fleet())
+        await pilot.pause()
+        app._roots = iter(["one", "another"])
+        app._coming.stop()
+        monkeypatch.setattr(app._coming, "stop", lambda: stopped.append(list(app._roots)))
+        app.note_key()
+        app._import_next()
+        app.typed_s = float("-inf")
+        app._import_next()
+        assert next(app._roots) == "another"
+        assert stopped == []
+        app._import_next()
+        assert stopped == [[]]
+
+
+def test_every_view_of_the_fleet_comes_once():
+    modules = list(GpumonApp(Feed(lambda: None)).views.roots_to_come())
+    names = [module.__name__.rpartition(".")[2] for module in modules]
+    assert {"gpus", "fleet", "users_accounts"} <= set(names)
+    assert len(names) == len(set(names)) == 9
