@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from textual._styles_cache import StylesCache
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
@@ -67,6 +68,21 @@ async def test_one_layout_and_one_reading_of_the_styles_make_the_first_picture(m
         assert app.current_theme.dark is (theme != "light")
         assert app.has_class("-light-mode") is (theme == "light")
         assert app.stylesheet._variables["cursor"] == app.current_theme.variables["cursor"]
+
+
+async def test_only_the_screen_itself_is_drawn_by_textuals_rules_of_style(monkeypatch):
+    drawn = []
+    render = StylesCache.render_widget
+
+    def rendered(cache, widget, crop):
+        drawn.append(type(widget).__name__)
+        return render(cache, widget, crop)
+
+    monkeypatch.setattr(StylesCache, "render_widget", rendered)
+    app = GpumonApp(Feed(lambda: None), "local")
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        assert set(drawn) == {"JobsView"}
 
 
 async def test_sampling_begins_with_the_first_picture_and_once():
