@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
     from textual.screen import Screen
+    from textual.timer import Timer
 
     from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.records.tick import Tick
@@ -59,6 +60,10 @@ FILLING_S: Final = 0.5
 FOOTPRINT_PERIOD_S: Final = 3.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
 
+VIEW_BEAT_S: Final = 0.1
+"""How often one more view is imported after the first rows: each takes 5 to 25 ms, in which a key
+would wait. All are there within a second."""
+
 PASTED: Final = "pasted text does nothing here: / and : open a line that takes it"
 
 LITTLE_S: Final = 3600.0
@@ -75,6 +80,13 @@ class GpumonApp(DressedApp):
     _warned_at: float = -inf
     """When it was said last what quitting would lose."""
     _period_s: float = 1.0
+    _has_begun: bool = False
+    _coming: Timer
+    """Imports what Tab may show."""
+    discovery: Discovering | None = None
+    kept: Bookkeeping | None = None
+    outputs: Outputs | None = None
+    cases: Judged | None = None
     CSS: ClassVar[str] = """
     Screen { layout: vertical; background: $background; overflow: hidden; }
     * { scrollbar-background: $background; scrollbar-background-hover: $background;
@@ -110,10 +122,6 @@ class GpumonApp(DressedApp):
         """
         super().__init__(shelf, habits)
         self._beside = beside
-        self.discovery: Discovering | None = None
-        self.kept: Bookkeeping | None = None
-        self.outputs: Outputs | None = None
-        self.cases: Judged | None = None
         self.animation_level = "none"
         self.digest: Digest | None = None
         self.mood = Mood()
@@ -124,8 +132,8 @@ class GpumonApp(DressedApp):
         """Exit codes with which the process was told to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
-        self._has_begun = False
         self.views = AllViews()
+        self._roots = self.views.roots_to_come()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
         self._rings_bell = rings_bell
@@ -279,6 +287,7 @@ class GpumonApp(DressedApp):
             self.bell()
         if is_first:
             self._choose_first_view(message.tick)
+            self._coming = self.set_interval(VIEW_BEAT_S, self._import_next)
         is_held = self.travel.shown(message.tick) is not message.tick
         if is_held and not is_first:
             self.mood = self.mood._replace(place=self.travel.place())
@@ -286,6 +295,13 @@ class GpumonApp(DressedApp):
                 self.screen.draw_frame()
             return
         self.show_newest()
+
+    def _import_next(self) -> None:
+        """Import one more view while nobody types, until all are there."""
+        if time.perf_counter() - self.typed_s < VIEW_BEAT_S:
+            return
+        if next(self._roots, None) is None:
+            self._coming.stop()
 
     def _tell_progress(self, progress: Progress) -> None:
         """Say how far the past is instead of showing it: rows that jump tell nobody anything."""

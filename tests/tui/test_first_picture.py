@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from textual._styles_cache import StylesCache
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
@@ -69,6 +70,21 @@ async def test_one_layout_and_one_reading_of_the_styles_make_the_first_picture(m
         assert app.stylesheet._variables["cursor"] == app.current_theme.variables["cursor"]
 
 
+async def test_only_the_screen_itself_is_drawn_by_textuals_rules_of_style(monkeypatch):
+    drawn = []
+    render = StylesCache.render_widget
+
+    def rendered(cache, widget, crop):
+        drawn.append(type(widget).__name__)
+        return render(cache, widget, crop)
+
+    monkeypatch.setattr(StylesCache, "render_widget", rendered)
+    app = GpumonApp(Feed(lambda: None), "local")
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        assert set(drawn) == {"JobsView"}
+
+
 async def test_sampling_begins_with_the_first_picture_and_once():
     begun = []
     app = GpumonApp(Feed(lambda: begun.append(app.screen.status.text)), "local")
@@ -105,3 +121,32 @@ async def test_titles_come_with_the_first_rows():
         await pilot.pause()
         await pilot.pause()
         assert {"NAME", "GPUS"} <= set(grid.render_line(0).text.split())
+
+
+async def test_views_that_are_not_shown_are_imported_one_by_one_while_nobody_types(monkeypatch):
+    # The timer itself never comes: its beats are made here.
+    monkeypatch.setattr("gpumon.tui.app.VIEW_BEAT_S", 1e9)
+    feed, stopped = Feed(lambda: None), []
+    app = GpumonApp(feed, "slurm")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        feed.on_tick(fleet())
+        await pilot.pause()
+        app._roots = iter(["one", "another"])
+        app._coming.stop()
+        monkeypatch.setattr(app._coming, "stop", lambda: stopped.append(list(app._roots)))
+        app.note_key()
+        app._import_next()
+        app.typed_s = float("-inf")
+        app._import_next()
+        assert next(app._roots) == "another"
+        assert stopped == []
+        app._import_next()
+        assert stopped == [[]]
+
+
+def test_every_view_of_the_fleet_comes_once():
+    modules = list(GpumonApp(Feed(lambda: None)).views.roots_to_come())
+    names = [module.__name__.rpartition(".")[2] for module in modules]
+    assert {"gpus", "fleet", "users_accounts"} <= set(names)
+    assert len(names) == len(set(names)) == 9

@@ -88,6 +88,14 @@ def test_the_terminal_is_opened_before_what_samples_is_imported() -> None:
     assert not names & AFTER_IT
 
 
+def test_who_answers_from_afar_is_asked_before_the_terminal_is_imported() -> None:
+    command = [sys.executable, "-c", WATCH, "slurm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    names = set(done.stdout.split())
+    assert "gpumon.sources.slurm.poll.target" in names
+    assert "gpumon.fleet.sampler.sampler" not in names
+
+
 ONE = """
 import sys
 from gpumon.tui.screens.open import AllViews

@@ -13,7 +13,7 @@ from gpumon.tui.screens.base.root_view import has_jobs_in_view
 from gpumon.tui.screens.lists.jobs import JobsView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from textual.screen import Screen
@@ -59,8 +59,12 @@ class AllViews:
             return None
         module, name = found
         # Each for itself: the first picture with rows waits for no view that it does not show.
-        made: type[View] = getattr(import_module(f"gpumon.tui.screens.lists.{module}"), name)
+        made: type[View] = getattr(_imported(module), name)
         return made()
+
+    def roots_to_come(self) -> Iterator[object]:
+        """Imports one view of the whole fleet after the other, that no Tab has to wait for it."""
+        return map(_imported, dict.fromkeys(module for module, _ in _ROOT_VIEWS.values()))
 
     def jobs(self, scope: Scope | None = None) -> JobsView:
         """The jobs of a group; None: the whole queue."""
@@ -159,6 +163,10 @@ class AllViews:
         from gpumon.tui.screens.base.page import books_page
 
         return books_page(trail, kept)
+
+
+def _imported(module: str) -> object:
+    return import_module(f"gpumon.tui.screens.lists.{module}")
 
 
 def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewName:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -15,7 +15,7 @@ from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import LongList, announce
 from gpumon.tui.widgets.table import column_layout
 from gpumon.tui.widgets.table.row_pictures import RowPictures
-from gpumon.tui.widgets.table.row_steps import Asked, Desk
+from gpumon.tui.widgets.table.row_steps import Asked, Desk, needle_of
 from gpumon.tui.widgets.table.table_spec import Moved, Plan
 from gpumon.tui.widgets.table.titles import MARGIN, title_strip
 from gpumon.tui.widgets.text.strips import line_strip
@@ -34,49 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["MARGIN", "Grid", "Plan"]
 
 R = TypeVar("R")
-
-
-class _Needle(NamedTuple, Generic[R]):
-    """A filter as far as it can be understood."""
-
-    text: str | None
-    """The filter to be at work; None: the one before."""
-    keeps: Callable[[Digest, R], bool] | None
-    """Whether a row passes; None: every row does."""
-    trouble: FilterError | None
-    """What is wrong with the filter that was typed."""
-
-
-def _row_filter_of(
-    typed: str, columns: Sequence[Column[R]], search: Callable[[Digest, R], str]
-) -> _Needle[R]:
-    """The filter; of one that is wrong, what stands before that."""
-    if not typed.strip():
-        return _Needle("", None, None)
-    # Imported for the first filter, not for the first picture.
-    from gpumon.report.filter.tree import FilterError
-
-    try:
-        return _whole(typed, columns, search, None)
-    except FilterError as error:
-        head = typed[: max(typed.rfind(sign, 0, error.at) for sign in "&|") + 1]
-        try:
-            return _whole(head.rstrip("&| "), columns, search, error)
-        except FilterError:
-            return _Needle(None, None, error)
-
-
-def _whole(
-    text: str,
-    columns: Sequence[Column[R]],
-    search: Callable[[Digest, R], str],
-    trouble: FilterError | None,
-) -> _Needle[R]:
-    from gpumon.report.filter.bind import row_filter
-
-    keeps = row_filter(text, columns, search)
-    text = text.strip()
-    return _Needle(text, keeps if text else None, trouble)
 
 
 class Grid(LongList, Generic[R], inherit_bindings=False):
@@ -146,7 +103,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         """Let go of the fleet: a dead widget stays for a while."""
         self.slices.drop()
         self._digest = self._asked = self._under_way = self._keeps = None
-        self.__dict__.pop("_desk", None)
+        vars(self).pop("_desk", None)
         self._all, self._rows, self._found = (), (), []
         self._pictures.clear()
 
@@ -195,7 +152,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def set_needle(self, needle: str) -> None:
         """Show only rows that pass this filter; of one that is wrong, what stands before that."""
-        found = _row_filter_of(needle, self.plan.columns, self._desk.search)
+        found = needle_of(needle, self.plan.columns, self._desk.search)
         self.trouble = found.trouble
         # Of what is no whole the rows stay as they are.
         if found.text is not None:
@@ -207,7 +164,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
         if keys != self._chosen:
             self._chosen = keys
-            self.__dict__.pop("_columns", None)
+            vars(self).pop("_columns", None)
             self._replace()
 
     def set_notice(self, notice: Sequence[Line]) -> None:
@@ -341,8 +298,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def _replace(self) -> None:
         if self._asked is None:
-            # What columns there are is looked up for the first rows.
-            return
+            return  # What columns there are is looked up for the first rows.
         room = self.scrollable_content_region.width - MARGIN
         before, self._placed = (
             self._placed,
@@ -390,8 +346,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         width = self.size.width
         look = look_of(self)
         if y == 0:
-            sorting = self._told_sorting if self._placed else self.sorting
-            return title_strip(self._placed, sorting, width, look)
+            return title_strip(self._placed, self._told_sorting, width, look)
         if not self._rows:
             line = self.notice[y - 1] if y <= len(self.notice) else ()
             return line_strip(line, width, look)
@@ -446,9 +401,10 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     @property
     def _told_sorting(self) -> Sorting:
         """What the titles say: at first the column that leads the order then."""
-        sorting, plan = self.sorting, self.plan
-        if sorting.key is not None:
+        sorting = self.sorting
+        if sorting.key is not None or not self._placed:
             return sorting
+        plan = self.plan
         return Sorting(plan.led_by, sorting.is_descending == plan.is_rising)
 
     def sort_as_before(self, sorting: Sorting) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 from textual.widget import Widget
 
 from gpumon.report.text.cells import Cell, Tone
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.geometry import Size
-    from textual.strip import Strip
 
     from gpumon.report.text.cells import Line
 
@@ -86,7 +86,7 @@ class Pane(PlainLines, Widget):
         return line_strip((before, *line), width, look)
 
 
-class Split(Widget):
+class Split(PlainLines, Widget):
     """The table takes what the pane leaves."""
 
     DEFAULT_CSS = """
@@ -101,6 +101,10 @@ class Split(Widget):
         """The table first: it has the focus."""
         yield self._table
         yield self._pane
+
+    def render_line(self, _y: int) -> Strip:
+        """Nothing of its own: the table and the pane lie over it."""
+        return Strip.blank(self.size.width, look_of(self).base)
 
     def share_below(self, lines: int) -> None:
         """Give the pane so many lines below the table; none: it is not shown."""
