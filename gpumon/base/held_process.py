@@ -88,9 +88,9 @@ def described(pid: int, proc: str = PROC) -> Described | None:
 
 
 def with_exact_memory(known: Described, proc: str = PROC) -> Described:
-    """The same with the resident memory of /proc/PID/statm, as ps tells it, where it can be read.
+    """The same with the resident memory of /proc/PID/statm, as psutil tells it, if it can be read.
 
-    /proc/PID/stat tells it roughly where there are many CPUs.
+    /proc/PID/stat tells it roughly only.
     """
     try:
         pages = int(Path(f"{proc}/{known.pid}/statm").read_bytes().split()[1])
