@@ -6,6 +6,7 @@ import errno
 import os
 import select
 import signal
+from pathlib import Path
 from typing import Final, NamedTuple
 
 PROC: Final = "/proc"
@@ -84,6 +85,18 @@ def described(pid: int, proc: str = PROC) -> Described | None:
         )
     except (IndexError, ValueError):
         return None
+
+
+def with_exact_memory(known: Described, proc: str = PROC) -> Described:
+    """The same with the resident memory of /proc/PID/statm, as psutil tells it, if it can be read.
+
+    /proc/PID/stat tells it roughly only.
+    """
+    try:
+        pages = int(Path(f"{proc}/{known.pid}/statm").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return known
+    return known._replace(rss_bytes=pages * PAGE_BYTES)
 
 
 def send(pid: int, start_time_s: float, number: signal.Signals, wait_s: float = 0.0) -> bool:

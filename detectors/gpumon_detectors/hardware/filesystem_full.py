@@ -124,11 +124,8 @@ class FilesystemFull(Detector):
 def _short(view: View, order: Mapping[str, int]) -> dict[str, list[str]]:
     """By node the file systems that matter and have no room now."""
     found: dict[str, list[str]] = {}
-    entities = view.history.entities(_BLOCK)
-    if not entities:
-        return found
-    free = view.history.newest(entities, (_FREE,), _BLOCK)[0]
-    for place in np.flatnonzero(free < _LEAST_FREE_BYTES):
+    entities, free = view.history.newest_of_all(_FREE, _BLOCK)
+    for place in np.flatnonzero(free < _LEAST_FREE_BYTES).tolist():
         name, _, path = entities[place].partition("/")
         if path in order:
             found.setdefault(name, []).append(path)

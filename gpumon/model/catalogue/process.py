@@ -87,7 +87,7 @@ PROCESS_FIELDS: Final = (
         ANY_COUNT,
         "RSS",
         "Host memory of the process that is resident, what it shares with others included.",
-        "/proc/PID/stat field 24",
+        "/proc/PID/statm, second number",
     ),
     Field(
         "descendant_count",
@@ -133,7 +133,7 @@ PROCESS_FIELDS: Final = (
         ANY_COUNT,
         "TREE RSS",
         "Resident host memory of the process and all below it; shared pages count in each.",
-        "/proc/*/stat field 24, added up",
+        "/proc/PID/statm, second number, added up",
     ),
     Field(
         "process_io_read_bytes",

@@ -72,8 +72,8 @@ def with_exact_memory(use: Optional[Use], folder: str) -> Optional[Use]:
     """The same with the resident memory that /proc/PID/statm tells, where it can be read.
 
     The kernel keeps that count per CPU. /proc/PID/stat takes the sum roughly: of an idle program
-    3,468 pages where statm told 3,523 (Linux 6.18), and with many CPUs far less. ps and psutil
-    read statm as well.
+    3,468 pages where statm told 3,523 (Linux 6.18, two CPUs); with more CPUs it can be further
+    off. psutil reads statm as well.
     """
     if use is None:
         return None

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.base.held_process import PROC, Described, described
+from gpumon.base.held_process import PROC, Described, described, with_exact_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,8 @@ def tree_of(pid: int, start_time_s: float, proc: str = PROC) -> Tree:
             found.append(Relative(depth, one, one.pid == pid))
         below = sorted(children.get(one.pid, ()), key=lambda child: -child.pid)
         waiting += [(depth + 1, child) for child in below]
-    return Tree(tuple(found), untold)
+    told = (one._replace(process=with_exact_memory(one.process, proc)) for one in found)
+    return Tree(tuple(told), untold)
 
 
 def _everybody(proc: str) -> dict[int, Described]:

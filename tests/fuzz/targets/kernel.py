@@ -64,6 +64,7 @@ PROC: Final = {
     "environ": ENVIRON,
     "comm": ("python\n", "a b\n"),
     "io": ("rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\n",),
+    "statm": ("4721 3523 1669 691 0 2279 0\n",),
     "schedstat": ("123456789 98765432 1234\n",),
     "mountinfo": MOUNTINFO,
 }

@@ -36,6 +36,14 @@ def test_parents_stand_above_and_children_below(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("text", "pages"), [("900 120 7 1 0 9 0\n", 120), ("", 100), ("1 x", 100)])
+def test_memory_is_statm_s_which_counts_exactly_and_else_stat_s(tmp_path, text, pages):
+    put(tmp_path, 20, 1)
+    (tmp_path / "20" / "statm").write_text(text)
+    (one,) = tree_of(20, 1.0, str(tmp_path)).relatives
+    assert one.process.rss_bytes == pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_another_process_with_its_number_has_no_tree(tmp_path):
     put(tmp_path, 20, 1)
     assert tree_of(20, 2.0, str(tmp_path)).relatives == ()
