@@ -7,7 +7,7 @@ from typing import Final
 from tools.fault_rows.fault import Fault
 
 _OTHERS: Final = "all other nodes, on their beat"
-_ITS_VALUES: Final = "its values, until it answers; it is asked ever more seldom"
+_ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubling to 60 s"
 _FETCH: Final = "tests/unit/sources/exporters/test_fetch.py::"
 _ELSE: Final = (_FETCH + "test_whatever_else_answers_is_named_with_the_way_out",)
 _PLAN: Final = "tests/unit/sources/exporters/test_plan.py::"
@@ -18,7 +18,7 @@ EXPORTERS: Final = (
         "an exporter is stopped",
         _OTHERS,
         "cannot be reached: Connection refused; check that the exporter runs",
-        _ITS_VALUES,
+        "its values, until a beat after it is back",
         (_FETCH + "test_nobody_listens",),
     ),
     Fault(

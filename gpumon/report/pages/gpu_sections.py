@@ -185,7 +185,8 @@ def _processes(digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | N
     if not rows:
         if gpu.is_stale and left_since(digest, gpu) is None:
             return Section("Processes", (), (), "the node no longer answers", Tone.WARN)
-        note = stale_words(digest, gpu) if gpu.is_stale else "none holds a context on it"
+        none = "none holds a context on it" if gpu.tells_processes else "not told by an exporter"
+        note = stale_words(digest, gpu) if gpu.is_stale else none
         return Section("Processes", (), (), note, Tone.DIM)
     return table_section(
         "Processes",

@@ -7,6 +7,7 @@ seconds would put off any limit of a single wait for ever.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -54,17 +55,18 @@ _GZIP: Final = 31
 _PIECE_BYTES: Final = 65536
 """As much is unpacked before its size is looked at."""
 
-_RETRIED: Final = "gpumon asks again by itself, ever more seldom"
+_RETRIED: Final = "gpumon asks again by itself"
 
 
 class FetchError(Exception):
     """There is no page; holds the message and the way out."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        """One line, and the way out."""
+    def __init__(self, message: str, hint: str, *, is_refused: bool = False) -> None:
+        """One line, and the way out; `is_refused`: nobody listens there, which costs nobody."""
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.is_refused = is_refused
 
 
 class Rooms:
@@ -197,7 +199,8 @@ def failure(error: httpx.HTTPError, timeout_s: float) -> FetchError:
     else:
         hint = "check that the port is the exporter's, and whether it wants dcgm+https://"
         return FetchError(f"the answer broke off or is no HTTP: {said}", hint)
-    return FetchError(f"cannot be reached: {said}", hint)
+    is_refused = said == os.strerror(errno.ECONNREFUSED)
+    return FetchError(f"cannot be reached: {said}", hint, is_refused=is_refused)
 
 
 def _words(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """The source of a target that is pages of exporters: each on its own beat, none waits for another.
 
 One thread runs a loop in which every page has a task of its own: it asks, reads, hands over a frame
-and rests until the next beat. A page that cannot be had rests ever longer.
+and rests until the next beat. A page that cannot be had rests ever longer, unless nobody listens
+there.
 """
 
 from __future__ import annotations
@@ -170,11 +171,13 @@ class ExporterPages:
         self, watched: _Watched, fetcher: Fetcher, began: float
     ) -> tuple[list[Frame], bool]:
         """What one look at a page brings, and whether it was read."""
+        watched.is_refused = False
         try:
             body = await fetcher.page()
             now, heard_s = self._clock.now(), self._clock.monotonic()
             readings = watched.reader.read(body, now, heard_s)
         except (FetchError, PlanError) as error:
+            watched.is_refused = isinstance(error, FetchError) and error.is_refused
             return self._failed(watched, error.message, error.hint), False
         except Exception as error:  # noqa: BLE001 - one page must not silence all others
             words, way_out = shortage(error) or (repr(error), "please report this line")
@@ -234,6 +237,8 @@ class _Watched:
         """Everything these are called."""
         self.is_settled = False
         self.has_failed = False
+        self.is_refused = False
+        """Whether nobody listened when it was last asked in vain."""
         self.roused = asyncio.Event()
         self._retry_s = RETRY_S[0]
 
@@ -247,9 +252,10 @@ class _Watched:
     def pause_s(self, beat_s: float, *, is_read: bool) -> float:
         """How long to rest after a look."""
         self.has_failed = not is_read
-        if is_read:
+        if is_read or self.is_refused:
+            # Where nobody listens a question costs nobody, and the exporter may be back any time.
             self._retry_s = RETRY_S[0]
-            return beat_s
+            return beat_s if is_read else max(beat_s, RETRY_S[0])
         pause_s = max(beat_s, self._retry_s)
         self._retry_s = min(self._retry_s * 2.0, RETRY_S[1])
         return pause_s

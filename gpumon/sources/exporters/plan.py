@@ -214,7 +214,8 @@ def _gather(
         node.gpus[uuid] = sample.labels
     block, entity, key = "gpu", uuid, metric.field.key
     if instance:
-        entity = f"MIG-{uuid}/{instance}"
+        # A slash would part it, as it does the keys of links.
+        entity = f"MIG-{uuid}.{instance}"
         node.migs.setdefault(entity, (uuid, sample.labels))
         if metric.mig_key:
             block, key = "mig", metric.mig_key

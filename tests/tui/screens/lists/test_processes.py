@@ -7,12 +7,14 @@ import csv
 import pytest
 from rich.cells import cell_len
 
+from gpumon.model.missing import Reason
+from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
 from gpumon.sources.own_login import own_login
 from gpumon.tui.screens.lists.processes import ProcessesView
 from gpumon.tui.screens.pages.curves import CurvesScreen
 from gpumon.tui.screens.pages.node import NodeScreen
 from tests.tui.test_hostile import NAMES
-from tests.worlds.tick import fleet
+from tests.worlds.tick import BUSY, fleet, gpu, tick
 from tests.worlds.workstation import SEATS, Seat, workstation
 
 
@@ -154,3 +156,13 @@ async def test_a_file_has_the_columns_with_their_units(stage, tmp_path):
     assert [row["pid"] for row in written] == ["4243", "4242", "900", "900"]
     assert written[0]["memory (bytes)"] == str(20 * 2**30)
     assert written[0]["command"] == "train"
+
+
+async def test_where_exporters_alone_are_read_nobody_is_said_to_be_on_no_gpu(stage):
+    told = gpu("n1", 0, {**BUSY, "process_count": None})
+    missing = {**told.block.missing, ("process_count", 0): Reason.NOT_SHARED}
+    page = told._replace(block=told.block._replace(missing=missing))
+    async with stage(tick((), [page], queue_at=None), size=(100, 24)) as s:
+        await s.press("colon", *"ps", "enter")
+        assert UNTOLD_PROCESSES in s.text
+        assert "No process is" not in s.text

@@ -89,7 +89,9 @@ class _Handler(socketserver.StreamRequestHandler):
 class PageServer:
     """Answers every request alike, on connections that stay open."""
 
-    def __init__(self, answer: Answer | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, answer: Answer | None = None, tls: ssl.SSLContext | None = None, port: int = 0
+    ) -> None:
         self.answer = answer or Answer(page())
         self.is_mute = False
         self.drips = False
@@ -98,7 +100,7 @@ class PageServer:
         self.requests: list[bytes] = []
         self.connections = 0
         self.may_go_on = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.pages = self
         if tls is not None:
             self._server.socket = tls.wrap_socket(

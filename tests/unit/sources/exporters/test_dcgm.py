@@ -201,7 +201,7 @@ def test_instances_have_what_is_theirs_and_the_gpu_the_rest() -> None:
     )
     found = read(body)
     whole, parts = found.blocks["gpu"], found.blocks["mig"]
-    assert parts.keys == ("MIG-GPU-0/7", "MIG-GPU-0/11")
+    assert parts.keys == ("MIG-GPU-0.7", "MIG-GPU-0.11")
     assert [parts.value("mig_dram_active_ratio", row) for row in (0, 1)] == [0.5, 0.25]
     assert parts.value("mig_mem_total_bytes", 0) == 9100 * 2**20
     assert parts.value("mig_mem_used_bytes", 1) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -146,6 +147,28 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert failing == [2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
     assert watched.pause_s(2.0, is_read=True) == 2.0
     assert watched.pause_s(90.0, is_read=False) == 90.0
+
+
+def test_where_nobody_listens_is_asked_on_every_beat() -> None:
+    watched = pages._Watched(PageAddress("http://x", "x", has_name=True))
+    watched.is_refused = True
+    assert [watched.pause_s(2.0, is_read=False) for _ in range(4)] == [2.0] * 4
+    assert watched.pause_s(0.1, is_read=False) == 1.0
+
+
+def test_an_exporter_that_ends_and_comes_back_is_read_again(opened: Open) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        _, look = opened(PageAddress(f"http://127.0.0.1:{port}/metrics", "gpu01", has_name=True))
+        eventually(lambda: bool(look()), "it has failed")
+        assert look()[0].errors[0].message == "cannot be reached: Connection refused"
+    server = PageServer(Answer(page(1)), port=port)
+    try:
+        eventually(lambda: bool(look()[-1].blocks), "it is read")
+        assert look()[-1].errors == ()
+    finally:
+        server.stop()
 
 
 def test_one_that_hangs_holds_up_no_other(servers: list[PageServer], opened: Open) -> None:

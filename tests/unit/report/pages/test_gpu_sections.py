@@ -1,0 +1,26 @@
+"""Sections of the page of a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.missing import Reason
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.pages.gpu_sections import gpu_sections
+from tests.worlds.tick import BUSY, gpu, tick
+
+
+@pytest.mark.parametrize(
+    ("reason", "note"),
+    [
+        (Reason.NOT_SHARED, "not told by an exporter"),
+        (Reason.NOT_SUPPORTED, "none holds a context on it"),
+    ],
+)
+def test_that_no_process_is_there_is_said_only_where_somebody_knows(reason, note):
+    one = gpu("n1", 0, {**BUSY, "process_count": None})
+    missing = {**one.block.missing, ("process_count", 0): reason}
+    one = one._replace(block=one.block._replace(missing=missing))
+    made = Digest(tick((), [one], queue_at=None))
+    (found,) = [section for section in gpu_sections(made, one, 100) if section.title == "Processes"]
+    assert found.note == note
