@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpumon.detect.learning.unexplained import Behaviour
 
 LEAST_USUAL: Final = 100
-"""So many usual jobs must be known: of 50, a third as much was found (docs/numbers.md)."""
+"""So many usual jobs must be known: of 50, less than half as much was found (docs/numbers.md)."""
 
 LEAST_OF_A_KIND: Final = 10
 """So many of them must be of a job's own kind: one GPU, one node, or several."""
@@ -40,7 +40,8 @@ _LEAST_SPREAD: Final = 0.02
 """A feature that hardly differs between jobs is measured by no less than this."""
 
 ODD_FROM: Final = 1.7
-"""A job is told as odd from so many times the distance that is usual of its kind."""
+"""A job is told as odd from so many times the distance that is usual of its kind: one of 364 healthy
+jobs lay beyond, which none of the 181 did that it was chosen on (docs/numbers.md)."""
 
 CIRCUMSTANCES: Final = frozenset({"gpus", "job_nodes", "alone", "observed", "step"})
 """Features that tell how large or how well seen a job is, not how it behaves."""
