@@ -157,7 +157,7 @@ def _how_far(times: float) -> str:
     """How unlike the usual something is."""
     if times < ODD_FROM:
         return "no stranger than what is usual here"
-    return f"{times:.1f} times as far from its nearest neighbour as jobs here usually are"
+    return f"{times:.1f} times as far from all others as jobs here usually lie"
 
 
 def _whose(card: PatternCard) -> str:

@@ -78,7 +78,7 @@ def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what()
     # Its number goes on from the patterns': one of both gets a name.
     assert " 2  job 77 of mallory" in odd
     assert "0.25 GPU-h unexplained\n" in odd
-    assert "2.3 times as far from its nearest neighbour as jobs here usually are\n" in odd
+    assert "2.3 times as far from all others as jobs here usually lie\n" in odd
     assert "Utilisation, mean of 15 minutes: 7 %, usually 92 %\n" in odd
     assert all(char.isprintable() or char == "\n" for char in text)
 
