@@ -102,7 +102,8 @@ def _named(found: Found, names: Sequence[tuple[int, str]]) -> int:
     """Keep patterns under their names; nothing is kept where one of them cannot be."""
     if not names:
         return DONE
-    count = len(found.patterns)
+    numbered = (*found.patterns, *found.odd)
+    count = len(numbered)
     wrong = [number for number, _ in names if not 1 <= number <= count]
     if wrong:
         narrate(f"--name: there is no pattern {wrong[0]}, of {count}")
@@ -110,7 +111,7 @@ def _named(found: Found, names: Sequence[tuple[int, str]]) -> int:
 
     def added(versions: tuple[Named, ...]) -> tuple[Named, ...]:
         for number, name in names:
-            pattern = found.patterns[number - 1]
+            pattern = numbered[number - 1]
             one = Named(
                 name, 0, own_login(), time.time(), pattern.traits, len(pattern.jobs),
                 pattern.gpu_seconds, pattern.exemplar.job_id,

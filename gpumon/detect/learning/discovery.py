@@ -124,7 +124,7 @@ class Discovery:
         """
         if not self._is_real:
             return "these jobs are simulated: their patterns get no name"
-        cards = self._found.cards if self._found is not None else ()
+        cards = self._found.numbered if self._found is not None else ()
         if not 1 <= number <= len(cards):
             there = f"there are {len(cards)}" if cards else "none was found so far"
             return f"there is no pattern {number}: {there}"
@@ -184,6 +184,7 @@ class Discovery:
 
     def _look(self, tick: Tick) -> None:
         from gpumon.detect.learning.grouping import Grouping, GroupingError
+        from gpumon.detect.learning.novelty import LEAST_USUAL
         from gpumon.detect.learning.unexplained import Gatherer
 
         gatherer = self._gatherer = self._gatherer or Gatherer(MOST_LOOKED_AT)
@@ -195,7 +196,8 @@ class Discovery:
         gatherer.take(tick)
         gatherer.forget(MOST_JOBS)
         gathered = gatherer.gathered()
-        if not gathered.unexplained or tick.at < self._grouped_at + GROUPED_EVERY_S:
+        is_enough = gathered.unexplained or len(gathered.others) >= LEAST_USUAL
+        if not is_enough or tick.at < self._grouped_at + GROUPED_EVERY_S:
             return
         self._grouped_at = tick.at
         with self._state:
@@ -203,15 +205,17 @@ class Discovery:
             if self._is_closed:
                 grouping.end()
         try:
-            cards, single = grouping.done()
+            grouped = grouping.done()
         except GroupingError as error:
             self._fail(tick.at, plain(str(error)))
             return
         with self._naming:
-            self._features = {job.job_id: job.features for job in gathered.unexplained}
+            known = (*gathered.others, *gathered.unexplained)
+            self._features = {job.job_id: job.features for job in known}
             self._found = Patterns(
-                tick.at, self._since, cards, single, gathered.unexplained_s, gathered.allocated_s
-            )
+                tick.at, self._since, grouped.cards, grouped.single, gathered.unexplained_s,
+                gathered.allocated_s, odd=grouped.odd,
+            )  # fmt: skip
             self._show_names(self._kept_names())
 
     def _kept_names(self) -> tuple[Named, ...]:
@@ -233,10 +237,11 @@ class Discovery:
 
         found, named = self._found, newest(versions)
         if found is not None:
-            cards = [
-                card._replace(names=names_of(card, self._features, named)) for card in found.cards
-            ]
-            self._found = found._replace(cards=tuple(cards))
+            cards, odd = (
+                tuple(card._replace(names=names_of(card, self._features, named)) for card in some)
+                for some in (found.cards, found.odd)
+            )
+            self._found = found._replace(cards=cards, odd=odd)
 
     def _fail(self, at: float, why: str) -> None:
         with self._naming:

@@ -131,13 +131,13 @@ class Collector:
         self._rows: list[Example] = []
         self._numbers: dict[tuple[int, str], int] = {}
         self._recordings = 0
-        self._labels = _Labels(())
+        self._labels = Truth(())
         self._next_at = 0.0
 
     def begin(self, labels: Sequence[Label]) -> None:
         """Another recording, with what is true in it."""
         self._recordings += 1
-        self._labels = _Labels(labels)
+        self._labels = Truth(labels)
         self._next_at = 0.0
 
     def take(self, tick: Tick) -> None:
@@ -163,8 +163,8 @@ class Collector:
         return Examples.of(self._rows)
 
 
-class _Labels:
-    """Finds what is true of a job at a time."""
+class Truth:
+    """What labels say of a job at a time."""
 
     def __init__(self, labels: Sequence[Label]) -> None:
         self._of: dict[str, list[Label]] = defaultdict(list)

@@ -11,7 +11,7 @@ import math
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,16 @@ class GroupingError(Exception):
     """Jobs could not be grouped; the message says why."""
 
 
+class Grouped(NamedTuple):
+    """What was found in some jobs."""
+
+    cards: tuple[PatternCard, ...]
+    single: tuple[str, ...]
+    """Ids of jobs that resemble no other."""
+    odd: tuple[PatternCard, ...]
+    """A card of each job on none of the others that is like nothing usual."""
+
+
 class Grouping:
     """One grouping, which another thread may end."""
 
@@ -48,8 +58,8 @@ class Grouping:
         if self._process is not None:
             self._process.kill()
 
-    def done(self) -> tuple[tuple[PatternCard, ...], tuple[str, ...]]:
-        """The patterns, and the ids of jobs that resemble no other.
+    def done(self) -> Grouped:
+        """What was found.
 
         Raises:
             GroupingError: The process failed, or took too long.
@@ -68,8 +78,8 @@ class Grouping:
         if process.returncode:
             last = (last_words.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
             raise GroupingError(f"jobs cannot be grouped: {last}")
-        cards, single = json.loads(said)
-        return tuple(map(_card, cards)), tuple(single)
+        cards, single, odd = json.loads(said)
+        return Grouped(tuple(map(_card, cards)), tuple(single), tuple(map(_card, odd)))
 
     def _answer(self, process: subprocess.Popen[str]) -> tuple[str, str]:
         try:
@@ -91,9 +101,9 @@ def _read(rows: list[list[Any]]) -> tuple[Behaviour, ...]:
 
 
 def _card(row: list[Any]) -> PatternCard:
-    jobs, users, gpu_seconds, since, exemplar, traits, _no_names = row
+    jobs, users, gpu_seconds, since, exemplar, traits, _no_names, times = row
     told = tuple(Trait(*trait) for trait in traits)
-    return PatternCard(tuple(jobs), tuple(users), gpu_seconds, since, exemplar, told)
+    return PatternCard(tuple(jobs), tuple(users), gpu_seconds, since, exemplar, told, times=times)
 
 
 def main() -> None:
@@ -104,7 +114,8 @@ def main() -> None:
     unexplained, others = map(_read, json.load(sys.stdin))
     found = patterns_in(Gathered(unexplained, others, 0.0, 0.0))
     single = list(dict.fromkeys(job.job_id for job in found.single))
-    json.dump([[one.card for one in found.patterns], single], sys.stdout)
+    cards, odd = ([one.card for one in some] for some in (found.patterns, found.odd))
+    json.dump([cards, single, odd], sys.stdout)
 
 
 if __name__ == "__main__":

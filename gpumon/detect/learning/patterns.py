@@ -3,6 +3,9 @@
 Jobs are compared by features that are known of most of them, each measured by how far it lies from
 what is usual; eight directions in which they differ the most (PCA) are clustered by density
 (HDBSCAN), which leaves alone what resembles nothing (reference: discovery after PCA-8).
+
+Of each pattern, and of each job that resembles no other, it is told how far it lies from what is
+usual (`novelty`): much that nobody explains is known to be well, and comes every day.
 """
 
 from __future__ import annotations
@@ -14,7 +17,17 @@ from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 
 from gpumon.detect.features.table import FEATURES
-from gpumon.model.records.pattern import PatternCard, Trait
+from gpumon.detect.learning.novelty import (
+    CIRCUMSTANCES,
+    LEAST_USUAL,
+    ODD_FROM,
+    Usual,
+    median_of,
+    middle_and_spread,
+    table_of,
+    telling_traits,
+)
+from gpumon.model.records.pattern import PatternCard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +36,13 @@ if TYPE_CHECKING:
 
     from gpumon.detect.features.feature import Floats
     from gpumon.detect.learning.unexplained import Behaviour, Gathered
+    from gpumon.model.records.pattern import Trait
 
 LEAST_JOBS: Final = 3
 """Jobs that make a pattern."""
+
+MOST_ODD: Final = 20
+"""So many jobs that are like nothing usual are told at most: the farthest."""
 
 _DIRECTIONS: Final = 8
 _KNOWN: Final = 0.7
@@ -34,21 +51,8 @@ _KNOWN: Final = 0.7
 _FARTHEST: Final = 4.0
 """Distances from the usual are cut here, in spreads: one odd feature is not all of a job."""
 
-_LEAST_SPREAD: Final = 0.02
-"""A feature that hardly differs between jobs is measured by no less than this."""
-
-_TELLING: Final = 1.0
-"""Spreads by which a pattern's jobs must differ from the usual for a feature to be named; the
-first two are always."""
-
 _LEAST_MEMBER: Final = 0.3
 """Strength of membership below which a job only hangs on to a pattern (our choice)."""
-
-_LEAST_TRAITS: Final = 2
-_MOST_TRAITS: Final = 5
-
-_CIRCUMSTANCES: Final = frozenset({"gpus", "job_nodes", "alone", "observed", "step"})
-"""Features that tell how large or how well seen a job is, not how it behaves."""
 
 
 class Pattern(NamedTuple):
@@ -60,6 +64,8 @@ class Pattern(NamedTuple):
     """The one in their middle."""
     traits: tuple[Trait, ...]
     """The most telling first."""
+    times: float = float("nan")
+    """How far they lie from what is usual, in distances that are usual; NaN: nobody knows."""
 
     @property
     def gpu_seconds(self) -> float:
@@ -81,8 +87,9 @@ class Pattern(NamedTuple):
         """What is shown of it."""
         ids = tuple(dict.fromkeys(job.job_id for job in self.jobs))
         return PatternCard(
-            ids, self.users, self.gpu_seconds, self.since, self.exemplar.job_id, self.traits
-        )
+            ids, self.users, self.gpu_seconds, self.since, self.exemplar.job_id, self.traits,
+            times=None if np.isnan(self.times) else round(self.times, 3),
+        )  # fmt: skip
 
 
 class Found(NamedTuple):
@@ -91,17 +98,57 @@ class Found(NamedTuple):
     patterns: tuple[Pattern, ...]
     """The ones with the most unexplained time first."""
     single: tuple[Behaviour, ...]
+    odd: tuple[Pattern, ...] = ()
+    """Jobs on no card that are like nothing usual, each as a pattern of its own, the farthest
+    first. Of some all time counts as useful."""
 
 
 def patterns_in(gathered: Gathered) -> Found:
     """The patterns in what was gathered."""
     jobs = gathered.unexplained
+    known = (*gathered.others, *jobs)
+    groups = _groups(jobs, gathered.others)
+    patterns = [one._replace(times=_times(one.jobs, known)) for one in groups.patterns]
+    shown = {job.job_id for pattern in patterns for job in pattern.jobs}
+    lone = [job for job in known if job.job_id not in shown]
+    return Found(tuple(patterns), groups.single, _odd(lone, known))
+
+
+def _times(jobs: Sequence[Behaviour], known: Sequence[Behaviour]) -> float:
+    """How far jobs that are alike lie from all others; NaN where too few of these are known."""
+    own = {job.job_id for job in jobs}
+    others = [job for job in known if job.job_id not in own]
+    if len(others) < LEAST_USUAL:
+        return float("nan")
+    found = Usual(others).times(jobs)
+    return float(median_of(found[:, None])[0])
+
+
+def _odd(jobs: Sequence[Behaviour], known: Sequence[Behaviour]) -> tuple[Pattern, ...]:
+    """The jobs that are like nothing usual, the farthest first."""
+    if not jobs or len(known) < LEAST_USUAL:
+        return ()
+    usual = Usual(known)
+    times = usual.times(jobs)
+    farthest = {}
+    for place in np.argsort(-times, kind="stable"):
+        # One whose time is unexplained now and then is there twice.
+        if times[place] >= ODD_FROM and jobs[place].job_id not in farthest:
+            farthest[jobs[place].job_id] = place
+    return tuple(
+        Pattern((jobs[place],), jobs[place], usual.traits(jobs[place]), float(times[place]))
+        for place in list(farthest.values())[:MOST_ODD]
+    )
+
+
+def _groups(jobs: tuple[Behaviour, ...], others: Sequence[Behaviour]) -> Found:
+    """Jobs that are alike, and those that are left."""
     if len(jobs) < LEAST_JOBS:
         return Found((), jobs)
-    usual = _Usual(jobs, gathered.others)
+    usual = _Middle(jobs, others)
     if not len(usual.places):
         return Found((), jobs)
-    distances = usual.distances(_table(jobs))
+    distances = usual.distances(table_of(jobs))
     groups = _grouped(distances)
     patterns = [
         _pattern([jobs[place] for place in places], distances[places], usual)
@@ -112,26 +159,18 @@ def patterns_in(gathered: Gathered) -> Found:
     return Found(tuple(patterns), tuple(jobs[place] for place in np.flatnonzero(groups < 0)))
 
 
-def _table(jobs: Sequence[Behaviour]) -> Floats:
-    return np.array([job.features for job in jobs], np.float64).reshape(len(jobs), len(FEATURES))
-
-
-class _Usual:
+class _Middle:
     """What is usual: middle and spread of each feature that can be compared."""
 
     def __init__(self, jobs: Sequence[Behaviour], others: Sequence[Behaviour]) -> None:
-        own, theirs = _table(jobs), _table(others)
+        own, theirs = table_of(jobs), table_of(others)
         # Where hardly anything is explained, the unexplained is what is usual.
         table = theirs if len(others) >= len(jobs) else np.concatenate((own, theirs))
         is_told = np.isfinite(own).mean(axis=0) >= _KNOWN
         is_told &= np.isfinite(table).mean(axis=0) >= _KNOWN
-        is_told &= [feature.key not in _CIRCUMSTANCES for feature in FEATURES]
+        is_told &= [feature.key not in CIRCUMSTANCES for feature in FEATURES]
         self.places = np.flatnonzero(is_told)
-        told = table[:, self.places]
-        self.middle: Floats = np.nanmedian(told, axis=0)
-        low, high = (np.nanpercentile(told, share, axis=0) for share in (25.0, 75.0))
-        # Of the normal distribution the quartiles lie 1.35 standard deviations apart.
-        self.spread: Floats = np.maximum((high - low) / 1.35, _LEAST_SPREAD)
+        self.middle, self.spread = middle_and_spread(table[:, self.places])
 
     def distances(self, table: Floats) -> Floats:
         """Per job and feature how far it lies from the usual; 0 where it is not known."""
@@ -151,22 +190,13 @@ def _grouped(distances: Floats) -> NDArray[np.intp]:
     return found
 
 
-def _pattern(jobs: list[Behaviour], distances: Floats, usual: _Usual) -> Pattern:
+def _pattern(jobs: list[Behaviour], distances: Floats, usual: _Middle) -> Pattern:
     middle = np.median(distances, axis=0)
     spread = np.median(np.abs(distances - middle), axis=0)
     exemplar = jobs[int(np.argmin(np.abs(distances - middle).sum(axis=1)))]
     # What is far from the usual, and alike in all of them.
     telling = np.abs(middle) - spread
-    values = np.nanmedian(_table(jobs)[:, usual.places], axis=0)
-    traits: list[Trait] = []
-    kinds: set[str] = set()
-    for place in np.argsort(-telling, kind="stable"):
-        key = FEATURES[usual.places[place]].key
-        kind = key.partition("_")[0]
-        if len(traits) >= (_MOST_TRAITS if telling[place] >= _TELLING else _LEAST_TRAITS):
-            break
-        if kind not in kinds:
-            kinds.add(kind)
-            traits.append(Trait(key, float(values[place]), float(usual.middle[place])))
+    values = median_of(table_of(jobs)[:, usual.places])
+    traits = telling_traits(telling, values, usual.middle, usual.places.tolist())
     ordered = sorted(jobs, key=lambda one: -one.gpu_seconds)
-    return Pattern(tuple(ordered), exemplar, tuple(traits))
+    return Pattern(tuple(ordered), exemplar, traits)

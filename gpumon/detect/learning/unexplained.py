@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -28,8 +29,13 @@ LEAST_STRETCHES: Final = 3
 as the features' windows."""
 
 _LEAST_AGE_S: Final = 600.0
-_MOST_OTHERS: Final = 64
-"""Jobs without unexplained time that are looked at each time: they say what is usual."""
+_MOST_OTHERS: Final = 128
+"""Jobs with hardly any unexplained time that are looked at each time: they say what is usual. Of
+more, others have their turn after a quarter of an hour."""
+
+_CLAIMED_SHARE: Final = 0.05
+"""Share of a job's GPU time between two looks that detectors claim or suspect, from which on the
+job does not say what is usual (our choice)."""
 
 
 class Behaviour(NamedTuple):
@@ -53,11 +59,21 @@ class Gathered(NamedTuple):
     unexplained: tuple[Behaviour, ...]
     """The ones with the most unexplained time first."""
     others: tuple[Behaviour, ...]
-    """Jobs, or stretches of them, of which all is explained or useful."""
+    """Jobs, or stretches of them, of which hardly any is unexplained, and of which no detector ever
+    claimed anything."""
     unexplained_s: float
     """GPU-seconds that nobody explains, also of jobs that are not listed."""
     allocated_s: float
     """All GPU-seconds of the same time."""
+
+
+class _Booked(NamedTuple):
+    """GPU-seconds of one job, as the books have them."""
+
+    unexplained_s: float
+    claimed_s: float
+    """Wasted or suspected."""
+    allocated_s: float
 
 
 class _Sum:
@@ -100,8 +116,11 @@ class Gatherer:
         self._most = most
         self._recording = 0
         self._next_at = 0.0
-        self._booked: dict[str, tuple[float, float]] = {}
-        """By job what was unexplained, and all of its time, at the last look."""
+        self._looks = 0
+        self._booked: dict[str, _Booked] = {}
+        """By job what stood in the books at the last look."""
+        self._claimed: set[str] = set()
+        """Jobs of which a detector has claimed something."""
         self._unexplained: dict[tuple[int, str], _Sum] = {}
         self._others: dict[tuple[int, str], _Sum] = {}
         self._unexplained_s = self._allocated_s = 0.0
@@ -111,6 +130,7 @@ class Gatherer:
         self._recording += 1
         self._next_at = 0.0
         self._booked = {}
+        self._claimed = set()
 
     def take(self, tick: Tick) -> None:
         """A picture; most are passed over."""
@@ -126,13 +146,26 @@ class Gatherer:
             job = jobs.get(job_id)
             if job is None or tick.at - job.all_held_since < _LEAST_AGE_S:
                 continue
-            (unclear if share >= LEAST_SHARE else plain).append((job, seconds))
+            if share >= LEAST_SHARE:
+                unclear.append((job, seconds))
+            elif job_id not in self._claimed:
+                plain.append((job, seconds))
         unclear = sorted(unclear, key=lambda one: -one[1])[: self._most]
-        every = max(1, len(plain) // _MOST_OTHERS)
-        chosen = [job for job, _ in unclear], [job for job, _ in plain[::every]]
+        plain = self._turn(plain)
+        chosen = [job for job, _ in unclear], [job for job, _ in plain]
         table = features_of(view, [*chosen[0], *chosen[1]]).values
         self._add(self._unexplained, tick.at, unclear, table[: len(unclear)])
-        self._add(self._others, tick.at, plain[::every], table[len(unclear) :])
+        self._add(self._others, tick.at, plain, table[len(unclear) :])
+
+    def _turn(self, jobs: list[tuple[JobLook, float]]) -> list[tuple[JobLook, float]]:
+        """Those whose turn it is: the same ones for a quarter of an hour."""
+        parts = 1
+        while len(jobs) > parts * _MOST_OTHERS:
+            parts *= 2
+        # By their ids, so that others that come or go change nothing.
+        turn = self._looks // LEAST_STRETCHES % parts
+        self._looks += 1
+        return [one for one in jobs if crc32(one[0].job.job_id.encode()) % parts == turn]
 
     def _since_last(self, tick: Tick) -> dict[str, tuple[float, float]]:
         """By job the unexplained GPU-seconds since the last look, and their share."""
@@ -143,15 +176,23 @@ class Gatherer:
             total = tick.ledger.job(job_id)
             if total is None:
                 continue
-            now = (total.unexplained_s, total.allocated_s)
+            claimed_s = total.waste_s + total.suspicion_s
+            now = _Booked(total.unexplained_s, claimed_s, total.allocated_s)
             booked[job_id] = now
             before = self._booked.get(job_id)
-            if before is not None and now[1] > before[1]:
-                # What is claimed later was unexplained until then.
-                seconds = max(0.0, now[0] - before[0])
-                found[job_id] = (seconds, seconds / (now[1] - before[1]))
-                self._unexplained_s += seconds
-                self._allocated_s += now[1] - before[1]
+            if before is None or now.allocated_s <= before.allocated_s:
+                continue
+            passed_s = now.allocated_s - before.allocated_s
+            # What is claimed later was unexplained until then.
+            seconds = max(0.0, now.unexplained_s - before.unexplained_s)
+            found[job_id] = (seconds, seconds / passed_s)
+            self._unexplained_s += seconds
+            self._allocated_s += passed_s
+            if now.claimed_s - before.claimed_s >= _CLAIMED_SHARE * passed_s:
+                # What it did before was no usual thing either.
+                self._claimed.add(job_id)
+                self._others.pop((self._recording, job_id), None)
+        self._claimed &= booked.keys()
         self._booked = booked
         return found
 

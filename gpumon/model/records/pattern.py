@@ -16,7 +16,7 @@ class Trait(NamedTuple):
 
 
 class PatternCard(NamedTuple):
-    """Jobs that behaved alike."""
+    """Jobs that behaved alike, or one that is like nothing usual."""
 
     jobs: tuple[str, ...]
     """Their ids, the one with the most unexplained time first."""
@@ -32,6 +32,9 @@ class PatternCard(NamedTuple):
     """The most telling first."""
     names: tuple[str, ...] = ()
     """What an operator calls this pattern; most have none."""
+    times: float | None = None
+    """How far its jobs lie from what is usual, in distances that are usual; None: too few jobs are
+    known to say."""
 
 
 class Patterns(NamedTuple):
@@ -51,3 +54,11 @@ class Patterns(NamedTuple):
     """All GPU-seconds of the same time."""
     trouble: str = ""
     """Why jobs could not be grouped; empty: they were."""
+    odd: tuple[PatternCard, ...] = ()
+    """Jobs on none of these cards that are like nothing usual, a card each, the farthest first. Of
+    some all time counts as useful."""
+
+    @property
+    def numbered(self) -> tuple[PatternCard, ...]:
+        """All cards, in the order of their numbers from 1 on."""
+        return (*self.cards, *self.odd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.features.table import COLUMN, FEATURES
@@ -15,13 +16,14 @@ SCHEMA: Final = "gpumon-patterns/1"
 
 
 def patterns_document(gathered: Gathered, found: Found) -> dict[str, Any]:
-    """Every pattern with its jobs, and the jobs that resemble no other."""
+    """Every pattern with its jobs, the jobs that resemble no other, and the odd ones."""
     return {
         "schema": SCHEMA,
         "allocated_gpu_seconds": round(gathered.allocated_s, 1),
         "unexplained_gpu_seconds": round(gathered.unexplained_s, 1),
         "patterns": [_pattern(one) for one in found.patterns],
         "single_jobs": [_job(one) for one in found.single],
+        "odd_jobs": [_pattern(one) for one in found.odd],
     }
 
 
@@ -31,6 +33,7 @@ def _pattern(pattern: Pattern) -> dict[str, Any]:
         "since": pattern.since,
         "users": list(pattern.users),
         "exemplar": pattern.exemplar.job_id,
+        "times_usual": None if isnan(pattern.times) else round(pattern.times, 3),
         "traits": [_trait(one) for one in pattern.traits],
         "jobs": [_job(one) for one in pattern.jobs],
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.detect.features.feature import feature_text
 from gpumon.detect.features.table import COLUMN, FEATURES
+from gpumon.detect.learning.novelty import ODD_FROM
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph, safe
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from gpumon.detect.learning.unexplained import Behaviour, Gathered
     from gpumon.model.records.pattern import PatternCard, Patterns, Trait
     from gpumon.report.text.cells import Line
+
+_ODD_HEAD: Final = (
+    "Jobs that are like nothing usual here. It proves no waste; beside each value stands that of "
+    "the jobs nearest to it:"
+)
 
 _NAMED: Final = 3
 """Users and jobs that are named on a card."""
@@ -31,6 +37,10 @@ def patterns_text(gathered: Gathered, found: Found) -> str:
     if found.single:
         hours = _hours(sum(job.gpu_seconds for job in found.single))
         lines += ["", f"{_lonely(len(found.single))}: {hours} ({_some(_ids(found.single))})"]
+    if found.odd:
+        lines += ["", _ODD_HEAD]
+    for number, odd in enumerate(found.odd, len(found.patterns) + 1):
+        lines += _odd_card(number, odd.card)
     return "\n".join(lines) + "\n"
 
 
@@ -69,7 +79,15 @@ def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
     if found.single:
         text = f"{_lonely(len(found.single))}: {_some(found.single)}"
         entries.append([*paragraph(text, width), ()])
-    if found.cards:
+    if found.odd:
+        entries.append(paragraph(_ODD_HEAD, width))
+    for number, card in enumerate(found.odd, len(found.cards) + 1):
+        head, *rest = _odd_card(number, card)
+        lines = paragraph(head.strip(), width, Tone.STRONG, "", "    ")
+        for line in rest:
+            lines += paragraph(line.strip(), width, Tone.PLAIN, "    ", "      ")
+        entries.append([*lines, ()])
+    if found.numbered:
         text = (
             ":name 1 some_name makes the first a class of its own, :unname some_name takes that "
             "back. :job NUMBER opens a job."
@@ -118,8 +136,28 @@ def _card(number: int, card: PatternCard) -> list[str]:
     return [
         f"{number:>2}  {called}{_whose(card)}",
         f"    like job {safe(card.exemplar)}; also {also}",
+        *([] if card.times is None else [f"    {_how_far(card.times)}"]),
         *(f"    {_trait(trait)}" for trait in card.traits),
     ]
+
+
+def _odd_card(number: int, card: PatternCard) -> list[str]:
+    """A card of one job that is like nothing usual."""
+    called = f"{', '.join(card.names)}: " if card.names else ""
+    since = datetime.fromtimestamp(card.since, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    whose = f"job {safe(card.exemplar)} of {_some(card.users)}, since {since}"
+    return [
+        f"{number:>2}  {called}{whose}; {_hours(card.gpu_seconds)} unexplained",
+        *([] if card.times is None else [f"    {_how_far(card.times)}"]),
+        *(f"    {_trait(trait)}" for trait in card.traits),
+    ]
+
+
+def _how_far(times: float) -> str:
+    """How unlike the usual something is."""
+    if times < ODD_FROM:
+        return "no stranger than what is usual here"
+    return f"{times:.1f} times as far from all others as jobs here usually lie"
 
 
 def _whose(card: PatternCard) -> str:

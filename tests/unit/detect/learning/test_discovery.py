@@ -8,7 +8,7 @@ import pytest
 
 from gpumon.detect.learning import discovery as module
 from gpumon.detect.learning.discovery import GROUPED_EVERY_S, TAKEN_EVERY_S, Discovery
-from gpumon.detect.learning.grouping import GroupingError
+from gpumon.detect.learning.grouping import Grouped, GroupingError
 from gpumon.detect.learning.named import named_patterns
 from gpumon.detect.learning.unexplained import EVERY_S
 from gpumon.detect.scene import WORKING, Scene
@@ -20,6 +20,8 @@ CARDS = (
     PatternCard(("7", "9", "11"), ("ada", "eve"), 7200.0, 1e9, "9", (Trait("util_15m", 0.2, 0.9),)),
     PatternCard(("3", "4", "5"), ("bob",), 3600.0, 1e9, "4", (Trait("read", 8.0, 6.0),)),
 )
+
+ODD = (PatternCard(("13",), ("eve",), 60.0, 1e9, "13", (Trait("read", 9.0, 6.0),), times=2.4),)
 
 
 class Answers:
@@ -36,7 +38,7 @@ class Answers:
     def done(self):
         if self._error is not None:
             raise self._error
-        return self._cards, ("13",)
+        return Grouped(self._cards, ("13",), ODD)
 
     def end(self):
         self.ended += 1
@@ -169,7 +171,7 @@ def test_a_name_is_kept_found_anew_and_taken_back(begun, pictures, tmp_path):
     one = begun(Answers(), renew=lambda: renewed.append(1), now=lambda: 1.8e9)
     assert one.name(1, "odd") == "there is no pattern 1: none was found so far"
     shown(one, pictures, 8)
-    assert one.name(3, "odd") == "there is no pattern 3: there are 2"
+    assert one.name(4, "odd") == "there is no pattern 4: there are 3"
     assert one.name(2, "Odd Name") == "'Odd Name' is no name: lower case, digits and underscores"
     assert one.name(2, "hang") == "hang means something already; call it otherwise"
     assert renewed == []
@@ -202,6 +204,16 @@ def test_a_card_of_a_pattern_that_has_a_name_bears_it(begun, pictures):
     assert [card.names for card in again.found.cards] == [(), both]
     again.unname("slow_tokeniser")
     assert [card.names for card in again.found.cards] == [(), ("late_reader",)]
+
+
+def test_a_job_like_nothing_usual_gets_a_name_by_the_number_of_its_card(begun, pictures, tmp_path):
+    one = begun(Answers())
+    shown(one, pictures, 8)
+    assert one.found.odd == ODD
+    assert one.name(3, "strange_reader").startswith("named: strange_reader, version 1")
+    (named,) = named_patterns(tmp_path / "patterns.json")
+    assert (named.traits, named.exemplar) == (ODD[0].traits, "13")
+    assert [card.names for card in one.found.odd] == [("strange_reader",)]
 
 
 def test_names_that_cannot_be_read_are_not_shown(begun, pictures, tmp_path):

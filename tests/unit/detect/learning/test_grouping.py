@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
 
 from gpumon.detect.learning import grouping
 from gpumon.detect.learning.grouping import Grouping, GroupingError
 from gpumon.detect.learning.patterns import patterns_in
-from tests.unit.detect.learning.test_patterns import gathered
+from tests.unit.detect.learning.test_novelty import STRANGE
+from tests.unit.detect.learning.test_patterns import behaviour, gathered
 
 
 def test_another_process_finds_what_this_one_would():
-    given = gathered(5, missing=("read_wait", "step"))
-    cards, single = Grouping(given).done()
+    given = gathered(5, others=120, missing=("read_wait", "step"))
+    strange = behaviour(np.random.default_rng(1), "strange", STRANGE)
+    given = given._replace(others=(*given.others, strange))
+    cards, single, odd = Grouping(given).done()
     here = patterns_in(given)
     assert cards == tuple(one.card for one in here.patterns)
     assert [len(card.jobs) for card in cards] == [6, 6, 6]
     assert sorted(single) == sorted(job.job_id for job in here.single)
+    assert odd == tuple(one.card for one in here.odd)
+    assert [card.exemplar for card in odd] == ["strange"]
 
 
 def test_what_ends_the_process_is_told_in_one_line(monkeypatch):

@@ -99,14 +99,14 @@ def test_the_size_of_a_job_makes_no_pattern():
 def test_fewer_jobs_than_a_pattern_has_are_listed_alone(count):
     dice = np.random.default_rng(1)
     jobs = tuple(behaviour(dice, f"{n}", KINDS["sleeps"]) for n in range(count))
-    assert patterns_in(Gathered(jobs, (), 1.0, 1.0)) == ((), jobs)
+    assert patterns_in(Gathered(jobs, (), 1.0, 1.0)) == ((), jobs, ())
 
 
 def test_where_nothing_is_known_of_most_jobs_nothing_is_alike():
     dice = np.random.default_rng(2)
     nothing = [feature.key for feature in FEATURES]
     jobs = tuple(behaviour(dice, f"{n}", {}, missing=nothing) for n in range(5))
-    assert patterns_in(Gathered(jobs, (), 1.0, 1.0)) == ((), jobs)
+    assert patterns_in(Gathered(jobs, (), 1.0, 1.0)) == ((), jobs, ())
 
 
 def test_the_same_jobs_make_the_same_patterns():

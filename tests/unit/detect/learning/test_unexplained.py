@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.features.table import COLUMN
+from gpumon.detect.learning import unexplained
 from gpumon.detect.learning.unexplained import EVERY_S, Gatherer
 from gpumon.detect.scene import WORKING, Scene
 from gpumon.model.records.ledger import Account, LedgerTotals
@@ -105,3 +106,26 @@ def test_books_that_take_a_claim_back_add_nothing():
     books.seconds["1"]["hang"] = 500.0
     found = books.go_on(4, one=0.0, other=0.0)
     assert found.unexplained_s == pytest.approx(3 * 0.5 * EVERY_S)
+
+
+def test_a_job_of_which_a_detector_claims_something_says_nothing_of_what_is_usual():
+    """Nor does what it did before the claim, which was not told yet."""
+    books = Books()
+    assert {one.job_id for one in books.go_on(7, one=0.0, other=0.0).others} == {"1", "2"}
+    books.seconds["1"]["useful"] -= 900.0
+    books.seconds["1"]["hang"] = 900.0
+    assert {one.job_id for one in books.go_on(1, one=0.0, other=0.0).others} == {"2"}
+    assert {one.job_id for one in books.go_on(5, one=0.0, other=0.0).others} == {"2"}
+
+
+def test_of_many_usual_jobs_each_has_a_turn_of_a_quarter_of_an_hour(monkeypatch):
+    monkeypatch.setattr(unexplained, "_MOST_OTHERS", 1)
+    books = Books()
+    # By their ids these two have the second of two turns together.
+    assert books.go_on(1, one=0.0, other=0.0).others == ()
+    books.go_on(unexplained.LEAST_STRETCHES, one=0.0, other=0.0)
+    found = books.go_on(unexplained.LEAST_STRETCHES, one=0.0, other=0.0).others
+    assert {one.job_id for one in found} == {"1", "2"}
+    again = books.go_on(unexplained.LEAST_STRETCHES, one=0.0, other=0.0).others
+    more = sum(one.stretches for one in again) - sum(one.stretches for one in found)
+    assert more < 2 * unexplained.LEAST_STRETCHES

@@ -7,10 +7,11 @@ import json
 import numpy as np
 
 from gpumon.detect.features.table import FEATURES
-from gpumon.detect.learning.patterns import Found, Pattern, Trait
+from gpumon.detect.learning.patterns import Found, Pattern
 from gpumon.detect.learning.unexplained import Behaviour, Gathered
+from gpumon.model.records.pattern import Patterns, Trait
 from gpumon.report.document.patterns import patterns_document
-from gpumon.report.pages.patterns import patterns_text
+from gpumon.report.pages.patterns import pattern_entries, patterns_text
 
 
 def job(job_id, user="ada", hours=1.0, since=1.767e9):
@@ -65,3 +66,37 @@ def test_the_document_holds_all_of_it():
     assert pattern["traits"][0]["feature"] == "util_15m"
     assert pattern["gpu_seconds"] == 27000.0
     assert [one["job_id"] for one in made["single_jobs"]] == ["77"]
+
+
+ODD = Pattern(ALONE, ALONE[0], (Trait("util_15m", 0.07, 0.92),), 2.34)
+
+
+def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what():
+    text = patterns_text(GATHERED, Found((CARD._replace(times=1.0),), ALONE, (ODD,)))
+    card, odd = text.split("Jobs that are like nothing usual here. It proves no waste")
+    assert "no stranger than what is usual here\n" in card
+    # Its number goes on from the patterns': one of both gets a name.
+    assert " 2  job 77 of mallory" in odd
+    assert "0.25 GPU-h unexplained\n" in odd
+    assert "2.3 times as far from all others as jobs here usually lie\n" in odd
+    assert "Utilisation, mean of 15 minutes: 7 %, usually 92 %\n" in odd
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
+def test_the_screen_shows_the_same_cards():
+    found = Patterns(2e9, 1e9, (), ("77",), 900.0, 9000.0, odd=(ODD.card,))
+    lines = ["".join(cell[0] for cell in line) for entry in pattern_entries(found, 100)
+             for line in entry]  # fmt: skip
+    text = "\n".join(lines)
+    assert "like nothing usual" in text
+    assert "\n1 job 77 of mallory" in text
+    assert "2.3 times as far" in text
+    assert ":name 1 some_name" in text
+
+
+def test_the_document_tells_how_far_and_null_where_nobody_knows():
+    made = patterns_document(GATHERED, Found((CARD,), ALONE, (ODD,)))
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert made["patterns"][0]["times_usual"] is None
+    (odd,) = made["odd_jobs"]
+    assert (odd["exemplar"], odd["times_usual"]) == ("77", 2.34)
