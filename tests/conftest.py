@@ -13,6 +13,7 @@ from gpumon.sources.probes import pool, stream
 from tests.inherited import children_take_signals
 from tests.lab import after_workers
 from tests.lab.standin import driver
+from tests.left_open import let_go
 from tests.worlds.probe import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ def begun_by_anybody() -> Iterator[None]:
 def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps the answers of one test's queue from the next one, and from this user's gpumons."""
     monkeypatch.setenv("GPUMON_SHARE", "no")
+
+
+@pytest.fixture(autouse=True)
+def leaves_little_open() -> Iterator[None]:
+    """Keeps descriptors of one test's pasts from piling up behind thousands of tests."""
+    yield
+    let_go()
 
 
 @pytest.fixture(autouse=True)
