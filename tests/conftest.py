@@ -63,6 +63,14 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     return result
 
 
+def pytest_runtest_logfinish() -> None:
+    """Keeps descriptors of one test's pasts from piling up behind thousands of tests.
+
+    Nothing that a test has put in another's place is there any more.
+    """
+    let_go()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def begun_by_anybody() -> Iterator[None]:
     """Has children begin as in a terminal, also under `nohup` and in a script's background."""
@@ -76,13 +84,6 @@ def begun_by_anybody() -> Iterator[None]:
 def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps the answers of one test's queue from the next one, and from this user's gpumons."""
     monkeypatch.setenv("GPUMON_SHARE", "no")
-
-
-@pytest.fixture(autouse=True)
-def leaves_little_open() -> Iterator[None]:
-    """Keeps descriptors of one test's pasts from piling up behind thousands of tests."""
-    yield
-    let_go()
 
 
 @pytest.fixture(autouse=True)
