@@ -71,22 +71,14 @@ def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
     if found.trouble:
         entries.append([*paragraph(found.trouble, width, Tone.WARN, "! ", "  "), ()])
     for number, card in enumerate(found.cards, 1):
-        head, *rest = _card(number, card)
-        lines = paragraph(head.strip(), width, Tone.STRONG, "", "    ")
-        for line in rest:
-            lines += paragraph(line.strip(), width, Tone.PLAIN, "    ", "      ")
-        entries.append([*lines, ()])
+        entries.append(_entry(_card(number, card), width))
     if found.single:
         text = f"{_lonely(len(found.single))}: {_some(found.single)}"
         entries.append([*paragraph(text, width), ()])
     if found.odd:
         entries.append(paragraph(_ODD_HEAD, width))
     for number, card in enumerate(found.odd, len(found.cards) + 1):
-        head, *rest = _odd_card(number, card)
-        lines = paragraph(head.strip(), width, Tone.STRONG, "", "    ")
-        for line in rest:
-            lines += paragraph(line.strip(), width, Tone.PLAIN, "    ", "      ")
-        entries.append([*lines, ()])
+        entries.append(_entry(_odd_card(number, card), width))
     if found.numbered:
         text = (
             ":name 1 some_name makes the first a class of its own, :unname some_name takes that "
@@ -94,6 +86,15 @@ def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
         )
         entries.append(paragraph(text, width, Tone.DIM))
     return entries
+
+
+def _entry(card: Sequence[str], width: int) -> list[Line]:
+    """A card on a screen, with an empty line behind it."""
+    head, *rest = card
+    lines = paragraph(head.strip(), width, Tone.STRONG, "", "    ")
+    for line in rest:
+        lines += paragraph(line.strip(), width, Tone.PLAIN, "    ", "      ")
+    return [*lines, ()]
 
 
 def _told(found: Patterns) -> str:

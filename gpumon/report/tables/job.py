@@ -206,6 +206,8 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdecimal() else inf, v.job.label),
         "Slurm's job id; an array task as 6_1.",
         12,
+        # The number that Slurm gave a task of an array finds it as well.
+        value=lambda _d, v: v.job.job_id,
     ),
     Column(
         "name",

@@ -196,6 +196,19 @@ def test_a_job_that_was_named_narrows_the_filter_and_nobody_s_name_nothing():
     assert narrowed(None) is None
 
 
+@pytest.mark.parametrize("named", ["700_3", "4730"])
+def test_a_task_of_an_array_is_found_by_its_label_and_by_its_number(named):
+    made = fleet()
+    (view,) = [view for view in made.jobs if view.job.job_id == "4730"]
+    task = view._replace(job=view.job._replace(label="700_3"))
+    chosen = narrowed(None, job=named)
+    assert chosen is not None
+    assert chosen.jobs is not None
+    digest = Digest(made)
+    assert chosen.jobs(digest, task)
+    assert not any(chosen.jobs(digest, one) for one in made.jobs if one is not view)
+
+
 def test_a_name_that_no_filter_can_hold_changes_nothing():
     chosen = passes("sm<10")
     assert narrowed(chosen, user="both\"and'") is chosen
