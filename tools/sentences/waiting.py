@@ -73,6 +73,21 @@ def hung_for_longer() -> Scene:
     return _stops(420.0, group={"job_output_age_s": 480.0})
 
 
+def hung_alone() -> Scene:
+    """The only GPU of a job trains, and then runs one kernel on for half an hour and more."""
+    scene = Scene(_PERIOD_S, span_s=24 * 3600.0)
+    uuids = scene.node("n1", 1)
+    scene.job("42", uuids, cpu_count=16)
+    scene.host("n1", **QUIET_HOST, d_state_process_count=0.0)
+    scene.cgroup("42", **QUIET_GROUP)
+    scene.run(_PERIOD_S, alike(uuids, _TRAINING))
+    scene.cgroup("42", job_output_age_s=6.0)
+    scene.run(_WORK_S + 60.0, alike(uuids, _TRAINING))
+    scene.cgroup("42", job_output_age_s=1980.0, job_cpu_cores_used=1.0)
+    scene.run(1980.0, alike(uuids, {**_SPINNING, "sm_active_ratio": 0.58, "power_w": 310.0}))
+    return scene
+
+
 def hung_for_sure() -> Scene:
     """Those of three nodes wait for all ranks on two others, for a quarter of an hour."""
     return _stops(900.0, rest=2 * _PER_NODE, node_count=5)
@@ -225,6 +240,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         hung_for_a_silent_node,
         hung_with_a_broken_gpu,
         hung_for_an_endless_kernel,
+        hung_alone,
         hung_for_one_that_spins,
         hung_for_a_dead_process,
         hung_asleep,

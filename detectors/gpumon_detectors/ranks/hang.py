@@ -17,7 +17,7 @@ from gpumon_detectors.evidence.machine_commands import ask_node
 from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.ranks.pauses import doubts_of, output_age_s
+from gpumon_detectors.ranks.pauses import doubts_of, fell_silent, output_age_s
 from gpumon_detectors.ranks.standstill import PAST_S, State, may_stand_still, standstill_of
 from gpumon_detectors.ranks.suspects import suspects_of
 
@@ -41,6 +41,9 @@ _UNSEEN_AFTER_S: Final = 900.0
 _SILENT_AFTER_S: Final = 120.0
 """As long for one that stands still since it was first seen, where its output is silent for as long
 as one that was never seen at work must be: checkpoints take less (the longest reported, 96 s)."""
+
+_LONE_AFTER_S: Final = 600.0
+"""As long for a job of one GPU, beside which nobody waits (DLRover and ByteRobust alarm then)."""
 
 _PAUSES: Final = 2.0
 """A standstill must last so many times as long as the job's own longest pause before."""
@@ -79,13 +82,17 @@ class Hang(Detector):
     printed meanwhile, it is named, and the claim stays a *hypothesis* for half an hour. A session
     is never more. What a neighbour moves on a shared node counts for ten minutes at most, and only
     if it is more than in the hour before. A server
-    between requests rests, and is not claimed. Jobs of one GPU are not looked at, nor GPUs cut by
-    MIG.
+    between requests rests, and is not claimed. GPUs cut by MIG are not looked at.
 
     One GPU may go on with a kernel that never ends: the same in each sample, without tensor cores,
     which its work before used. As one rank alone may also evaluate, that is a *hypothesis* for half
     an hour, or for ten minutes where the output is silent since; for nearly 5 where that output was
     written every minute of 20 minutes of work without a pause.
+
+    In a job of one GPU nobody waits, so it is such a kernel alone that is told there: behind 20
+    minutes of steady work on tensor cores, without traffic of its memory and links, and only where
+    the output was written every minute before, and not since. After ten minutes that is a
+    *hypothesis*, *supported* after half an hour. One that rests is `idle_tail`'s.
 
     Which rank: a GPU of which the driver tells a fault, no more than ten minutes old then, is named
     before any other (what it costs is `gpu_fault`'s); then ranks whose processes are stopped, or in
@@ -112,10 +119,16 @@ class Hang(Detector):
         """One finding per job that stands still."""
         faults = Faults(view)
         for job in view.jobs:
-            if len(job.gpus) < 2 or not is_named(job) or not may_stand_still(job):
+            if not is_named(job) or not may_stand_still(job):
                 continue
             still = standstill_of(job)
-            if still is None or len(still.members) < 2 or not _is_long(job, still):
+            if still is None or not _is_long(job, still):
+                continue
+            if len(job.gpus) == 1:
+                if still.places(State.ENDLESS) and fell_silent(job, still):
+                    yield from self._finding(view, job, still, is_asleep=False)
+                continue
+            if len(still.members) < 2:
                 continue
             spinning = still.places(State.SPINS)
             if 2 * len(spinning) >= len(still.members):
@@ -170,7 +183,8 @@ class Hang(Detector):
 def _is_long(job: JobLook, still: Standstill) -> bool:
     """Whether it lasts longer than any pause of the job itself, and than what is ever told."""
     if still.worked_s:
-        return still.known_s >= max(_SUSPECTED_AFTER_S, _PAUSES * still.longest_pause_s)
+        least_s = _SUSPECTED_AFTER_S if len(job.gpus) > 1 else _LONE_AFTER_S
+        return still.known_s >= max(least_s, _PAUSES * still.longest_pause_s)
     is_watched = still.known_s >= _SILENT_AFTER_S
     return is_watched and still.known_s + _silent_before_s(job, still) >= _UNSEEN_AFTER_S
 
@@ -229,7 +243,9 @@ def _summary(
 ) -> str:
     since = since_words(window, not still.worked_s, still.known_s, before_s)
     count = len(still.members)
-    if is_asleep:
+    if count == 1:
+        how = "one kernel runs on its GPU without an end"
+    elif is_asleep:
         how = f"{counted(count, 'GPU')} at rest, its ranks wait asleep"
     else:
         how = f"{len(still.places(State.SPINS))} of {counted(count, 'GPU')} only wait"
@@ -247,7 +263,8 @@ def _silence(job: JobLook, before_s: float) -> Iterator[Evidence]:
 
 def _evidence(job: JobLook, still: Standstill, *, is_asleep: bool) -> Iterator[Evidence]:
     """What the GPUs show since then, and what they showed at work."""
-    places = still.members if is_asleep else still.places(State.SPINS)
+    is_lone = len(still.members) == 1
+    places = still.members if is_asleep or is_lone else still.places(State.SPINS)
     util, power = (still.mean(key, places) for key in ("gpu_util_ratio", "power_w"))
     said = [f"utilisation {100 * util:.0f} %"]
     for key, word in (("sm_active_ratio", "SMs"), ("tensor_active_ratio", "tensor cores")):
@@ -256,12 +273,10 @@ def _evidence(job: JobLook, still: Standstill, *, is_asleep: bool) -> Iterator[E
             said.append(f"{word} {100 * share:.1f} %")
     if isfinite(power):
         said.append(f"{power:.0f} W")
-    yield Evidence(
-        "gpu_util_ratio",
-        job.subject,
-        f"{counted(len(places), 'GPU')}, nothing computed: {', '.join(said)}",
-        util,
-    )
+    what = f"{counted(len(places), 'GPU')}, nothing computed"
+    if is_lone:
+        what = "the same at each reading, unlike its work before"
+    yield Evidence("gpu_util_ratio", job.subject, f"{what}: {', '.join(said)}", util)
     if not still.worked_s:
         return
     before = [
@@ -286,6 +301,12 @@ def _advice(job: JobLook, suspects: Suspects) -> Iterator[str]:
         where = f" -w {node}" if is_host_name(node) else ""
         pid = "PID" if suspects.pid is None else suspects.pid
         yield f"See where its processes stand: {within}{where} py-spy dump --pid {pid}"
+    if len(job.gpus) == 1:
+        yield (
+            "Attach cuda-gdb to see which kernel runs (info cuda kernels), then cancel the job and "
+            "resume from its last checkpoint."
+        )
+        return
     yield (
         "Keep what the ranks know (PyTorch's flight recorder), then cancel the job and resume "
         "from its last checkpoint."

@@ -84,11 +84,11 @@ def doubts_of(
     is_explained &= not context.is_bursty
     is_backed |= is_explained
     is_alone = bool(still.places(State.ENDLESS))
-    falls_silent = age_s >= still.known_s and (is_asleep or is_alone) and _used_to_print(job, still)
+    falls_silent = (is_asleep or is_alone) and fell_silent(job, still)
     unsure_until_s = 0.0 if is_backed or falls_silent else _UNSURE_UNTIL_S
     return (
         *_by_kind(still, context, unsure_until_s, is_asleep, is_explained),
-        *_by_kernel(still, age_s, falls_silent=falls_silent),
+        *_by_kernel(still, age_s, falls_silent=falls_silent and len(job.gpus) > 1),
         *_by_host(job, host, still, unsure_until_s),
         *_by_output(job, still, age_s),
     )
@@ -104,13 +104,19 @@ def output_age_s(job: JobLook) -> float:
     return float(known.min()) if len(known) else nan
 
 
+def fell_silent(job: JobLook, still: Standstill) -> bool:
+    """Whether the job wrote to its output every minute of steady work, and not since."""
+    return output_age_s(job) >= still.known_s and _used_to_print(job, still)
+
+
 def _used_to_print(job: JobLook, still: Standstill) -> bool:
     """Whether the job worked without a pause before, and wrote to its output every minute."""
     if not _was_steady(still):
         return False
     since = still.window_start - _STEADY_S
     past = job.cgroup_past(("job_output_age_s",), float(still.past.times[-1]) - since)
-    is_before = (past.times > since) & (past.times <= still.window_start)
+    # Of what is long past a row is minutes long: that in which the job stopped tells of both.
+    is_before = (past.times > since) & (past.times <= still.window_start - past.seconds)
     ages = past.columns["job_output_age_s"][is_before]
     # Each node that may read it tells of the same output.
     newest = np.where(np.isnan(ages), np.inf, ages).min(axis=1, initial=np.inf)
@@ -139,10 +145,12 @@ def _by_kind(
 def _by_kernel(still: Standstill, age_s: float, *, falls_silent: bool) -> Iterator[Doubt]:
     """One rank that goes on alone may evaluate, or work through something for the others.
 
-    But not where the job printed every minute, never paused before, and is silent since.
+    But not where the job printed every minute, never paused before, and is silent since; unless it
+    is a job's only one, beside which nobody waits.
     """
     if still.places(State.ENDLESS) and not falls_silent:
-        until_s = _UNSURE_UNTIL_S if age_s >= still.known_s else _STIRRING_UNTIL_S
+        is_backed = age_s >= still.known_s and len(still.states) > 1
+        until_s = _UNSURE_UNTIL_S if is_backed else _STIRRING_UNTIL_S
         yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PAST_S: Final = 6 * 3600.0
 """How far back a job's own pauses and its own level are looked for (our choice)."""
 
+_LONE_PAST_S: Final = 24 * 3600.0
+"""As far for a job of one GPU, which is told by its work before alone: it may hang overnight."""
+
 _PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
 _ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
 _LINKS: Final = (
@@ -107,7 +110,7 @@ class Standstill(NamedTuple):
 
 def standstill_of(job: JobLook) -> Standstill | None:
     """The standstill of a job that lasts until now; None while any of its GPUs computes."""
-    past = job.past(_KEYS, PAST_S, _PEAKS)
+    past = job.past(_KEYS, PAST_S if len(job.gpus) > 1 else _LONE_PAST_S, _PEAKS)
     rows = len(past.times)
     if not rows:
         return None
@@ -115,6 +118,9 @@ def standstill_of(job: JobLook) -> Standstill | None:
     endless = _endless(past, is_work)
     if endless is not None:
         place, row = endless
+        if len(job.gpus) == 1:
+            # What moved as little before was no work either: it may come back from this one, too.
+            is_work &= _moves(past)
         is_work[row:, place] = False
     at_work = np.flatnonzero(is_work.any(axis=1))
     first = max(int(at_work[-1]) + 1 if len(at_work) else 0, _row_behind_hole(past))
@@ -145,6 +151,8 @@ def standstill_of(job: JobLook) -> Standstill | None:
 
 def may_stand_still(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares jobs at work the look back."""
+    if len(job.gpus) == 1 and not (job.latest("gpu_util_ratio") >= SPINNING_UTIL).all():
+        return False
     for key, limit in zip(_PIPES[1:], (SOME_TENSOR, SOME_MEMORY), strict=True):
         if (job.latest(key) >= limit).any():
             return False
@@ -160,12 +168,7 @@ def computes(past: Past) -> NDArray[np.bool_]:
     With profiling counters these tell, by the books' floor of useful work; without them a GPU
     computes while it draws more than a share of what its work drew before.
     """
-    sm, tensor, dram = (past.peaks[key] for key in _PIPES)
-    found = (sm >= SPINNING_SM) | (tensor > SOME_TENSOR) | (dram >= SOME_MEMORY)
-    for key in _ENGINES:
-        found |= past.columns[key] > FAINT_RATIO
-    for key in _LINKS:
-        found |= past.columns[key] >= LINK_BUSY_BYTES_PER_S
+    found = (past.peaks["sm_active_ratio"] >= SPINNING_SM) | _moves(past)
     util, power = past.peaks["gpu_util_ratio"], past.columns["power_w"]
     is_loaded = util > FAINT_RATIO
     is_high = power > SPINNING_POWER * _level(np.where(is_loaded, power, np.nan))
@@ -174,17 +177,32 @@ def computes(past: Past) -> NDArray[np.bool_]:
     return found
 
 
+def _moves(past: Past) -> NDArray[np.bool_]:
+    """By row and GPU whether anything but its SMs is at work: tensor cores, memory, links."""
+    found = (past.peaks["tensor_active_ratio"] > SOME_TENSOR) | (
+        past.peaks["dram_active_ratio"] >= SOME_MEMORY
+    )
+    for key in _ENGINES:
+        found |= past.columns[key] > FAINT_RATIO
+    for key in _LINKS:
+        found |= past.columns[key] >= LINK_BUSY_BYTES_PER_S
+    return found
+
+
 def _endless(past: Past, is_work: NDArray[np.bool_]) -> tuple[int, int] | None:
     """The one GPU that goes on while the others do not, with one kernel, and since which row.
 
     Its work before used tensor cores, as training does; what it runs now is the same in each sample
-    and uses none: it is no evaluation and no checkpoint that the others wait for.
+    and uses none: it is no evaluation and no checkpoint that the others wait for. A job's only GPU
+    goes on so since it last moved anything.
     """
+    is_lone = is_work.shape[1] == 1
     at_work = np.flatnonzero(is_work[-_LEAST_WORK_ROWS:].any(axis=0))
-    if len(at_work) != 1 or is_work.shape[1] < 2:
+    if not is_lone and len(at_work) != 1:
         return None
-    place = int(at_work[0])
-    theirs = np.flatnonzero(np.delete(is_work, place, axis=1).any(axis=1))
+    place = 0 if is_lone else int(at_work[0])
+    before = _moves(past) if is_lone else np.delete(is_work, place, axis=1)
+    theirs = np.flatnonzero(before.any(axis=1))
     row = int(theirs[-1]) + 1 if len(theirs) else 0
     sm, tensor = (past.columns[key][:, place] for key in _PIPES[:2])
     was_training = _mean(tensor[:row][is_work[:row, place]]) > SOME_TENSOR

@@ -127,8 +127,9 @@ def _named(
         return told._replace(is_explained=bool(_bare(job, still)))
     if len(stuck) == 1 and len(job.job.nodes) > 1:
         return Suspects(f"a process on {stuck_nodes[0]}", stuck_nodes, stuck_nodes, tuple(evidence))
-    text = "which rank keeps the others waiting: counters cannot tell"
-    evidence.append(Evidence("gpu_util_ratio", job.subject, text))
+    if len(still.members) > 1:
+        text = "which rank keeps the others waiting: counters cannot tell"
+        evidence.append(Evidence("gpu_util_ratio", job.subject, text))
     return Suspects("", stuck_nodes, stuck_nodes, tuple(evidence))
 
 

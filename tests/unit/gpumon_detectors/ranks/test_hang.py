@@ -297,6 +297,81 @@ def test_a_single_gpu_waits_for_nobody():
     assert findings(played(10.0, "none", phases, gpu_count=1)[0]) == []
 
 
+def runs_on(sm_active_ratio=0.62, **other):
+    return {**SPINS, "sm_active_ratio": sm_active_ratio, "power_w": 290.0, **other}
+
+
+def lone(
+    since, still_s=900.0, *, work=TRAINS, work_s=1500.0, printed_s=11.0, age_s=None, period_s=10.0
+):
+    """What is claimed of a job of one GPU that printed so often at work, and is silent since."""
+    scene, mine = played(period_s, "none", [(20.0, all_do(work), 5.0)], gpu_count=1)
+    if printed_s is not None:
+        scene.cgroup("42", job_output_age_s=printed_s)
+    go_on(scene, mine, all_do(work), work_s)
+    age_s = still_s + 20.0 if age_s is None else age_s
+    scene.cgroup("42", job_output_age_s=age_s, job_cpu_cores_used=1.0)
+    go_on(scene, mine, all_do(since), still_s)
+    return findings(scene)
+
+
+@pytest.mark.parametrize("period_s", [10.0, 30.0, 60.0])
+@pytest.mark.parametrize("sm_active_ratio", [0.008, 0.2, 0.62, 1.0])
+def test_a_kernel_that_never_ends_on_a_jobs_only_gpu_is_a_guess_for_half_an_hour(
+    sm_active_ratio, period_s
+):
+    since = runs_on(sm_active_ratio)
+    steps = {500.0: [], 900.0: ["hypothesis"], 2100.0: ["supported"]}
+    for still_s, confidence in steps.items():
+        found = lone(since, still_s, period_s=period_s)
+        assert [f.confidence for f in found] == confidence
+    (finding,) = found
+    assert "one kernel runs on its GPU without an end" in finding.summary
+    assert not any("others" in line.text for line in finding.evidence)
+    assert 1900.0 <= finding.gpu_seconds <= 2100.0
+
+
+def test_it_is_told_of_a_night_too():
+    assert [f.confidence for f in lone(runs_on(), 9 * 3600.0)] == ["supported"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        # It prints seldom, or nobody sees what; it has printed since; it worked for too short.
+        {"printed_s": 140.0},
+        {"printed_s": None},
+        {"age_s": 300.0},
+        {"work_s": 1000.0},
+        # Its work used no tensor cores, so that what runs now may be more of it.
+        {"work": {**TRAINS, "tensor_active_ratio": 0.0}},
+        # What runs now moves something, rests, or changes.
+        {"since": runs_on(dram_active_ratio=0.12)},
+        {"since": runs_on(tensor_active_ratio=0.06)},
+        {"since": runs_on(pcie_rx_bytes_per_s=6e8)},
+        {"since": runs_on(gpu_util_ratio=0.7)},
+        {"since": RESTS},
+        {"since": runs_on(lambda s: 0.3 if s % 60 < 30 else 0.9)},
+        # Without profiling counters nobody knows.
+        {"since": plain(runs_on()), "work": plain(TRAINS)},
+    ],
+)  # fmt: skip
+def test_what_else_a_jobs_only_gpu_does_is_no_hang(told):
+    assert lone(**{"since": runs_on(), "still_s": 2400.0, **told}) == []
+
+
+def test_steps_that_take_turns_with_checks_are_no_hang():
+    scene, mine = played(10.0, "none", [(20.0, all_do(TRAINS), 5.0)], gpu_count=1)
+    scene.cgroup("42", job_output_age_s=20.0)
+    for _ in range(3):
+        go_on(scene, mine, all_do(TRAINS), 1500.0)
+        go_on(scene, mine, all_do(runs_on()), 700.0)
+    go_on(scene, mine, all_do(TRAINS), 1500.0)
+    scene.cgroup("42", job_output_age_s=1300.0)
+    go_on(scene, mine, all_do(runs_on()), 1200.0)
+    assert findings(scene) == []
+
+
 @pytest.mark.parametrize(
     ("ranks", "stuck", "is_found"),
     [(3, 0, False), (3, 1, True), (5, 2, True), (7, 1, False), (6, 2, True), (4, 3, False)],
