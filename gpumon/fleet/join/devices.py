@@ -6,6 +6,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from gpumon.fleet.join.completing import Told, completed
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Gpu, Process
 from gpumon.model.text import plain
@@ -73,8 +74,9 @@ def gpus_of(
 ) -> dict[str, Gpu]:
     """Every GPU by UUID; one that two targets report is taken from the better origin.
 
-    A probe that is not silent is better than an exporter; of two alike the fresher one counts. One
-    that two nodes of a target claim is taken from the one that had it first.
+    A probe that is not silent is better than an exporter; of two alike the fresher one counts. What
+    that one does not tell is filled in from the others that are heard (`completed`). One that two
+    nodes of a target claim is taken from the one that had it first.
 
     Args:
         frames: Canonical node name and newest frame of that node, per origin.
@@ -84,6 +86,7 @@ def gpus_of(
         disputes: What several nodes claim.
     """
     gpus: dict[str, Gpu] = {}
+    others: dict[str, list[Gpu]] = {}
     # Asked once, not for each of eighty thousand GPUs.
     disputes = disputes or None
     for node, frame in frames:
@@ -93,16 +96,42 @@ def gpus_of(
         for row, uuid in enumerate(block.keys):
             if disputes is not None and disputes.is_refused(frame, uuid):
                 continue
-            known = gpus.get(uuid)
-            if known is not None and worth(known, now - stale_after_s) >= worth(
-                frame, now - stale_after_s
-            ):
-                continue
             processes = tuple(held.get(uuid, ()))
-            gpus[uuid] = Gpu(
-                uuid, node, block, row, frame.taken_at, frame.origin, is_stale, processes
-            )
-    return gpus
+            told = Gpu(uuid, node, block, row, frame.taken_at, frame.origin, is_stale, processes)
+            known = gpus.get(uuid)
+            if known is None:
+                gpus[uuid] = told
+                continue
+            fresh_from = now - stale_after_s
+            is_better = worth(told, fresh_from) > worth(known, fresh_from)
+            gpus[uuid] = told if is_better else known
+            others.setdefault(uuid, []).append(known if is_better else told)
+    return {**gpus, **_completed(gpus, others, now - stale_after_s)} if others else gpus
+
+
+def _completed(
+    gpus: Mapping[str, Gpu], others: Mapping[str, list[Gpu]], fresh_from: float
+) -> dict[str, Gpu]:
+    """GPUs of several origins with what the best one does not tell, filled in from the others."""
+    by_block: dict[int, dict[int, list[Told]]] = {}
+    for uuid, told in others.items():
+        fresh = [one for one in told if not one.is_stale and one.origin != gpus[uuid].origin]
+        fresh.sort(key=lambda one: worth(one, fresh_from), reverse=True)
+        if fresh and not gpus[uuid].is_stale:
+            rows = by_block.setdefault(id(gpus[uuid].block), {})
+            rows[gpus[uuid].row] = [Told(one.origin, one.block, one.row) for one in fresh]
+    filled: dict[int, tuple[Block, dict[int, dict[str, str]]]] = {}
+    found = {}
+    for gpu in gpus.values():
+        rows = by_block.get(id(gpu.block), {})
+        if not rows:
+            continue
+        if id(gpu.block) not in filled:
+            filled[id(gpu.block)] = completed(gpu.block, rows)
+        block, borrowed = filled[id(gpu.block)]
+        # All GPUs of a block stay together: history gathers them from one.
+        found[gpu.uuid] = gpu._replace(block=block, borrowed=borrowed.get(gpu.row, {}))
+    return found
 
 
 def _processes(frame: Frame, node: str, listed: Listed) -> Mapping[str, list[Process]]:

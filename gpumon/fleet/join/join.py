@@ -13,7 +13,8 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.fleet.join.devices import Listed, gpus_of, worth
+from gpumon.fleet.join.devices import Listed, gpus_of
+from gpumon.fleet.join.nodes import NodeNames, by_uuid, nodes_of
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import HOLDING_STATES, has_ended
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.join.disputes import Disputes
     from gpumon.model.fault import SourceError
-    from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
     from gpumon.model.records.frame import Frame, QueueRecords
 
@@ -63,24 +63,25 @@ def join(
         disputes: GPUs that two nodes of one target claim; None: there are none.
     """
     names = NodeNames(queue.nodes if queue else ())
-    named = [(names.canonical(frame.node, frame.host_names), frame) for frame in frames]
+    named = by_uuid(
+        [(names.canonical(frame.node, frame.host_names), frame) for frame in frames], names
+    )
     listed_jobs = Listed(queue.jobs if queue else None)
     gpus = gpus_of(named, now, stale_after_s, listed_jobs, disputes)
     on_node: dict[str, list[Gpu]] = {}
     for gpu in gpus.values():
         on_node.setdefault(gpu.node, []).append(gpu)
-    troubles = {names.canonical(node, ()): trouble for node, trouble in errors.items() if node}
-    nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s, left)
+    called = {frame.node: name for name, frame in named}
+    troubles = {
+        called.get(node) or names.canonical(node, ()): trouble
+        for node, trouble in errors.items()
+        if node
+    }
+    nodes = nodes_of(named, queue, on_node, troubles, now - stale_after_s, left)
     if queue is None:
         return Picture(nodes, gpus, ())
     listed = {node.name: node for node in queue.nodes}
-    by_job: dict[str, _Seen] = {}
-    over_at = {job.job_id: _over_at(job) for job in queue.jobs}
-    for gpu in gpus.values():
-        for process in gpu.compute_processes:
-            if process.job_id is not None:
-                is_now = not gpu.is_stale and gpu.taken_at > over_at.get(process.job_id, -inf)
-                by_job.setdefault(process.job_id, _Seen({}, {})).add(process, is_now)
+    by_job = _by_job(gpus.values(), queue.jobs)
     nobody = _Seen({}, {})
     given = {
         (job.job_id, allocation.node): _given(
@@ -117,6 +118,18 @@ class _Seen(NamedTuple):
             self.now[process.node, process.pid] = process
 
 
+def _by_job(gpus: Iterable[Gpu], jobs: Iterable[Job]) -> dict[str, _Seen]:
+    """Processes by the id of their job."""
+    found: dict[str, _Seen] = {}
+    over_at = {job.job_id: _over_at(job) for job in jobs}
+    for gpu in gpus:
+        for process in gpu.compute_processes:
+            if process.job_id is not None:
+                is_now = not gpu.is_stale and gpu.taken_at > over_at.get(process.job_id, -inf)
+                found.setdefault(process.job_id, _Seen({}, {})).add(process, is_now)
+    return found
+
+
 def _over_at(job: Job) -> float:
     """Up to when what is seen of a job is history.
 
@@ -127,70 +140,6 @@ def _over_at(job: Job) -> float:
     if job.state in HOLDING_STATES:
         return -inf
     return (job.end_at or -inf) if has_ended(job.state) else inf
-
-
-class NodeNames:
-    """Finds the queue's name of a node: NodeName, NodeHostName, NodeAddr, then short name."""
-
-    def __init__(self, nodes: Iterable[SlurmNode]) -> None:
-        """Index the queue's nodes by everything they may be called."""
-        self._names: dict[str, str] = {}
-        listed = tuple(nodes)
-        aliases = (
-            [(node.name, node.name) for node in listed],
-            [(node.host_name, node.name) for node in listed],
-            [(node.address, node.name) for node in listed],
-            [(node.name.partition(".")[0], node.name) for node in listed],
-        )
-        for pairs in aliases:
-            found: dict[str, set[str]] = {}
-            for alias, name in pairs:
-                found.setdefault(alias, set()).add(name)
-            for alias, owners in found.items():
-                # Two nodes that answer to one name are told apart by a better name, or not at all.
-                if alias and len(owners) == 1:
-                    self._names.setdefault(alias, next(iter(owners)))
-
-    def canonical(self, name: str, others: Sequence[str]) -> str:
-        """The queue's name of a node, else the name its source uses."""
-        for alias in (name, *others, name.partition(".")[0]):
-            if alias in self._names:
-                return self._names[alias]
-        return name
-
-
-def _nodes(
-    named: Sequence[tuple[str, Frame]],
-    queue: QueueRecords | None,
-    on_node: Mapping[str, list[Gpu]],
-    errors: Mapping[str, tuple[SourceError, ...]],
-    fresh_from: float,
-    left: Mapping[tuple[str, str], float],
-) -> dict[str, Node]:
-    newest: dict[str, Frame] = {}
-    blocks: dict[str, dict[str, Block]] = {}
-    # What is best comes last, and counts.
-    for name, frame in sorted(named, key=lambda pair: worth(pair[1], fresh_from)):
-        newest[name] = frame
-        blocks.setdefault(name, {}).update(frame.blocks)
-    states = {node.name: node.state for node in queue.nodes} if queue else {}
-    nodes = {}
-    for name in dict.fromkeys((*states, *newest, *errors)):
-        frame_now = newest.get(name)
-        ordered = sorted(on_node.get(name, ()), key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
-        nodes[name] = Node(
-            name,
-            tuple(gpu.uuid for gpu in ordered),
-            frame_now.taken_at if frame_now else None,
-            frame_now is not None and frame_now.taken_at < fresh_from,
-            states.get(name),
-            errors.get(name, ()),
-            frame_now.lateness_s if frame_now else None,
-            frame_now.block("node") if frame_now else None,
-            blocks.get(name, {}),
-            left.get((frame_now.origin, frame_now.node)) if frame_now else None,
-        )
-    return nodes
 
 
 def _minors(node: SlurmNode) -> tuple[int, ...]:

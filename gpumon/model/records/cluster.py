@@ -190,6 +190,8 @@ class Gpu(NamedTuple):
     origin: str
     is_stale: bool
     processes: tuple[Process, ...]
+    borrowed: Mapping[str, str] = MappingProxyType({})
+    """Fields and labels that another origin tells, with its URL: the best one does not."""
 
     @property
     def compute_processes(self) -> tuple[Process, ...]:

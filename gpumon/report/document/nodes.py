@@ -137,6 +137,7 @@ class Machine:
             "index": gpu.nvml_index,
             **entity.labels(),
             "origin": gpu.origin,
+            "field_origins": {} if gpu.is_stale else dict(gpu.borrowed),
             "stale": gpu.is_stale,
             **values,
             "clock_event_names": None if mask is None else list(clock_event_names(int(mask))),

@@ -6,6 +6,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.report.facts.array_tasks import asked_gpus, task_count
 from gpumon.report.facts.losses import loss_of
 from gpumon.report.facts.reference_values import sheet_of
@@ -40,6 +41,9 @@ NAMED_DETECTORS: Final = 3
 TARGET_OLD_S: Final = 90.0
 """A target whose newest answer is older is called stale: three periods of the job listing, which
 is the rarest answer that a target may consist of."""
+
+_NAMED: Final = 4
+"""Values named of those that another origin tells of a GPU: about half a line."""
 
 _MOST_REASONS: Final = 3
 """Reasons named of why a detector declines to judge: the most frequent ones."""
@@ -255,6 +259,7 @@ def gpu_facts(
                 ("uuid", gpu.uuid),
                 ("driver", driver or ""),
                 ("from", f"{gpu.origin}, {units.short_duration(age_s)} ago"),
+                *(("also from", text) for text in _borrowed(gpu)),
                 *more,
             ),
             width,
@@ -272,6 +277,21 @@ def gpu_facts(
         if unused and not gpu.is_stale:
             lines += paragraph(f"{unused} holds a context on it", width, Tone.WARN, "! ", "  ")
     return lines
+
+
+def _borrowed(gpu: Gpu) -> list[str]:
+    """Per other origin the values that are taken from it."""
+    titles: dict[str, list[str]] = {}
+    for key, origin in gpu.borrowed.items():
+        field = CATALOGUE.get(key)
+        titles.setdefault(origin, []).append(
+            key.replace("_", " ") if field is None else field.title
+        )
+    return [
+        f"{origin}: {', '.join(told[:_NAMED])}"
+        + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
+        for origin, told in titles.items()
+    ]
 
 
 def silence_lines(age_s: float, why: str, left_at: float | None, width: int) -> list[Line]:

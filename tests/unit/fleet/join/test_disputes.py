@@ -71,7 +71,8 @@ def test_one_gpu_by_two_targets_is_no_dispute():
     )
     assert not newest.disputes
     assert newest.errors == ()
-    assert seen(newest, 101.0).gpus[uuid("n1", 0)].node == "10.0.0.1"
+    gpu = seen(newest, 101.0).gpus[uuid("n1", 0)]
+    assert (gpu.node, gpu.origin) == ("n1", "ssh://10.0.0.1")
 
 
 def test_a_claim_that_is_taken_back_leaves_no_word():

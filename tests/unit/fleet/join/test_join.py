@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.fleet.join.join import NodeNames, join
+from gpumon.fleet.join.join import join
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import column_for
@@ -245,23 +245,6 @@ def test_of_two_targets_that_see_one_gpu_the_fresher_counts():
     for frames in ([old, new], [new, old]):
         gpu = picture(frames).gpus[uuid("gpu01", 0)]
         assert (gpu.value("power_w"), gpu.origin) == (2.0, "ssh://gpu01")
-
-
-def test_a_node_matches_by_host_name_address_and_short_name():
-    names = NodeNames(
-        [node("n1", host_name="host1.site", address="10.0.0.1"), node("n2.site", address="")]
-    )
-    assert names.canonical("host1.site", ()) == "n1"
-    assert names.canonical("10.0.0.1", ()) == "n1"
-    assert names.canonical("n2", ()) == "n2.site"
-    assert names.canonical("unknown", ("n1",)) == "n1"
-    assert names.canonical("stranger", ()) == "stranger"
-
-
-def test_an_alias_of_two_nodes_matches_neither():
-    names = NodeNames([node("n1", host_name="login"), node("n2", host_name="login")])
-    assert names.canonical("login", ()) == "login"
-    assert names.canonical("n1", ()) == "n1"
 
 
 def test_a_node_that_only_fails_is_shown_with_its_error():

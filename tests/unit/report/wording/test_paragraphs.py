@@ -6,7 +6,7 @@ import pytest
 
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.wording.gpu_cells import nvlink_cell, nvlink_rate
-from gpumon.report.wording.paragraphs import job_facts, nvlink_words, requeue_words
+from gpumon.report.wording.paragraphs import gpu_facts, job_facts, nvlink_words, requeue_words
 from tests.worlds.tick import BUSY, gpu, job_with_gpus, tick
 
 NONE = {**BUSY, "nvlink_tx_bytes_per_s": None, "nvlink_rx_bytes_per_s": None}
@@ -82,3 +82,20 @@ def test_the_column_counts_the_busier_direction_as_the_words_do(sent, received, 
     assert nvlink_rate(one) == rate
     assert nvlink_cell(one).text == ("–" if rate is None else f"{rate / 1e9:.0f}G")
     assert words(values).startswith("used, 66 GB/s each way") is (rate == 66e9)
+
+
+def test_a_gpus_page_names_the_other_target_that_tells_some_of_its_values():
+    page = "dcgm+http://n1:9400/metrics"
+    keys = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio", "temp_c", "serial")
+    (view, gpus) = job_with_gpus("7", {"n1": 1})
+    one = gpus[0]
+    for borrowed, text in (
+        (keys, f"{page}: SM, TENS, DRAM, TEMP and 1 more"),
+        (keys[-1:], f"{page}: serial"),
+        ((), ""),
+    ):
+        told = one._replace(borrowed=dict.fromkeys(borrowed, page))
+        lines = gpu_facts(Digest(tick((view,), [told])), told, 300)
+        said = " ".join("".join(cell.text for cell in line) for line in lines)
+        assert ("also from" in said) is bool(text)
+        assert text in said

@@ -1,0 +1,125 @@
+"""What one origin does not tell of a GPU, taken from another that does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.catalogue.field import Kind
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block, column_for
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Mapping
+
+_NEVER_TOLD: Final = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NOT_SHARED})
+"""Reasons that last: this origin will not tell the field. NVML has no profiling counters of an
+A100, for one; DCGM has."""
+
+_NOT_YET: Final = Reason.NOT_SAMPLED
+"""This origin may tell the field soon. Until then another one's gauge stands in; its counter does
+not, as it may stand elsewhere, and a change of origin would be counted as growth."""
+
+
+class Told(NamedTuple):
+    """A row in which an origin tells of a GPU."""
+
+    origin: str
+    block: Block
+    row: int
+
+
+def completed(
+    block: Block, others: Mapping[int, Iterable[Told]]
+) -> tuple[Block, dict[int, dict[str, str]]]:
+    """A block of GPUs in which other origins fill in what it does not tell.
+
+    What it tells itself stands, and so does what is missing because the board is lost or the driver
+    fails: another origin may repeat what it read before that.
+
+    Args:
+        block: What the best origin tells.
+        others: By row of it what other origins tell of that GPU, the better one first.
+
+    Returns:
+        The block, and by row the fields and labels that another origin tells, with its URL.
+    """
+    filling = _Filling(block)
+    for row, rows in others.items():
+        for told in rows:
+            filling.take(row, told)
+    return filling.block(), filling.borrowed
+
+
+class _Filling:
+    """A block that is being filled in; columns are copied once one of them changes."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._columns: dict[str, list[float | int | None]] = {}
+        self._labels: dict[str, list[str | None]] = {}
+        self.borrowed: dict[int, dict[str, str]] = {}
+
+    def take(self, row: int, told: Told) -> None:
+        """Fill one GPU's row with what another origin tells."""
+        for key in told.block.columns:
+            value = told.block.value(key, told.row)
+            if value is not None and self._is_free(key, row):
+                self._column(key)[row] = value
+                self._note(key, row, told)
+        for key in told.block.labels:
+            text = told.block.label(key, told.row)
+            if text is not None and self._is_free(key, row):
+                self._label(key)[row] = text
+                self._note(key, row, told)
+
+    def block(self) -> Block:
+        """The block with what was filled in."""
+        if not self.borrowed:
+            return self._block
+        filled = {(key, row) for row, keys in self.borrowed.items() for key in keys}
+        return Block(
+            self._block.keys,
+            {**self._block.columns, **self._filled_columns()},
+            {**self._block.labels, **{key: tuple(texts) for key, texts in self._labels.items()}},
+            {at: reason for at, reason in self._block.missing.items() if at not in filled},
+        )
+
+    def _is_free(self, key: str, row: int) -> bool:
+        if key in self.borrowed.get(row, {}):
+            return False
+        reason = self._block.reason(key, row)
+        if reason is _NOT_YET:
+            field = CATALOGUE.get(key)
+            return field is None or field.kind is not Kind.COUNTER
+        return reason in _NEVER_TOLD
+
+    def _note(self, key: str, row: int, told: Told) -> None:
+        self.borrowed.setdefault(row, {})[key] = told.origin
+
+    def _filled_columns(self) -> dict[str, array[float] | array[int]]:
+        own = self._block.columns
+        return {
+            key: column_for(own[key].typecode == "q" if key in own else _is_whole(key), values)
+            for key, values in self._columns.items()
+        }
+
+    def _column(self, key: str) -> list[float | int | None]:
+        values = self._columns.get(key)
+        if values is None:
+            rows = range(len(self._block.keys))
+            values = self._columns[key] = [self._block.value(key, row) for row in rows]
+        return values
+
+    def _label(self, key: str) -> list[str | None]:
+        texts = self._labels.get(key)
+        if texts is None:
+            own = self._block.labels.get(key)
+            texts = self._labels[key] = [None] * len(self._block.keys) if own is None else [*own]
+        return texts
+
+
+def _is_whole(key: str) -> bool:
+    field = CATALOGUE.get(key)
+    return field is not None and field.kind.is_integer
