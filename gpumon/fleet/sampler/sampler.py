@@ -122,30 +122,43 @@ class Sampler:
         self,
         on_tick: Callable[[Tick], None],
         on_failure: Callable[[SourceError], None] = lambda _failure: None,
+        *,
+        shows_early: bool = False,
     ) -> None:
         """Publish a tick every period from a thread of its own.
 
         What fails while a tick is made is among its errors, and the next one is tried. Whatever
         ends the thread for good all the same, an error of `on_tick` for example, is told to
         `on_failure`.
+
+        Args:
+            on_tick: Takes each tick.
+            on_failure: Hears why there will be none any more.
+            shows_early: Whether a tick for the eyes alone comes before the first beat.
         """
-        self._thread = threading.Thread(
-            target=self._run, args=(on_tick, on_failure), name="sampler", daemon=True
-        )
+        run = partial(self._run, on_tick, on_failure, shows_early=shows_early)
+        self._thread = threading.Thread(target=run, name="sampler", daemon=True)
         self._thread.start()
 
     def _run(
-        self, on_tick: Callable[[Tick], None], on_failure: Callable[[SourceError], None]
+        self,
+        on_tick: Callable[[Tick], None],
+        on_failure: Callable[[SourceError], None],
+        *,
+        shows_early: bool,
     ) -> None:
         try:
-            self._beats(on_tick)
+            self._beats(on_tick, shows_early=shows_early)
         # The last door of the thread: whoever waits for its ticks must hear that none will come.
         except Exception as error:  # noqa: BLE001
             self.failure = fault("sampling", error)
             on_failure(self.failure)
 
-    def _beats(self, on_tick: Callable[[Tick], None]) -> None:
+    def _beats(self, on_tick: Callable[[Tick], None], *, shows_early: bool = False) -> None:
         try:
+            self._start_sources()
+            if shows_early:
+                self._show_early(on_tick)
             self._open()
             beat = self._clock.monotonic() + self._period_s
             self._gather(beat, self._is_settled)
@@ -161,6 +174,12 @@ class Sampler:
                 self._wait_for(beat, tick, on_tick)
         finally:
             self._free()
+
+    def _show_early(self, on_tick: Callable[[Tick], None]) -> None:
+        """Show what has been said already: the past and detection take a while to open."""
+        self._take()
+        if self._newest.first_at is not None and self._is_settled():
+            on_tick(self._between(self._blank()))
 
     def _wait_for(self, beat: float, last: Tick, on_tick: Callable[[Tick], None]) -> None:
         """Wait for the beat; on the way publish pictures where somebody looks closer."""
@@ -194,6 +213,7 @@ class Sampler:
 
         Nodes that have not answered by then are waited for, at most `GRACE_S` more.
         """
+        self._start_sources()
         self._open()
         self._gather(self._clock.monotonic() + seconds + GRACE_S, self._is_settled)
         beat = self._clock.monotonic()
@@ -269,10 +289,12 @@ class Sampler:
         else:
             self._thread.join(0.45)
 
-    def _open(self) -> None:
+    def _start_sources(self) -> None:
         if not self._is_started:
             for source in self._sources:
                 source.start(self._arrived.set)
+
+    def _open(self) -> None:
         if self._judge is not None:
             self._detection = self._faults.trying("starting detection", self._judge, None)
         if self._remember is not None:
