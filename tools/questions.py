@@ -24,7 +24,9 @@ DEMO: Final = {
     "is it my input?": Answer((), ("48220 .* GPUs wait for data 69 %",)),
     "does NVLink work?": Answer(("Enter",), ("NVLink [█▁-▇]+ 0 B/s", "NVLink unused")),
     "why does it wait?": Answer((), ("48213 .* waits: Resources, starts in 16h",)),
-    "what did last night's job waste?": Answer(("5",), (r"481\d\d .* (!|·|–) .*",)),
+    "what did last night's job waste?": Answer(
+        ("5", "G"), (r"48192 .* 30\.0 .*! no kernel 29\.1h \(97 %\)", r"48182 .* not watched")
+    ),
     "will it fit fewer GPUs?": Answer((), ("3 of 8 GPUs unused", "would fit into a sl")),
     "what is lost now?": Answer((), (r"lost now \d\d \+ ~\d\.\d GPUs",)),
     "by whom?": Answer(("6",), (r"you +\d+ +2\d", "bjorn +2 +2.0")),
@@ -33,7 +35,9 @@ DEMO: Final = {
     "what got better?": Answer(("f", "G"), (r"no tensor cores +48216 +0 ",)),
     "is it one switch?": Answer(("9", "b"), ("verdict by leaf switch",)),
     "whom to write to?": Answer(("f", "Enter"), ("hang: 48214", "Evidence|→ See")),
-    "do the books agree?": Answer((), (r"lost 21\.\d|lost since \d\d:\d\d: 21\.\d",)),
+    "do the books agree?": Answer(
+        ("B",), (r"\n *unobserved +\d+ ", r"\n *total +\d+ +–", r"some GPUs unused +6\.\d\d")
+    ),
     "which nodes does nobody see?": Answer(("3",), (r"gpu011 .*down\* .*never",)),
 }
 """The twentieth, what is new since lunch, has a test of its own."""
@@ -41,7 +45,7 @@ DEMO: Final = {
 KEPT: Final = {
     **DEMO,
     "what did last night's job waste?": Answer(
-        ("5",), (r"48189 .* 192 +96\.0h ! some GPUs unused 96\.0",)
+        ("5", "G"), (r"48189 .* 192 +96\.0h ! some GPUs unused 96\.0",)
     ),
     "what got better?": Answer(
         ("B",), (r"Better than before: input bound 3\d\.\d → \d\.\d %", "Worse than before: hang")
@@ -70,7 +74,7 @@ LAB: Final = {
     "which node to drain?": Answer(("3",), (r"gpu02 +1\.5 .* ok ", r"gpu03 +3\.0 .* ok ")),
     "what got better?": Answer(("B",), ("No books are kept on disk",)),
     "is it one switch?": Answer(("9", "b"), (r"gpu02  ‼52 ‼31 ‼52 ‼53",)),
-    "whom to write to?": Answer((), (r"4 +pretrain.* alice", "5 +hpo-sweep bob")),
+    "whom to write to?": Answer((), (r"4 +pretrain.* alice", "5 +hpo-sweep +bob")),
     "do the books agree?": Answer(("B",), (r"some GPUs unused +1\.00", r"straggler +0\.51")),
     "which nodes does nobody see?": Answer(("3",), (r"gpu01 .* [0-9]s ", r"gpu03 .* [0-9]s ")),
 }

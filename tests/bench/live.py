@@ -32,7 +32,7 @@ SETTLE_S: Final = 3.0
 START_S: Final = 60.0
 FLEETS: Final = (100, 1_000, 10_000)
 """Jobs of the fleets that are watched."""
-WHICH: Final = ("node", "fleets", "peers")
+WHICH: Final = ("node", "fleets", "peers", "rest")
 
 
 def measure(
@@ -69,11 +69,12 @@ def _go(session: Session, view: str, command: bytes) -> None:
     Raises:
         RuntimeError: the view did not come.
     """
+    title = f"› {view.partition(' (')[0]}"
     for patience_s in (0.5, 2.0, 5.0):
         session.press(command[:1])
         session.pump(patience_s)
         session.press(command[1:])
-        if session.pump(SETTLE_S, lambda: f"› {view}" in session.screen.text()[0]):
+        if session.pump(SETTLE_S, lambda: title in session.screen.text()[0]):
             session.pump(SETTLE_S)
             return
         session.press(b"\x1b")
@@ -149,7 +150,7 @@ def tables(
     has_peers: bool,
     fleets: Sequence[int] = FLEETS,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """All rows: `node`, `fleets`, `peers` say which programs, `fleets` how many jobs."""
+    """All rows: `node`, `fleets`, `peers`, `rest` say which programs, `fleets` how many jobs."""
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         cases: list[Case] = []
@@ -160,6 +161,8 @@ def tables(
                 cases += live_cases.node(env)[: 2 if has_peers else 1]
             if "fleets" in which:
                 cases += [live_cases.fleet(jobs) for jobs in fleets]
+            if "rest" in which:
+                cases.append(live_cases.at_rest())
             if "peers" in which:
                 others = live_cases.lists(10_000, Path(folder))
                 cases += [live_cases.empty(), *others[: 2 if has_peers else 1]]

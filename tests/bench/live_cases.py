@@ -43,7 +43,8 @@ class Case(NamedTuple):
     marker: str
     """Shown once there are data: the power limit, a name."""
     views: tuple[tuple[str, bytes, tuple[Stroke, ...]], ...]
-    """Name of a view, what is typed to get there, and what is pressed in it."""
+    """Name of a view as its title has it, in brackets what that does not tell, what is typed to get
+    there, and what is pressed in it."""
     env: Mapping[str, str]
 
 
@@ -108,6 +109,43 @@ def fleet(jobs: int) -> Case:
         views += [("fleet", b":fleet\r", map_strokes()), ("gpus", b":gpus\r", table_strokes(names))]
     name = f"gpumon, {jobs:,} jobs, {jobs * GPUS_A_NODE:,} GPUs"
     return Case(name, words, "n000", tuple(views), dict(os.environ))
+
+
+JOB: Final = b":jobs\r:job 48214\r"
+"""Opens the demo's job that has hung for some minutes: sixteen GPUs on two nodes."""
+
+GPU: Final = b":jobs\r:gpu gpu006:3\r"
+"""Opens the GPU that is too hot."""
+
+NODE: Final = b":jobs\r:node gpu006\r"
+
+
+def at_rest() -> Case:
+    """Every view and every kind of page of the demo, which nobody touches."""
+    roots = ("jobs", "gpus", "nodes", "pending", "ended", "users", "accounts", "partitions")
+    roots += ("fleet", "reservations", "processes")
+    views: list[tuple[str, bytes, tuple[Stroke, ...]]] = [
+        (name, f":{name}\r".encode(), ()) for name in roots
+    ]
+    views += [
+        ("48214", JOB, ()),
+        ("curves", JOB + b"v", ()),
+        ("curves (roofline)", JOB + b"v" + TAB, ()),
+        ("curves (around a rank)", JOB + b"i", ()),
+        ("SM active over time", JOB + TAB, ()),
+        ("verdict of ranks", JOB + TAB + TAB, ()),
+        ("gpu006:3", GPU, ()),
+        ("curves (of a GPU)", GPU + b"v", ()),
+        ("node gpu006", NODE, ()),
+        ("curves (of a node)", NODE + b"v", ()),
+        ("findings", b":jobs\rf", ()),
+        ("hang", b":jobs\rf\r", ()),
+        ("commands", b":jobs\rx", ()),
+        ("books", b":jobs\rB", ()),
+        ("errors", b":jobs\re", ()),
+    ]
+    words = (sys.executable, "-m", "gpumon", "demo")
+    return Case("gpumon demo", words, "sam2-video", tuple(views), dict(os.environ))
 
 
 def node(env: Mapping[str, str]) -> tuple[Case, ...]:

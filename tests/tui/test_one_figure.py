@@ -16,6 +16,12 @@ pytestmark = pytest.mark.slow
 HOUR_S = 3600.0
 SIZES = [(80, 24), (160, 50)]
 VIEWS = {"jobs": "1", "gpus": "2", "nodes": "3", "users": "6", "accounts": "7", "partitions": "8"}
+ELSEWHERE = {"pending": "4", "ended": "5", "fleet": "9"}
+"""Views of the fleet whose rows do not add up to what it loses: the headline says it there too."""
+
+BY_NAME = ("reservations", "processes")
+"""The same, gone to by name."""
+
 ROUNDED = 0.05
 """A cell of LOST/H shows a decimal below 10, none above: each may be off by half of that."""
 
@@ -82,6 +88,13 @@ async def test_a_loss_has_one_figure(stage, demo_past, size):
         assert f"{top} GPU-h lost since" in s.text
 
 
+def headline_is_told(stage, total, losing, name):
+    """Above every view of the fleet."""
+    headline = "\n".join(stage.lines[:4])
+    assert f"lost now {units.gpus_lost(losing.wasted_gpus)} + ~" in headline, name
+    assert units.gpu_hours(total.waste_s) in headline, name
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_the_fleet_has_one_sum(stage, demo_past, size):
     """What is lost now and what was lost: in every table, the headline, the books and JSON."""
@@ -98,9 +111,24 @@ async def test_the_fleet_has_one_sum(stage, demo_past, size):
                 assert lost == pytest.approx(total.waste_s / HOUR_S, abs=0.06 * len(tick.jobs)), (
                     name
                 )
-            headline = "\n".join(s.lines[:4])
-            assert f"lost now {units.gpus_lost(losing.wasted_gpus)} + ~" in headline, name
-            assert units.gpu_hours(total.waste_s) in headline, name
+            headline_is_told(s, total, losing, name)
+        for name, key in ELSEWHERE.items():
+            await s.press(key)
+            headline_is_told(s, total, losing, name)
+        groups = re.findall(r"^ \S+ · .* · lost/h (\S+)$", s.text, re.MULTILINE)
+        wasted, suspected, off = summed(groups)
+        assert wasted == pytest.approx(losing.wasted_gpus, abs=off)
+        assert suspected == pytest.approx(losing.suspected_gpus, abs=off)
+        for name in BY_NAME:
+            await s.press("colon", *name, "enter")
+            headline_is_told(s, total, losing, name)
+        await s.press("1", "f")
+        wasted, suspected, off = summed(cells(s, "LOST/H"))
+        assert wasted == pytest.approx(losing.wasted_gpus, abs=off)
+        assert suspected == pytest.approx(losing.suspected_gpus, abs=off)
+        head = re.search(r"([\d.]+) GPU-h, ~[\d.]+ GPU-h lost, cleared: ([\d.]+) GPU-h", s.text)
+        assert float(head[1]) + float(head[2]) == pytest.approx(total.waste_s / HOUR_S, abs=0.1)
+        await s.press("q")
         await s.press("B")
         shares = re.findall(r"^ *([a-z][^~\n]*?)  +([\d.,]+) +[\d.]+ %$", s.text, re.MULTILINE)
         known = {"useful", "unexplained", "unobserved"}
@@ -116,6 +144,32 @@ async def test_the_fleet_has_one_sum(stage, demo_past, size):
         plain = table(tick, 120)
         assert f"lost now {units.gpus_lost(losing.wasted_gpus)} + ~" in plain
         assert units.gpu_hours(total.waste_s) in plain
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_what_a_job_lost_is_one_figure_also_after_its_end(stage, demo_past, size):
+    """In the list, on its page, among those that ended, and of its ranks together."""
+    books = demo_past.newest.ledger
+    ended = {one.job.job_id for one in demo_past.newest.ended.jobs}
+    over = [job_id for job_id in ended if (total := books.job(job_id)) and total.waste_s >= 36.0]
+    assert over
+    async with stage(demo_past.newest, size) as s:
+        await s.press("5")
+        for job_id in over:
+            figure = units.gpu_hours(books.job(job_id).waste_s)
+            assert re.search(rf"^ *{job_id} .* {re.escape(figure)}h? ", s.text, re.MULTILINE), (
+                s.text
+            )
+        await s.press("1")
+        listed = cells(s, "LOST/H")
+        _, rows = s.app.screen.grid.table
+        for row, told in list(zip(rows, listed, strict=True))[:4]:
+            figure = units.gpu_hours(books.job(row.job.job_id).waste_s)
+            await s.press("enter")
+            assert f"{figure} GPU-h" in s.text
+            wasted, suspected, off = summed(cells(s, "LOST/H"))
+            assert (wasted, suspected) == pytest.approx(parts(told), abs=off + off_by(told))
+            await s.press("escape", "j")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

@@ -71,7 +71,7 @@ class LateSampler:
                 self._made = sampler
                 for wish in self._wishes:
                     sampler.wish(wish)
-                sampler.start(on_tick)
+                sampler.start(on_tick, shows_early=True)
                 return
         sampler.close()
 

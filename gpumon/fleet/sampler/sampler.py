@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.fleet.join.join import join
+from gpumon.fleet.sampler.closer import Closer
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.pace import Pace, SetClock
 from gpumon.model.fault import DETECTION, SourceError, fault
 from gpumon.model.records.tick import TargetState, Tick
 from gpumon.model.staleness import stale_after_s
-from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumon.fleet.sampler.protocols import Books, Detection, Past
     from gpumon.model.finding import DetectionReport
-    from gpumon.model.records.frame import Frame
     from gpumon.sources.source import Clock, Source, Wish
 
 GRACE_S: Final = 10.0
@@ -35,16 +33,6 @@ REHEARSED_S: Final = 30.0
 less than half as long has no time for it."""
 
 _UNKEPT_HINT: Final = "ledger.directory in the configuration names another folder"
-
-MOST_SHARE: Final = 0.25
-"""Share of the time between two pictures that making one may take: of a large fleet joining jobs
-and GPUs costs too much to be done oftener than the beat."""
-
-DEAR: Final = 3
-"""So many dear pictures in a row are no accident."""
-
-_ROOM: Final = 1.5
-"""So many steps must be left to the beat: the picture of the beat itself comes anyway."""
 
 _T = TypeVar("_T")
 
@@ -68,61 +56,6 @@ class Faults:
         """Everything since the last time, each once."""
         errors, self._errors = self._errors, {}
         return tuple(errors)
-
-
-class Closer:
-    """Knows what is looked at, and whether its nodes really say more than the others."""
-
-    def __init__(self, cpu_s: Callable[[], float] = time.thread_time) -> None:
-        """Nothing is looked at; `cpu_s` tells the CPU time that the caller's thread has used."""
-        self.cpu_s = cpu_s
-        self._zoom = Zoom()
-        self._has_news = False
-        self._dear = 0
-        self.period_s: float | None = None
-        """Seconds between two pictures of what is looked at; None: no more than of all else."""
-
-    def wish(self, wish: Wish) -> None:
-        """Take what is to be looked at, or that nothing is; may come from any thread."""
-        if wish.is_about_zoom:
-            self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
-            self._dear = 0
-            self.period_s = None
-
-    def hear(self, frames: Iterable[Frame]) -> None:
-        """Note whether a node that is looked at has said something."""
-        if self._zoom.nodes and not self._has_news:
-            nodes = set(self._zoom.nodes)
-            self._has_news = any(
-                frame.blocks and not nodes.isdisjoint((frame.node, *frame.host_names))
-                for frame in frames
-            )
-
-    def step_s(self, beat_s: float, left_s: float) -> float | None:
-        """Seconds to the next picture before the beat; None: there is none.
-
-        Args:
-            beat_s: Seconds between two beats.
-            left_s: Seconds to the next one.
-        """
-        self._has_news = False
-        zoom = self._zoom
-        step_s = zoom.period_s(frozenset(zoom.nodes), beat_s)
-        if not zoom.nodes or self._dear >= DEAR or step_s >= beat_s or left_s < _ROOM * step_s:
-            return None
-        return step_s
-
-    def has_news(self, step_s: float) -> bool:
-        """Whether a picture is worth making: a node that is looked at has said more."""
-        if self._has_news and self._zoom.nodes:
-            self.period_s = step_s
-        return self._has_news
-
-    def cost(self, seconds: float, step_s: float) -> None:
-        """Take the CPU time of a picture; too much of it ends the pictures between beats."""
-        self._dear = self._dear + 1 if seconds > MOST_SHARE * step_s else 0
-        if self._dear >= DEAR:
-            self.period_s = None
 
 
 class Sampler:
@@ -189,30 +122,43 @@ class Sampler:
         self,
         on_tick: Callable[[Tick], None],
         on_failure: Callable[[SourceError], None] = lambda _failure: None,
+        *,
+        shows_early: bool = False,
     ) -> None:
         """Publish a tick every period from a thread of its own.
 
         What fails while a tick is made is among its errors, and the next one is tried. Whatever
         ends the thread for good all the same, an error of `on_tick` for example, is told to
         `on_failure`.
+
+        Args:
+            on_tick: Takes each tick.
+            on_failure: Hears why there will be none any more.
+            shows_early: Whether a tick for the eyes alone comes before the first beat.
         """
-        self._thread = threading.Thread(
-            target=self._run, args=(on_tick, on_failure), name="sampler", daemon=True
-        )
+        run = partial(self._run, on_tick, on_failure, shows_early=shows_early)
+        self._thread = threading.Thread(target=run, name="sampler", daemon=True)
         self._thread.start()
 
     def _run(
-        self, on_tick: Callable[[Tick], None], on_failure: Callable[[SourceError], None]
+        self,
+        on_tick: Callable[[Tick], None],
+        on_failure: Callable[[SourceError], None],
+        *,
+        shows_early: bool,
     ) -> None:
         try:
-            self._beats(on_tick)
+            self._beats(on_tick, shows_early=shows_early)
         # The last door of the thread: whoever waits for its ticks must hear that none will come.
         except Exception as error:  # noqa: BLE001
             self.failure = fault("sampling", error)
             on_failure(self.failure)
 
-    def _beats(self, on_tick: Callable[[Tick], None]) -> None:
+    def _beats(self, on_tick: Callable[[Tick], None], *, shows_early: bool = False) -> None:
         try:
+            self._start_sources()
+            if shows_early:
+                self._show_early(on_tick)
             self._open()
             beat = self._clock.monotonic() + self._period_s
             self._gather(beat, self._is_settled)
@@ -228,6 +174,12 @@ class Sampler:
                 self._wait_for(beat, tick, on_tick)
         finally:
             self._free()
+
+    def _show_early(self, on_tick: Callable[[Tick], None]) -> None:
+        """Show what has been said already: the past and detection take a while to open."""
+        self._take()
+        if self._newest.first_at is not None and self._is_settled():
+            on_tick(self._between(self._blank()))
 
     def _wait_for(self, beat: float, last: Tick, on_tick: Callable[[Tick], None]) -> None:
         """Wait for the beat; on the way publish pictures where somebody looks closer."""
@@ -261,6 +213,7 @@ class Sampler:
 
         Nodes that have not answered by then are waited for, at most `GRACE_S` more.
         """
+        self._start_sources()
         self._open()
         self._gather(self._clock.monotonic() + seconds + GRACE_S, self._is_settled)
         beat = self._clock.monotonic()
@@ -336,10 +289,12 @@ class Sampler:
         else:
             self._thread.join(0.45)
 
-    def _open(self) -> None:
+    def _start_sources(self) -> None:
         if not self._is_started:
             for source in self._sources:
                 source.start(self._arrived.set)
+
+    def _open(self) -> None:
         if self._judge is not None:
             self._detection = self._faults.trying("starting detection", self._judge, None)
         if self._remember is not None:

@@ -105,6 +105,11 @@ class Fleet:
         self.advance(now)
         return [job for job in self._schedule.jobs if job.is_running(now)]
 
+    def ended(self, since: float, now: float) -> list[SimJob]:
+        """Jobs that ran, and gave their GPUs back within that time."""
+        self.advance(now)
+        return [job for job in self._schedule.started if since <= (job.end_at or now + 1.0) <= now]
+
     def waiting(self, now: float) -> list[SimJob]:
         """Jobs, and tasks of arrays, that have not started, first in line first."""
         self.advance(now)

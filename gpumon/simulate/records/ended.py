@@ -1,4 +1,8 @@
-"""Jobs of the simulated fleet that ended before anybody looked, as its accounting lists them."""
+"""Jobs of the simulated fleet that have ended, as its accounting lists them.
+
+Of those that ended before anybody looked it has gathered how much their GPUs did; what those did
+that ended since then stands in the books.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ from gpumon.model.records.accounting import EndedJob, EndedJobs
 from gpumon.model.records.cluster import Job
 from gpumon.simulate.cluster.people import ACCOUNTS, FIRST_PARTITION, YOU
 from gpumon.simulate.cluster.schedule import FIRST_JOB_ID
+from gpumon.simulate.records.jobs import ended_record
 
 if TYPE_CHECKING:
+    from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
 
 _HOUR: Final = 3600.0
@@ -52,9 +58,29 @@ _PAST: Final = (
 
 def ended_records(fleet: Fleet, since: float, now: float) -> EndedJobs:
     """The runs that ended since then, those that ended last first."""
-    found = [_ended(fleet, past) for past in _PAST if past.gpus <= fleet.gpus_per_node]
-    kept = tuple(one for one in found if since <= (one.job.end_at or 0.0) <= now)
-    return EndedJobs(kept, since, now, 0)
+    before = [_ended(fleet, past) for past in _PAST if past.gpus <= fleet.gpus_per_node]
+    kept = [one for one in before if since <= (one.job.end_at or 0.0) <= now]
+    kept += [_watched(fleet, job) for job in fleet.ended(since, now)]
+    kept.sort(key=lambda one: one.job.end_at or 0.0, reverse=True)
+    return EndedJobs(tuple(kept), since, now, 0)
+
+
+def _watched(fleet: Fleet, job: SimJob) -> EndedJob:
+    """A job that ended since the queue began to move, of which nothing was gathered."""
+    record = ended_record(fleet, job)
+    elapsed_s = (job.end_at or 0.0) - (job.start_at or 0.0)
+    return EndedJob(
+        job=record._replace(exit_code="0:0"),
+        elapsed_s=elapsed_s,
+        gpu_seconds=job.request.shape.world * elapsed_s,
+        cancelled_by="",
+        cpu_used_s=None,
+        max_rss_bytes=None,
+        gpu_util_ratio=None,
+        gpu_mem_bytes=None,
+        energy_j=None,
+        mem_used_bytes=None,
+    )
 
 
 def _ended(fleet: Fleet, past: _Past) -> EndedJob:

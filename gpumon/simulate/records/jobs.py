@@ -88,6 +88,12 @@ def job_records(fleet: Fleet, now: float, reserved: Mapping[int, str]) -> list[J
     return jobs
 
 
+def ended_record(fleet: Fleet, job: SimJob) -> Job:
+    """A job that ran to its end."""
+    end_at = job.end_at or 0.0
+    return _running(fleet, job, "", end_at)._replace(state="COMPLETED", end_at=end_at)
+
+
 def _fits(fleet: Fleet, kept: _Kept) -> bool:
     """Whether the fleet is large enough that somebody would ask for so much."""
     return len(fleet.nodes) >= 2 * kept.nodes and fleet.gpus_per_node * kept.nodes >= kept.gpus

@@ -66,10 +66,10 @@ def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
 
 
 def _lost(tick: Tick, findings: Sequence[Finding]) -> str:
-    """GPU time lost to them since their onsets, as the books have it."""
+    """GPU time lost to them since their onsets, as the books have it; empty where it is none."""
     losses = [loss for finding in findings if (loss := loss_of(tick, finding)) is not None]
     whole = Charged(sum(one.wasted_s for one in losses), sum(one.suspected_s for one in losses))
-    return f"{loss_words(whole)} lost" if sum(whole) >= 1 else ""
+    return loss_words(whole) if sum(whole) >= 1 else ""
 
 
 class FindingsView(Judging, TableView["Finding"]):
@@ -100,15 +100,20 @@ class FindingsView(Judging, TableView["Finding"]):
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """How many of which severity, what is muted, and which detectors say nothing."""
-        open_ones = [f for f in self.wanted_rows(digest) if state_of(f) in ("open", "unknown")]
+        wanted = self.wanted_rows(digest)
+        open_ones = [f for f in wanted if state_of(f) in ("open", "unknown")]
         counts = Counter(finding.severity for finding in open_ones)
         cells = [
             Cell(f"{SEVERITY_SIGNS[severity]} {counts[severity]} {severity.value}  ", tone)
             for severity, tone in reversed(SEVERITY_TONES.items())
             if counts[severity]
         ]
-        own = [finding for finding in open_ones if self._is_own(finding)]
-        lost = _lost(digest.tick, own)
+        own = [finding for finding in wanted if self._is_own(finding)]
+        lost = _lost(digest.tick, [one for one in own if one.cleared_at is None])
+        if over := _lost(digest.tick, [one for one in own if one.cleared_at is not None]):
+            lost = f"{lost or 'nothing'} lost, cleared: {over}"
+        elif lost:
+            lost = f"{lost} lost"
         if lost:
             cells.append(Cell(f"{lost}  ", Tone.DIM))
         lines: list[Line] = [tuple(cells)] if cells else []

@@ -53,7 +53,7 @@ class JobsView(PaneView["JobView"]):
         )
 
     def share(self) -> None:
-        """Beside the table from 160 columns on, below it from 50 lines on."""
+        """Below the table from 50 lines on, else beside it from 160 columns on."""
         self.split.share(self.size)
 
     def pane_lines(self, width: int, height: int) -> Sequence[Line]:

@@ -26,13 +26,13 @@ WIDE: Final = 160
 """Cells of a screen from which on the row's page lies beside the table."""
 
 TALL: Final = 50
-"""Lines of a screen from which on it lies below."""
+"""Lines of a screen from which on it lies below: there no name or sentence is cut for it."""
 
 BESIDE: Final = 60
 """Cells that it takes beside the table, which keeps a hundred at least."""
 
-_BELOW: Final = 0.4
-"""Share of the screen's lines that it takes below."""
+_BELOW: Final = 0.45
+"""Share of the screen's lines that it takes below: of the fewest enough for a job's curve."""
 
 
 class Pane(PlainLines, Widget):
@@ -116,8 +116,8 @@ class Split(PlainLines, Widget):
     def share(self, screen: Size) -> None:
         """Give the pane its place on a screen of this size, or none."""
         pane = self._pane
-        is_beside = screen.width >= WIDE
-        pane.is_below = not is_beside and screen.height >= TALL
+        pane.is_below = screen.height >= TALL
+        is_beside = screen.width >= WIDE and not pane.is_below
         pane.display = is_beside or pane.is_below
         self.styles.layout = "vertical" if pane.is_below else "horizontal"
         pane.styles.width = BESIDE if is_beside else "1fr"

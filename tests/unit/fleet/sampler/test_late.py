@@ -53,7 +53,7 @@ def test_what_was_wished_before_is_passed_on_before_it_samples(real):
     late.wish(Wish(period_s=2.0))
     late.start(print)
     late._thread.join(PATIENCE_S)
-    assert real.asked == [("wish", Wish(period_s=2.0)), ("start", print)]
+    assert real.asked == [("wish", Wish(period_s=2.0)), ("start", print, True)]
 
 
 def test_once_it_is_there_everything_goes_to_it(real):

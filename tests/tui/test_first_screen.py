@@ -1,0 +1,75 @@
+"""The first screen: which jobs, how bad and what to do, at each size of the terminal."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROW = re.compile(r"^ +[\d.~–]+ 48\d+", re.MULTILINE)
+SENTENCES = {
+    "48214": "hangs since",
+    "48211": "gpu006 GPU 3 throttled",
+    "48217": "3 of 8 GPUs unused",
+    "48215": "2 GPUs idle",
+}
+
+
+def rows_of(stage):
+    """The lines of jobs by their number."""
+    found = (re.match(r"^ +\S+ (48\d+)", line) for line in stage.lines)
+    return {match[1]: match.string for match in found if match}
+
+
+async def test_a_small_terminal_shows_fifteen_jobs_with_loss_and_sentence(stage, demo_past):
+    async with stage(demo_past.newest, (80, 24)) as s:
+        assert len(ROW.findall(s.text)) >= 15
+        shown = rows_of(s)
+        for job_id, words in SENTENCES.items():
+            assert words in shown[job_id]
+            assert re.match(r" +\d[\d.]* ", shown[job_id])
+        assert not re.search("NEXT|LAST 2H", s.text)
+
+
+@pytest.mark.parametrize(
+    ("width", "has_trend", "has_next"), [(90, False, False), (100, True, False), (120, True, True)]
+)
+async def test_the_next_step_goes_first_and_then_the_trend(
+    stage, demo_past, width, has_trend, has_next
+):
+    async with stage(demo_past.newest, (width, 24)) as s:
+        assert ("LAST 2H" in s.text, "NEXT" in s.text) == (has_trend, has_next)
+        assert all(words in rows_of(s)[job_id] for job_id, words in SENTENCES.items())
+
+
+async def test_no_pane_is_where_there_is_no_room(stage, demo_past):
+    async with stage(demo_past.newest, (120, 40)) as s:
+        assert "Evidence" not in s.text
+        assert not re.search(r"^ *· ", s.text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("size", [(160, 40), (120, 50), (160, 50), (200, 60)], ids=str)
+async def test_the_job_under_the_cursor_is_told_beside_the_list(stage, demo_past, size):
+    """Its sentence whole, evidence, curve and next step; of the next one after `j`."""
+    async with stage(demo_past.newest, size) as s:
+        assert len(ROW.findall(s.text)) >= 15
+        assert "GPU-h lost since" in s.text
+        assert "· at work before: SMs 92 %, power 658 W" in s.text
+        assert "→ See where its processes stand" in s.text
+        assert re.search(r"100 %│", s.text)
+        await s.press("j")
+        assert "· at work before" not in s.text
+        assert re.search(r"throttled: established, [\d.]+ GPU-h lost since", s.text)
+        assert re.search(r"100 %│", s.text)
+
+
+@pytest.mark.parametrize("size", [(160, 50), (200, 60)], ids=str)
+async def test_a_large_terminal_cuts_no_name_and_gives_most_sentences_whole(stage, demo_past, size):
+    async with stage(demo_past.newest, size) as s:
+        for name in ("sam2-video", "dinov2-giant", "vit-finetune", "histopath-tiles"):
+            assert re.search(rf"^ +\S+ 48\d+ +{name} ", s.text, re.MULTILINE)
+        shown = rows_of(s)
+        assert "3 of 8 GPUs unused for at least 2.0 h" in shown["48217"]
+        assert "2 GPUs idle with 104.8 GiB of memory" in shown["48215"]
