@@ -52,7 +52,7 @@ REPEATED: Final = ("link", "mig", "context", "process")
 """Blocks that a probe leaves out while they are as it last told them."""
 
 _UNLIKE: Final = ("link", "mig")
-"""Those of them of which little comes again when they are told: what was made of them is not kept."""
+"""Those of which little comes again when they are told: what was made of them is not kept."""
 
 
 _LATEST_S: Final = 2.0**53
