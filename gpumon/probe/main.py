@@ -189,8 +189,11 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     found = sweeper.take()
     surroundings.ask(found.gpus, [pid for pid, _ in found.contexts])
     now = time.monotonic()
-    blocks = {"context": block([row for _, row in found.contexts])}
-    # Most of a report would be links, which are read rarely: they are told when they were.
+    # Most of a report would be links and processes, which are read rarely: they are told when they
+    # were.
+    blocks = {}
+    if found.has_new_contexts:
+        blocks["context"] = block([row for _, row in found.contexts])
     if found.links is not None:
         blocks["link"] = block(found.links)
     if found.instances is not None:

@@ -40,6 +40,12 @@ class Row:
         self.missing.update(part.missing)
         self.read_at.update(part.read_at)
 
+    def copy(self) -> "Row":
+        """A row of its own with the same."""
+        made = Row(self.key, self.at)
+        made.add(self)
+        return made
+
     def lose(self, fields: List[str], reason: str) -> None:
         """Give every field that has no value the same reason."""
         values, labels, missing = self.values, self.labels, self.missing

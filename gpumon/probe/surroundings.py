@@ -151,6 +151,8 @@ class Surroundings:
         self._numa_nodes: Dict[str, Optional[int]] = {}
         self._boards: List[Board] = []
         self._events: List[Row] = []
+        self._told: Optional[List[Row]] = None
+        """The processes that were taken last."""
         self._refused: List[Dict[str, str]] = []
         self._reading: Tuple[str, float] = ("", 0.0)
         self._asked_at = 0.0
@@ -196,6 +198,8 @@ class Surroundings:
     def take(self, told: Row) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
         """Blocks of the last whole reading, Xids of the kernel's log, and errors.
 
+        Processes are left out while they are as they were taken last.
+
         Args:
             told: What else is known of the node.
         """
@@ -208,7 +212,10 @@ class Surroundings:
         for key in list(told.values) + list(told.labels):
             node.missing.pop(key, None)
         shown = {**rows, "node": [node]}
-        return {name: block(shown[name]) for name in NAMES}, events, self._errors()
+        if self._told is rows["process"]:
+            del shown["process"]
+        self._told = rows["process"]
+        return {name: block(told) for name, told in shown.items()}, events, self._errors()
 
     def _errors(self) -> List[Dict[str, str]]:
         with self._lock:
@@ -273,6 +280,10 @@ class Reader:
         self._trees = ProcessTrees(every, tiers.MEDIUM in wanted_tiers)
         self._processes = Processes(root + "/proc", root + "/dev", numa)
         self._users = Users(root + "/etc/passwd")
+        self._holders: List[Row] = []
+        """Processes on GPUs as they were told last; the same list as long as nothing is new."""
+        self._named = 0
+        """How many names of users were known then."""
         self._name_patience_s = name_patience_s
         self._ports = Ports(root)
         self._has_medium = tiers.MEDIUM in wanted_tiers
@@ -289,9 +300,12 @@ class Reader:
         now = self._monotonic()
         rows: Dict[str, List[Row]] = {}
         note("processes")
-        rows["process"] = self._processes.rows(wanted.pids, now)
-        self._users.ask(rows["process"])
-        self._trees.add_to(rows["process"], now)
+        held = self._processes.rows(wanted.pids, now)
+        self._users.ask(held)
+        if self._processes.is_new or self._trees.is_due(now):
+            self._holders = [row.copy() for row in held]
+            self._trees.add_to(self._holders, now)
+            self._named = -1
         note("control groups")
         # A job that left its GPUs alone has no process on them, and is told by its folder.
         jobs = self._folders.beside(now, self._processes.jobs(), MAX_JOBS)
@@ -327,8 +341,18 @@ class Reader:
             node.labels["kernel_log"] = "readable"
         # By now whoever names the users has had the time that all the rest has taken.
         self._users.wait(self._name_patience_s)
-        self._users.add_to(rows["process"])
+        rows["process"] = self._named_holders()
         return rows, events
+
+    def _named_holders(self) -> List[Row]:
+        """The processes with the names of their owners, in a new list where any is new."""
+        known = self._users.answers
+        if known != self._named:
+            # Those told last may still be on their way out.
+            self._holders = [row.copy() for row in self._holders]
+            self._users.add_to(self._holders)
+            self._named = known
+        return self._holders
 
     def _look_up(self, bus_ids: Dict[str, str]) -> None:
         """Where the GPUs sit, once for those that are there."""

@@ -13,7 +13,7 @@ from gpumon.model.missing import Reason
 from gpumon.probe import tiers
 from gpumon.probe.driver.gpu import POWER_RANGE
 from gpumon.probe.holders.processes import RANK_VARIABLES
-from gpumon.sources.probes.decode import Decoder
+from gpumon.sources.probes.decode import REPEATED, Decoder
 from gpumon.sources.probes.program import LOCAL_START, local_program
 from gpumon.sources.probes.stream import Endpoint
 from tests.contract.products import LACKS, LINK_RATES, LINKS, LINKS_LACK, PCIE_RATES
@@ -79,10 +79,10 @@ def test_every_key_and_label_is_in_the_catalogue_and_every_field_accounted_for(
         frames = reports.take(monkeypatch, have_two_counters)
     first, last = frames[0], frames[-1]
     for report in reports.raw:
-        # Links and instances come when they were read, and always in the first report.
-        assert set(report["blocks"]) | {"link", "mig"} == set(LABELS)
+        # Those that are read seldom come when they were, and always in the first report.
+        assert set(report["blocks"]) | set(REPEATED) == set(LABELS)
         assert report["errors"] == []
-    assert {"link", "mig"} <= set(reports.raw[0]["blocks"])
+    assert set(REPEATED) <= set(reports.raw[0]["blocks"])
     for report in reports.raw:
         for name, block in report["blocks"].items():
             assert set(block["columns"]) <= fields(name), name

@@ -75,6 +75,9 @@ class Contexts:
         self._handle = handle
         self._gpu = gpu
         self._listed: List[Context] = []
+        self._held: List[Held] = []
+        """Their rows, made once for what was listed and sampled last."""
+        self._is_held = False
         self._reason = NOT_SAMPLED
         self._graphics_reason = ""
         """Why it is not known which processes draw, else empty."""
@@ -88,7 +91,7 @@ class Contexts:
         """When use was first asked for, until it has been asked for again; else infinity."""
 
     def read(self, row: Row, is_due: bool) -> List[Held]:
-        """Contexts as last listed, and their numbers in the GPU's row.
+        """Contexts as last listed, the same list while none is new, and their numbers in `row`.
 
         They are listed anew when their turn has come, and at once when the GPU's memory in use has
         changed: no process comes or goes without that.
@@ -106,15 +109,20 @@ class Contexts:
             self._first_at = float("inf")
         if self._reason:
             row.lose(COUNTS, self._reason)
-            return []
+            self._held, self._is_held = self._held and [], False
+            return self._held
         row.values["compute_process_count"] = sum(c.type != GRAPHICS for c in self._listed)
         if self._graphics_reason:
             row.missing["process_count"] = self._graphics_reason
         else:
             row.values["process_count"] = len(self._listed)
-        return [(context.pid, self._row(context, row.at)) for context in self._listed]
+        if not self._is_held:
+            self._held = [(context.pid, self._row(context, row.at)) for context in self._listed]
+            self._is_held = True
+        return self._held
 
     def _list(self) -> None:
+        self._is_held = False
         try:
             computing = self._running(COMPUTING)
         except NoValueError as missing:
@@ -154,6 +162,7 @@ class Contexts:
         """
         if not self._listed:
             return
+        self._is_held = False
         first = not self._has_use
         try:
             found = self._driver.call_since(USE, self._gpu, self._handle, self._last_sample)

@@ -101,6 +101,8 @@ class Taken(NamedTuple):
 
     gpus: List[Row]
     contexts: List[Held]
+    has_new_contexts: bool
+    """Whether any of them is not as in the report before."""
     links: Optional[List[Row]]
     """None: as in the report before."""
     instances: Optional[List[Row]]
@@ -227,6 +229,7 @@ class Sweeper:
         return Taken(
             rows,
             contexts,
+            is_new(before, looks, "contexts"),
             links if is_new(before, looks, "links") else None,
             instances if is_new(before, looks, "instances") else None,
             events,

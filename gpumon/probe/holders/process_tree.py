@@ -1,6 +1,7 @@
 """What the processes that hold GPUs use together with all that they have started, such as loaders.
 
-A look goes through all processes of the node. The CPU time of a tree only grows: of each process
+A look goes through the processes of the trees and those that came since the last; through all of
+the node now and then. The CPU time of a tree only grows: of each process
 that two looks have seen its growth counts, of one that began in between all of it, and of one that
 has ended what its parent was told when it waited for it. What nobody waited for is lost.
 """
@@ -80,6 +81,11 @@ class ProcessTrees:
         """By parent what those of its children had used that were gone at that look although it
         had not been told yet: it will be told now. Ticks."""
 
+    def is_due(self, now: float) -> bool:
+        """Whether `add_to` would tell something else than the last time."""
+        is_soon = self._is_first and not self._reason and now - self._at >= SOON_S
+        return is_soon or (self._looks and now - self._looked_at >= self._wait_s)
+
     def add_to(self, rows: List[Row], now: float) -> None:
         """Give the rows of processes that hold GPUs what their trees use, or a reason."""
         starts = {
@@ -89,7 +95,7 @@ class ProcessTrees:
         }
         if self._looks and starts and now - self._looked_at >= self._wait_s:
             began = self._cpu_s()
-            look = self._all.look(now)
+            look = self._all.renewed(now, set(self._members).union(starts))
             self._reason = self._take(look, starts)
             if not self._reason:
                 self._newest = max(stat.start_ticks for stat in look.stats.values())

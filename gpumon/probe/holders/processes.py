@@ -4,6 +4,7 @@ import json
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from gpumon.probe import tiers
 from gpumon.probe.holders.membership import container, enroot, membership
 from gpumon.probe.kernel import files
 from gpumon.probe.kernel.numa import Numa
@@ -62,6 +63,9 @@ IO = {b"read_bytes:": "process_io_read_bytes", b"write_bytes:": "process_io_writ
 USE = ["process_cpu_us", "process_rss_bytes", "state", "process_stopped_s", "process_stuck_s"]
 """What /proc/PID/stat says anew at every reading, and what follows from the one before."""
 
+PERIOD_S = tiers.PERIODS_S[tiers.MEDIUM] - tiers.SLACK_S
+"""How often what processes use is read: as often as the driver lists them."""
+
 WAIT = "process_cpu_wait_us"
 """What /proc/PID/schedstat says of the main thread, in nanoseconds there."""
 
@@ -113,6 +117,14 @@ def inner_pid(status: str) -> Optional[int]:
     return None
 
 
+class Read(NamedTuple):
+    """A process as it was read last."""
+
+    row: Row
+    is_first: bool
+    """Whether it was read once so far: no rate follows from that, so it is read again soon."""
+
+
 class Stat(NamedTuple):
     """What /proc/PID/stat says."""
 
@@ -155,7 +167,7 @@ def _used(use: Optional[Use]) -> Dict[str, float]:
 class Processes:
     """Reads who a process is once, for with its start time a PID names one process for ever.
 
-    What it uses is read every time.
+    What they use is read every `PERIOD_S`, of one that comes also when it is seen and once more.
     """
 
     def __init__(
@@ -166,6 +178,11 @@ class Processes:
         self._devices = devices
         self._numa = numa or Numa()
         self._known: Dict[Tuple[int, float], Known] = {}
+        self._read_at = float("-inf")
+        """When all of them were read."""
+        self._last: Dict[int, Read] = {}
+        self.is_new = False
+        """Whether the last rows tell anything that those before did not."""
         self.refused: List[Dict[str, str]] = []
         """What the last rows leave out, as errors."""
         hides = HIDING.search(files.read_or_empty(root + "/mounts"))
@@ -174,8 +191,13 @@ class Processes:
         self._is_inside = self._namespace() not in ("", HOST_PID_NAMESPACE)
 
     def rows(self, pids: List[int], now: float) -> List[Row]:
-        """One row per PID; processes that are gone are forgotten."""
-        rows, known = [], {}
+        """One row per PID, not to be changed; processes that are gone are forgotten."""
+        known: Dict[Tuple[int, float], Known] = {}
+        before, self._last = self._last, {}
+        is_turn = now - self._read_at >= PERIOD_S
+        if is_turn:
+            self._read_at = now
+        self.is_new = is_turn
         order = sorted(set(pids))
         self.refused = []
         if len(order) > MAX_PROCESSES:
@@ -183,6 +205,11 @@ class Processes:
             hint = "nvidia-smi on the node lists the others"
             self.refused = [too_many("processes", what, len(order), MAX_PROCESSES, hint)]
         for pid in order[:MAX_PROCESSES]:
+            last = before.get(pid)
+            if last is not None and not (is_turn or last.is_first):
+                self._last[pid] = last
+                continue
+            self.is_new = True
             stat = self._stat(pid)
             entry = self._known.get((pid, stat.start)) if stat.start is not None else None
             if entry is None:
@@ -191,9 +218,13 @@ class Processes:
                 known[(pid, stat.start)] = entry
             if stat.start is not None and now - entry.since["place"] >= PLACE_PERIOD_S:
                 self._place(pid, entry, now)
-            rows.append(self._used(pid, entry, stat, now))
-        self._known = known
-        return rows
+            self._last[pid] = Read(self._used(pid, entry, stat, now), last is None)
+        self.is_new = self.is_new or before.keys() != self._last.keys()
+        if is_turn:
+            self._known = known
+        else:
+            self._known.update(known)
+        return [read.row for read in self._last.values()]
 
     def jobs(self) -> Dict[str, Dict[str, str]]:
         """Folders by controller of every job, or of its SLUID, that the last rows belong to."""
@@ -230,8 +261,8 @@ class Processes:
     def _used(self, pid: int, entry: Known, stat: Stat, now: float) -> Row:
         """A row of its own, for the last one may still be on its way out, with what it uses."""
         known = entry.row
-        row = Row(known.key, now)
-        row.add(known)
+        row = known.copy()
+        row.at = now
         if stat.start is None:
             return row
         row.values.update(stat.use)

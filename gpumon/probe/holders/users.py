@@ -90,6 +90,8 @@ class Users:
         self._awaited: List[int] = []
         self._thread: Optional[threading.Thread] = None
         self._changed = threading.Condition()
+        self.answers = 0
+        """How often something was found; a number that did not change: no name did."""
 
     def ask(self, rows: List[Row]) -> None:
         """Begin to look for the owners of processes that are not known yet; waits for nothing."""
@@ -106,6 +108,7 @@ class Users:
             for uid in strange[: MAX_USERS - len(self._awaited)]:
                 if uid in local:
                     self._found[uid] = Found(local[uid][:MAX_NAME], now)
+                    self.answers += 1
                 else:
                     self._awaited.append(uid)
             self._changed.notify_all()
@@ -122,6 +125,7 @@ class Users:
         """Give processes the names of their owners, as far as they are known."""
         with self._changed:
             for row in rows:
+                row.missing.pop("user", None)
                 uid = row.values.get("uid")
                 found = None if uid is None else self._found.get(int(uid))
                 if found is not None and found.name:
@@ -144,5 +148,6 @@ class Users:
             name = self._look_up(uid)
             with self._changed:
                 self._found[uid] = Found(name and name[:MAX_NAME], self._monotonic())
+                self.answers += 1
                 self._awaited.remove(uid)
                 self._changed.notify_all()

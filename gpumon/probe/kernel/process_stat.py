@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Callable, Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from gpumon.probe.kernel import files
 from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SAMPLED
@@ -24,6 +24,10 @@ MOST_GONE = 0.1
 
 PERIOD_S = 5.0
 """A look at all processes is new enough for this long."""
+
+WHOLE_PERIOD_S = 30.0
+"""How often every process is read for who asks for a few of them and those that came since. In
+between a PID that was given anew to a process of theirs is taken for the one that had it."""
 
 
 class Use(NamedTuple):
@@ -109,15 +113,42 @@ class AllProcesses:
         """Read /proc below `root`; nothing is read yet."""
         self._proc = root.rstrip("/") + "/proc"
         self._last = Look(float("-inf"), {}, NOT_SAMPLED, False)
+        self._whole_at = float("-inf")
+        """When all of them were read; those of the last look may be newer."""
 
     def look(self, now: float) -> Look:
-        """The last look, or a new one where that is older than `PERIOD_S`."""
-        if now - self._last.at >= PERIOD_S:
+        """The last look, or a new one where one of its processes was not read for `PERIOD_S`."""
+        if now - self._whole_at >= PERIOD_S:
             self._last = self._look(now)
+            self._whole_at = now
         return self._last
 
+    def renewed(self, now: float, wanted: Set[int]) -> Look:
+        """The last look with these processes and those that came since read again.
+
+        Of the others it has what was read within `WHOLE_PERIOD_S`: a machine runs hundreds that
+        have nothing to do with its GPUs, and who starts a process is told once.
+        """
+        last = self._last
+        if now - last.at < PERIOD_S:
+            return last
+        is_told = not (last.reason or last.is_refused)
+        if now - self._whole_at >= WHOLE_PERIOD_S or not is_told:
+            return self.look(now)
+        pids = self._pids()
+        if not 0 < len(pids) <= MAX_PROCESSES:
+            return self.look(now)
+        kept = {pid: last.stats[pid] for pid in pids if pid in last.stats and pid not in wanted}
+        ordered = sorted((pid for pid in pids if pid not in kept), key=self._order())
+        found = self.some(ordered, now)
+        self._last = found._replace(stats={**kept, **found.stats})
+        return self._last
+
+    def _pids(self) -> List[int]:
+        return [int(name) for name in files.names(self._proc, 1 << 20) if name.isdecimal()]
+
     def _look(self, now: float) -> Look:
-        pids = [int(name) for name in files.names(self._proc, 1 << 20) if name.isdecimal()]
+        pids = self._pids()
         if not pids or len(pids) > MAX_PROCESSES:
             return Look(now, {}, NOT_SAMPLED if pids else FAILED, False)
         found = self.some(sorted(pids, key=self._order()), now)

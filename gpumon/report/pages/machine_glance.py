@@ -30,6 +30,9 @@ CELL_S: Final = 30.0
 MOST_GPUS: Final = 16
 """GPUs of a machine that have a line each."""
 
+_RENEWED_S: Final = 10.0
+"""How often a GPU's past is looked up anew: a third of its newest cell."""
+
 _LEAST_OF_PROCESSES: Final = 4
 """Lines that are left for processes: the list above has the GPUs' values, but none of these."""
 
@@ -89,7 +92,7 @@ def _gpu_line(digest: Digest, gpu: Gpu, width: int) -> Line:
         temperature._replace(text=f"{temperature.text:>3} °C  "),
     ]
     if width >= _WIDE:
-        cells.append(Cell(f"{_past(digest, gpu)} ", Tone.PAST))
+        cells.append(Cell(f"{_remembered_past(digest, gpu)} ", Tone.PAST))
     if held is not None:
         cells.append(held)
     return tuple(cells)
@@ -101,6 +104,15 @@ def _bar(ratio: float | None, width: int) -> Cell:
         return Cell(" " * width)
     full = round(min(1.0, max(0.0, ratio)) * width)
     return Cell(_FULL * full + _EMPTY * (width - full), Tone.INFO)
+
+
+def _remembered_past(digest: Digest, gpu: Gpu) -> str:
+    """The same as in the picture before, most times; of a new past each moment counts."""
+    tick = digest.tick
+    if tick.at - tick.observed_since < CELL_S:
+        return _past(digest, gpu)
+    which = ("past of a GPU", gpu.uuid, tick.at // _RENEWED_S)
+    return digest.lasting(which, lambda: _past(digest, gpu))
 
 
 def _past(digest: Digest, gpu: Gpu) -> str:
@@ -126,20 +138,20 @@ def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[L
         is_told = any(gpu.tells_processes for gpu in gpus)
         words = "No process is on its GPUs." if is_told else UNTOLD_PROCESSES
         return [(), (Cell(words, Tone.DIM),)]
+    why = unread_words(rows)
+    room -= bool(why)
+    shown = rows[: max(1, room - 2)]
+    if len(shown) < len(rows):
+        shown = shown[:-1]
     section = table_section(
         "",
         digest,
         MACHINE_PROCESS_COLUMNS,
-        rows,
+        shown,
         width,
         lambda row: f"{row.process.pid}/{row.uuid}",
     )
-    why = unread_words(rows)
-    room -= bool(why)
-    shown = section.entries[: max(1, room - 2)]
-    if len(shown) < len(rows):
-        shown = shown[:-1]
-    lines: list[Line] = [(), section.head, *(entry.line for entry in shown)]
+    lines: list[Line] = [(), section.head, *(entry.line for entry in section.entries)]
     if len(shown) < len(rows):
         left = f"  {len(rows) - len(shown)} more: Enter on a GPU shows its own"
         lines.append((Cell(left, Tone.DIM),))

@@ -16,7 +16,7 @@ from gpumon.report.wording.verdict_words import reason_words
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from gpumon.model.records.cluster import Gpu, Process, Rank
+    from gpumon.model.records.cluster import Gpu, Node, Process, Rank
     from gpumon.report.facts.rows import BlockRow
     from gpumon.report.facts.tick_index import Digest
 
@@ -41,12 +41,29 @@ class ProcessRow(NamedTuple):
         return None if self.owner is None else self.owner.value(key)
 
 
+class _Told(NamedTuple):
+    """What a node says of processes, by name."""
+
+    contexts: dict[str, BlockRow]
+    owners: dict[str, BlockRow]
+
+
+def _told(node: Node | None) -> _Told:
+    by_name = ({row.key: row for row in block_rows(node, name)} for name in ("context", "process"))
+    return _Told(*by_name)
+
+
 def process_rows(digest: Digest, gpu: Gpu) -> tuple[ProcessRow, ...]:
     """The processes on a GPU, the largest first."""
-    node = digest.tick.nodes.get(gpu.node)
-    contexts = {row.key: row for row in block_rows(node, "context")}
-    owners = {row.key: row for row in block_rows(node, "process")}
-    rows = [
+    rows = _rows(digest, gpu, _told(digest.tick.nodes.get(gpu.node)))
+    return tuple(
+        sorted(rows, key=lambda r: (-r.process.mem_used_bytes.get(gpu.uuid, 0.0), r.process.pid))
+    )
+
+
+def _rows(digest: Digest, gpu: Gpu, told: _Told) -> list[ProcessRow]:
+    contexts, owners = told
+    return [
         ProcessRow(
             p,
             gpu.uuid,
@@ -56,14 +73,16 @@ def process_rows(digest: Digest, gpu: Gpu) -> tuple[ProcessRow, ...]:
         )
         for p in gpu.processes
     ]
-    return tuple(
-        sorted(rows, key=lambda r: (-r.process.mem_used_bytes.get(gpu.uuid, 0.0), r.process.pid))
-    )
 
 
 def all_process_rows(digest: Digest, gpus: Iterable[Gpu]) -> list[ProcessRow]:
     """A row for each process on each of some GPUs, the largest first."""
-    rows = [row for gpu in gpus for row in process_rows(digest, gpu)]
+    rows: list[ProcessRow] = []
+    told: dict[str, _Told] = {}
+    for gpu in gpus:
+        if gpu.node not in told:
+            told[gpu.node] = _told(digest.tick.nodes.get(gpu.node))
+        rows += _rows(digest, gpu, told[gpu.node])
     return sorted(
         rows,
         key=lambda row: (

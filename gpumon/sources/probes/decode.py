@@ -48,8 +48,11 @@ MAX_LABEL: Final = 8192
 MAX_INTEGER: Final = 2**63 - 1
 """Largest value of an integer column."""
 
-REPEATED: Final = ("link", "mig")
+REPEATED: Final = ("link", "mig", "context", "process")
 """Blocks that a probe leaves out while they are as it last told them."""
+
+_UNLIKE: Final = ("link", "mig")
+"""Those of which little comes again when they are told: what was made of them is not kept."""
 
 
 _LATEST_S: Final = 2.0**53
@@ -236,8 +239,7 @@ class Decoder:
         told = self._told.get(name)
         if told is None or told.keys != keys:
             told = _Told(name, keys)
-            # Of what is left out while unchanged little would come again.
-            if name not in REPEATED:
+            if name not in _UNLIKE:
                 self._told[name] = told
         missing = told.reasons(raw["missing"])
         at = [_finite(read_at) for read_at in raw["at"]]

@@ -88,6 +88,9 @@ class Look:
             self.title = plain + self.bar + Style(bold=True, underline=True)
             self.sorted_title = self.title
         self._mixed: dict[tuple[Tone, Style | None], Style] = {}
+        used = (self.base, self.cursor, self.bar, self.title, self.sorted_title)
+        self.has_true_colours = all(map(_is_true, (*used, *self.tones.values())))
+        """Whether no style has a colour of the terminal's own, or is dimmed by it."""
 
     @cached_property
     def heat(self) -> HeatLook:
@@ -106,6 +109,11 @@ class Look:
             found = self.base + self.tones[tone]
             found = self._mixed[tone, extra] = found if extra is None else found + extra
         return found
+
+
+def _is_true(style: Style) -> bool:
+    colours = (style.color, style.bgcolor)
+    return not style.dim and all(one is None or one.triplet is not None for one in colours)
 
 
 class HasLook(Protocol):

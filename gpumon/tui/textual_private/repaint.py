@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.geometry import Size
+from textual.color import BLACK
+from textual.filter import ANSIToTruecolor
+from textual.geometry import NULL_OFFSET, Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 
+from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.cropping import cropped
 
 if TYPE_CHECKING:
-    from textual.geometry import Region
+    from textual.geometry import Offset, Region
     from textual.strip import Strip
     from textual.widget import Widget
 
@@ -39,9 +42,18 @@ class PlainLines(_Mixin):
     Textual's own asks for some forty rules of style with every line, to find none of these.
     """
 
+    @property
+    def content_offset(self) -> Offset:
+        """Where the content begins: nothing lies around it."""
+        return NULL_OFFSET
+
     def render_lines(self, crop: Region) -> list[Strip]:
         """These lines, or a stretch of each."""
-        filters, ground = self.get_line_filters(), self.background_colors[1]
+        filters = self.get_line_filters()
+        if look_of(self).has_true_colours:
+            # It looks at every piece of every line for colours of the terminal's own.
+            filters = [one for one in filters if type(one) is not ANSIToTruecolor]
+        ground = self.background_colors[1] if filters else BLACK
         first, end = crop.column_span
         is_whole = first == 0 and end >= self.size.width
         lines: list[Strip] = []

@@ -70,6 +70,65 @@ def test_a_reading_has_every_block(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (events, errors) == ([], [])
 
 
+def test_processes_are_told_when_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most of a report would be processes, where many are."""
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
+    (tmp_path / "proc/77").mkdir(parents=True)
+    (tmp_path / "proc/77/stat").write_text(stat_line(77, "python"))
+    time = Time()
+    around = Surroundings(str(tmp_path), time.monotonic)
+    around.start()
+    told = []
+    for time.now in (1000.0, 1001.0, 1002.0, 1003.0, 1005.0, 1006.0):
+        around.ask([], [77])
+        around.wait()
+        blocks, _, _ = around.take(Row("", 0.0))
+        told.append(blocks.keys() - set(NAMES) or "process" in blocks)
+    assert told == [True, True, False, False, True, False]
+
+
+class Names:
+    """A directory of users that answers when a test says so."""
+
+    def __init__(self, _path: str) -> None:
+        self.answers = 0
+
+    def ask(self, _rows: list[Row]) -> None:
+        return
+
+    def wait(self, _patience_s: float) -> None:
+        return
+
+    def add_to(self, rows: list[Row]) -> None:
+        for row in rows:
+            row.labels["user"] = f"name {self.answers}"
+
+
+def test_a_name_that_comes_late_is_told_in_new_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = Names("")
+    monkeypatch.setattr(surroundings, "Users", lambda _path: names)
+    (tmp_path / "proc/77").mkdir(parents=True)
+    (tmp_path / "proc/77/stat").write_text(stat_line(77, "python"))
+    time = Time()
+    reader = Reader(str(tmp_path), time.monotonic, ("hot", "medium", "slow"))
+
+    def read() -> list[Row]:
+        time.now += 1.0
+        return reader.read(Wanted({}, [77]), lambda what: None)[0]["process"]
+
+    read()
+    before = read()
+    assert read() is before
+    names.answers = 1
+    after = read()
+    assert [rows[0].labels["user"] for rows in (before, after)] == ["name 0", "name 1"]
+    assert after[0].values == before[0].values
+
+
 def test_gpus_are_told_their_numa_node_or_why_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

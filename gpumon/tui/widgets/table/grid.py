@@ -326,20 +326,25 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         """Redraw, of each visible row, the stretch of columns that differs from `before`."""
         if not self._placed:
             return
-        top = self.scroll_offset.y
+        top, width = self.scroll_offset.y, self.size.width
+        regions: list[Region] = []
         for index in range(top, min(len(self._rows), top + self._page)):
             cells, old = self._image(index), before.get(index)
             changed = column_layout.stretch(self._placed, old, cells)
             if changed is None:
-                self._redraw_rows(index)
+                regions.append(Region(0, index - top + 1, width, 1))
             elif changed[1]:
-                self.refresh(Region(changed[0] + MARGIN, index - top + 1, changed[1], 1))
+                regions.append(Region(changed[0] + MARGIN, index - top + 1, changed[1], 1))
             else:
                 self._pictures.keep(index, old or cells)
+        # Without any it would be all.
+        if regions:
+            self.refresh(*regions)
 
     def _redraw_rows(self, *indices: int) -> None:
-        for index in indices:
-            self.refresh(Region(0, index - self.scroll_offset.y + 1, self.size.width, 1))
+        top, width = self.scroll_offset.y, self.size.width
+        if indices:
+            self.refresh(*(Region(0, index - top + 1, width, 1) for index in indices))
 
     def render_line(self, y: int) -> Strip:
         """The titles, a row, or a line of the notice."""

@@ -57,9 +57,11 @@ class Pane(PlainLines, Widget):
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Draw these lines from now on."""
         old, self._lines = self._lines, tuple(lines)
-        for y in range(max(len(old), len(self._lines))):
-            if old[y : y + 1] != self._lines[y : y + 1]:
-                self.refresh(Region(0, self._first + y, self.size.width, 1))
+        most = range(max(len(old), len(self._lines)))
+        changed = [y for y in most if old[y : y + 1] != self._lines[y : y + 1]]
+        if changed:
+            width, first = self.size.width, self._first
+            self.refresh(*(Region(0, first + y, width, 1) for y in changed))
         announce(self)
 
     @property
@@ -96,6 +98,8 @@ class Split(PlainLines, Widget):
     def __init__(self, table: Widget, pane: Pane) -> None:
         super().__init__()
         self._table, self._pane = table, pane
+        self._below: int | None = None
+        """Lines that the pane was given below the table; None: it lies elsewhere."""
 
     def compose(self) -> ComposeResult:
         """The table first: it has the focus."""
@@ -108,14 +112,16 @@ class Split(PlainLines, Widget):
 
     def share_below(self, lines: int) -> None:
         """Give the pane so many lines below the table; none: it is not shown."""
-        pane = self._pane
+        if lines == self._below:
+            return
+        self._below, pane = lines, self._pane
         pane.is_below = pane.display = lines > 0
         self.styles.layout = "vertical"
         pane.styles.width, pane.styles.height = "1fr", max(1, lines)
 
     def share(self, screen: Size) -> None:
         """Give the pane its place on a screen of this size, or none."""
-        pane = self._pane
+        self._below, pane = None, self._pane
         pane.is_below = screen.height >= TALL
         is_beside = screen.width >= WIDE and not pane.is_below
         pane.display = is_beside or pane.is_below

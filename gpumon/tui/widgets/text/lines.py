@@ -44,9 +44,11 @@ class Lines(PlainLines, Widget):
             self.display = bool(self._lines)
             self.refresh()
             return
-        for y, (before, now) in enumerate(zip(old, self._lines, strict=True)):
-            if before != now:
-                self.refresh(Region(0, y, self.size.width, 1))
+        pairs = enumerate(zip(old, self._lines, strict=True))
+        changed = [y for y, (before, now) in pairs if before != now]
+        if changed:
+            width = self.size.width
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
         announce(self)
 
     @property

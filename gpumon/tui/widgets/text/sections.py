@@ -75,11 +75,14 @@ class Sections(ScrollView, inherit_bindings=False):
             self.virtual_size = Size(0, len(self._lines))
             self.refresh()
             return
-        top = self.scroll_offset.y
-        for index in range(top, min(len(self._lines), top + self.size.height)):
+        top, (width, height) = self.scroll_offset.y, self.size
+        regions: list[Region] = []
+        for index in range(top, min(len(self._lines), top + height)):
             moved = cursor != self._cursor and index in (cursor, self._cursor)
             if moved or before[index].line != self._lines[index].line:
-                self.refresh(Region(0, index - top, self.size.width, 1))
+                regions.append(Region(0, index - top, width, 1))
+        if regions:
+            self.refresh(*regions)
 
     def _drawn(self) -> list[_Drawn]:
         lines: list[_Drawn] = []

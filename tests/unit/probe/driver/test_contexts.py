@@ -195,3 +195,23 @@ def test_a_list_that_is_closed_leaves_the_whole_number_unknown(card: Card) -> No
     assert card.types() == (told(why, why), {})
     card.refusals = {}
     assert card.types() == (told(3, 2), {7: "C", 8: "C", 3: "G"})
+
+
+def test_rows_are_made_when_something_was_listed_or_sampled(card: Card) -> None:
+    """Who holds them knows by that whether anything is new."""
+
+    def held(at: float, *, is_due: bool = False, mem_used: int = 0) -> object:
+        gpu = Row("GPU-1", at)
+        gpu.values["mem_used_bytes"] = mem_used
+        return card.contexts.read(gpu, is_due)
+
+    first = held(5.0, is_due=True)
+    assert held(5.5) is first
+    listed = held(5.6, mem_used=1)
+    assert listed is not first
+    assert held(5.7, mem_used=1) is listed
+    assert held(10.0, is_due=True, mem_used=1) is not listed
+    card.refusals[COMPUTE] = pynvml.NVML_ERROR_NOT_SUPPORTED
+    gone = held(15.0, is_due=True, mem_used=1)
+    assert gone == []
+    assert held(20.0, is_due=True, mem_used=1) is gone

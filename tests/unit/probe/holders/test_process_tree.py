@@ -180,9 +180,30 @@ def test_one_that_was_there_before_brings_no_past_along(world: World) -> None:
     """As where a subreaper takes in what another has left."""
     first = world.ticks()
     world.put(20, parent=10)
-    assert world.ticks() - first == 0
+    assert int(world.row(after_s=30.0).values["process_tree_cpu_us"]) // TICK_US == first
     world.put(20, cpu=10_009)
     assert world.ticks() - first == 10
+
+
+def test_those_that_have_nothing_to_do_with_gpus_are_seldom_read(world: World) -> None:
+    """A machine has hundreds; what comes is read, and so are all that a tree has begun with."""
+    world.ticks()
+    strange = world.proc / "20" / "stat"
+    strange.unlink()
+    strange.mkdir()
+    assert world.row().values["descendant_count"] == 3
+    world.put(14, parent=13, start=500, cpu=6)
+    world.put(11, cpu=310)
+    row = world.row()
+    assert row.values["descendant_count"] == 4
+    assert row.values["process_tree_cpu_us"] == (1050 + 310 + 400 + 12 + 6) * TICK_US
+
+
+def test_a_pid_that_a_stranger_had_is_found_within_half_a_minute(world: World) -> None:
+    world.ticks()
+    world.put(20, parent=12, start=500, cpu=3)
+    assert world.row().values["descendant_count"] == 3
+    assert world.row(after_s=25.0).values["descendant_count"] == 4
 
 
 def test_a_pid_that_is_given_anew_is_another_process(world: World) -> None:

@@ -144,7 +144,32 @@ def test_a_process_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
     assert row.labels["name"] == "python"
 
 
-def test_what_a_process_uses_is_read_every_time(tmp_path: Path) -> None:
+def test_what_a_process_uses_is_read_twice_and_then_as_often_as_the_driver_lists_it(
+    tmp_path: Path,
+) -> None:
+    """Twice, so that who looks for a second hears of a rate; those that come later likewise."""
+    process(tmp_path)
+    known = Processes(str(tmp_path))
+    told = []
+    for now in (5.0, 6.0, 7.0, 9.0, 9.5, 10.5, 14.4):
+        if now == 7.0:
+            process(tmp_path, 78)
+        rows = known.rows([77, 78] if now >= 7.0 else [77], now)
+        told.append(([row.at for row in rows], known.is_new))
+    assert told == [
+        ([5.0], True),
+        ([6.0], True),
+        ([6.0, 7.0], True),
+        ([6.0, 9.0], True),
+        ([9.5, 9.5], True),
+        ([9.5, 9.5], False),
+        ([14.4, 14.4], True),
+    ]
+    assert known.rows([78], 15.0) == rows[1:]
+    assert known.is_new
+
+
+def test_what_a_process_uses_is_read_anew(tmp_path: Path) -> None:
     folder = process(tmp_path)
     known = Processes(str(tmp_path))
     (first,) = known.rows([77], 5.0)
@@ -194,12 +219,12 @@ def test_for_how_long_a_process_has_been_stopped_or_stuck(
     halts = runs.replace(" S ", f" {letter} ")
     known = Processes(str(tmp_path))
     found = []
-    for now, text in ((5.0, runs), (7.0, halts), (9.5, halts), (11.0, runs), (20.0, halts)):
+    for now, text in ((5.0, runs), (7.0, halts), (12.5, halts), (18.0, runs), (25.0, halts)):
         (folder / "stat").write_text(text)
         (row,) = known.rows([77], now)
         assert row.values[other] == 0
         found.append((row.labels["state"], row.values[key]))
-    assert found == [("S", 0), (letter, 0), (letter, 2.5), ("S", 0), (letter, 0)]
+    assert found == [("S", 0), (letter, 0), (letter, 5.5), ("S", 0), (letter, 0)]
 
 
 @pytest.mark.parametrize("word", ["", "SS", "1", "\u00e9"])
@@ -309,10 +334,10 @@ def test_a_process_is_read_once_and_a_reused_pid_again(tmp_path: Path) -> None:
     assert (row.labels["name"], row.at) == ("first", 2.0)
     (folder / "stat").write_text(STAT.format(pid=77, name="second", ticks=200, parent=1))
     (folder / "comm").write_text("second\n")
-    assert known.rows([77], 3.0)[0].labels["name"] == "second"
-    assert known.rows([], 4.0) == []
+    assert known.rows([77], 6.0)[0].labels["name"] == "second"
+    assert known.rows([], 11.0) == []
     (folder / "comm").write_text("third\n")
-    assert known.rows([77], 5.0)[0].labels["name"] == "third"
+    assert known.rows([77], 16.0)[0].labels["name"] == "third"
 
 
 def test_the_parent_is_told(tmp_path: Path) -> None:

@@ -462,3 +462,11 @@ def test_reasons_for_fields_that_nobody_knows_are_passed_over() -> None:
     assert set(decoded(line({"temp_c": [40]}, missing=told)).block("gpu").missing) == {
         ("power_w", 0), *decoded(line({"temp_c": [40]})).block("gpu").missing
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("block", ["link", "mig", "context", "process"])
+def test_what_a_probe_leaves_out_is_as_it_was_told_last(block: str) -> None:
+    decoder = Decoder("ssh://n1")
+    told = decoded(line(keys=("a", "b"), block=block), decoder).block(block)
+    assert decoded(line({"power_w": [1.0]}), decoder).block(block) is told
+    assert decoded(line(keys=(), block=block), decoder).block(block).keys == ()
