@@ -17,7 +17,12 @@ _MODULE: Final = Path("/sys/module/nvidia/version")
 """Version of the NVIDIA kernel module that is loaded, one line; reading it enters no driver."""
 
 _SLURM_S: Final = 2.0
-"""`scontrol --version` asks nobody and takes milliseconds, unless its file system hangs."""
+"""`scontrol --version` asks nobody and takes milliseconds, unless its file system or a name
+server hangs."""
+
+
+UNKNOWN: Final = "of unknown version"
+"""It is there, and does not tell."""
 
 
 def versions(module: Path = _MODULE, slurm: Callable[[], str] | None = None) -> str:
@@ -50,13 +55,18 @@ def _binding() -> str:
 
 
 def slurm_version() -> str:
-    """Version of Slurm's commands on this machine; empty: none, or they do not answer."""
+    """Version of Slurm's commands on this machine; empty: there are none.
+
+    Without a cluster's configuration scontrol does not even tell its version.
+    """
     from gpumon.sources.slurm.commands.commands import SlurmCommands
     from gpumon.sources.slurm.commands.failures import CommandFailedError
 
     commands = SlurmCommands(timeout_s=_SLURM_S)
+    if not commands.available():
+        return ""
     try:
         said, _ = commands.ask(("scontrol", "--version"), "scontrol --version")
     except CommandFailedError:
-        return ""
+        return UNKNOWN
     return plain(said.strip().removeprefix("slurm ")[:40])

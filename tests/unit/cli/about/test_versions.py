@@ -40,7 +40,8 @@ def test_a_hostile_version_reaches_no_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "version"), [("echo slurm 25.05.1", "25.05.1"), ("exit 1", ""), (None, "")]
+    ("script", "version"),
+    [("echo slurm 25.05.1", "25.05.1"), ("exit 1", versions.UNKNOWN), (None, "")],
 )
 def test_slurm_is_asked_by_its_own_command(
     script: str | None, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
