@@ -32,8 +32,10 @@ docs: .venv/.ready
 bench: .venv/.ready
 	$(VENV)/python -m tests.bench $(ARGS)
 
+# The source distribution, and the wheel built from it, as an installer that is given the first does.
 wheel: .venv/.ready
-	.uv/bin/uv build --quiet --wheel --no-build-isolation --python $(VENV)/python --out-dir dist .
+	$(VENV)/python -m tools.man_page
+	.uv/bin/uv build --quiet --no-build-isolation --python $(VENV)/python --out-dir dist .
 
 # Pins every dependency with its hashes; the file names no package index.
 lock: .venv/.ready

@@ -218,6 +218,7 @@ def helps() -> str:
     """What every command says of itself."""
     commands: tuple[tuple[str, ...], ...] = (
         (),
+        ("completion",),
         ("config",),
         ("doctor",),
         ("detectors",),

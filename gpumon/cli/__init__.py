@@ -11,8 +11,8 @@ from importlib import import_module
 from gpumon.sources.probes import early
 
 COMMANDS = (
-    *("config", "doctor", "detectors", "evaluate", "patterns", "record", "replay", "report"),
-    *("simulate", "train"),
+    *("completion", "config", "doctor", "detectors", "evaluate", "patterns", "record", "replay"),
+    *("report", "simulate", "train"),
 )
 """First words that are commands; everything else is a target of the main command.
 

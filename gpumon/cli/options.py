@@ -7,7 +7,6 @@ import math
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from gpumon import __version__
 from gpumon.cli import output
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
 from gpumon.cli.request import Request, is_demo, wanted_of
@@ -52,8 +51,8 @@ Without a target: those of the configuration, else slurm where its commands are,
 and local where a driver is.
 Exit codes: 0 done, 1 nothing could be read or no such job, 2 wrong usage or
 configuration, 130 interrupted.
-Other commands: config, doctor, detectors, evaluate, record, replay, report,
-simulate. See COMMAND --help.
+Other commands: completion, config, detectors, doctor, evaluate, patterns,
+record, replay, report, simulate, train. See COMMAND --help.
 """
 
 
@@ -73,6 +72,17 @@ class Parser(argparse.ArgumentParser):
             output.write(message)
         else:
             output.tell(message)
+
+
+class _ShowVersions(argparse.Action):
+    """Looks for what is installed only when it is asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Say it and leave."""
+        from gpumon.cli.about.versions import versions
+
+        output.write(versions())
+        parser.exit()
 
 
 def seconds(text: str) -> float:
@@ -159,7 +169,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave with 0/1/2/3 for ok/warning/critical/unknown, as monitoring checks expect",
     )
-    made.add_argument("--version", action="version", version=f"gpumon {__version__}")
+    made.add_argument(
+        "--version",
+        action=_ShowVersions,
+        nargs=0,
+        help="show the version, and those of Python, driver and Slurm found here, and exit",
+    )
     return made
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.cli.commands.check import ABSENT, FAULT, LESS, OK, Check
+from gpumon.cli.about.check import ABSENT, FAULT, LESS, OK, Check
 from gpumon.cli.commands.config import problems_beyond
 from gpumon.cli.configuration import ConfigurationError, load, places
 from gpumon.fleet.sampler.sampler import Sampler

@@ -30,13 +30,18 @@ _PARTS: Final = {
 }
 
 
-def config(words: list[str]) -> int:
-    """Exit code of the command."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(prog="gpumon config", description="Show, check or begin the configuration.")
     parts = made.add_subparsers(dest="part", required=True, metavar="path|print|validate|init")
     for name, does in _PARTS.items():
         parts.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
-    part = made.parse_args(words).part
+    return made
+
+
+def config(words: list[str]) -> int:
+    """Exit code of the command."""
+    part = parser().parse_args(words).part
     if part == "path":
         return _paths()
     if part == "init":

@@ -23,8 +23,8 @@ _PARTS: Final = {
 }
 
 
-def detectors(words: list[str]) -> int:
-    """Exit code of the command."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(prog="gpumon detectors", description="List, describe or check detectors.")
     parts = made.add_subparsers(dest="part", required=True, metavar="list|describe|check")
     parsers = {
@@ -37,7 +37,12 @@ def detectors(words: list[str]) -> int:
     parsers["check"].add_argument(
         "target", metavar="MODULE:CLASS", help="where it is to be imported from"
     )
-    options = made.parse_args(words)
+    return made
+
+
+def detectors(words: list[str]) -> int:
+    """Exit code of the command."""
+    options = parser().parse_args(words)
     if options.part == "list":
         return _list()
     if options.part == "describe":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.cli.commands import check, checks, permissions
+from gpumon.cli.about import check
+from gpumon.cli.commands import checks, permissions
 from gpumon.cli.commands.forecast import forecasts
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
@@ -14,7 +15,7 @@ from gpumon.sources.address import TargetError, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumon.cli.commands.check import Check
+    from gpumon.cli.about.check import Check
     from gpumon.cli.commands.forecast import Forecast
     from gpumon.sources.address import Target
 
@@ -26,12 +27,17 @@ _SIGNS: Final = {
 }
 
 
-def doctor(words: list[str]) -> int:
-    """0 where nothing is at fault, 1 otherwise."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(prog="gpumon doctor", description="Check what gpumon needs, with the way out.")
     made.add_argument("targets", nargs="*", metavar="TARGET", help="also check these targets")
     made.add_argument("--json", action="store_true", help="one JSON document")
-    options = made.parse_args(words)
+    return made
+
+
+def doctor(words: list[str]) -> int:
+    """0 where nothing is at fault, 1 otherwise."""
+    options = parser().parse_args(words)
     try:
         targets = [parse(text) for text in options.targets]
     except TargetError as error:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpumon.sources.recording.source import Recording
 
 
-def evaluate(words: list[str]) -> int:
-    """Exit code of the command."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(
         prog="gpumon evaluate",
         description="Play labelled recordings and score what is said of them: found and missed, "
@@ -30,7 +30,12 @@ def evaluate(words: list[str]) -> int:
     )
     made.add_argument("files", nargs="+", metavar="FILE", help="a recording with labels beside it")
     made.add_argument("--json", action="store_true", help="one JSON document")
-    options = made.parse_args(words)
+    return made
+
+
+def evaluate(words: list[str]) -> int:
+    """Exit code of the command."""
+    options = parser().parse_args(words)
     settings = settings_with()
     from gpumon.evaluation.comparison import Comparison
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.cli.commands.check import ABSENT, LESS, OK, Check
+from gpumon.cli.about.check import ABSENT, LESS, OK, Check
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES
 from gpumon.sources.own_login import own_login

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from gpumon.model.settings import Settings
 
 
-def patterns(words: list[str]) -> int:
-    """Exit code of the command."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(
         prog="gpumon patterns",
         description="Play recordings, and group the jobs of whose GPU time the most is unexplained "
@@ -57,6 +57,12 @@ def patterns(words: list[str]) -> int:
         "--undo", metavar="NAME", help="take back the newest version of a name: the one before "
         "counts again, or nothing is called so any more",
     )  # fmt: skip
+    return made
+
+
+def patterns(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = parser()
     options = made.parse_args(words)
     alone = [bool(options.files), options.named, options.undo is not None]
     if sum(alone) != 1 or (options.name and not options.files):

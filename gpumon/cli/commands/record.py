@@ -40,7 +40,8 @@ STATUS_S: Final = 60.0
 """Time between two lines about how it goes."""
 
 
-def _parser() -> Parser:
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(prog="gpumon record", description="Record targets without a terminal.")
     made.add_argument(
         "words",
@@ -73,7 +74,7 @@ def _parser() -> Parser:
 
 def record(words: list[str]) -> int:
     """Exit code of the command."""
-    made = _parser()
+    made = parser()
     options = made.parse_intermixed_args(words)
     is_rolling = options.rolling or options.keep is not None or options.max_size is not None
     if not options.rolling and not options.words:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
 
 
-def _parser() -> Parser:
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(prog="gpumon replay", description="Show what was recorded.")
     made.add_argument("file", metavar="FILE", help="a recording, or the folder of a rolling one")
     made.add_argument("--json", action="store_true", help="the last instant as one JSON document")
@@ -69,7 +70,7 @@ def _parser() -> Parser:
 
 def replay(words: list[str]) -> int:
     """Exit code of the command."""
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     is_stream = options.watch_s is not None or (options.json and options.speed is not None)
     if (options.json or is_stream) and is_refused(options.passes):
         narrate(ONLY_GPUS)

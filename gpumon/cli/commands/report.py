@@ -34,8 +34,8 @@ NAMES: Final[Mapping[str, Callable[[Entry], str]]] = {
 """What totals can be made by, and where an entry says it."""
 
 
-def report(words: list[str]) -> int:
-    """Exit code of the command."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(
         prog="gpumon report",
         description="Where GPU time went: useful, wasted by class, suspected, unexplained, "
@@ -48,7 +48,12 @@ def report(words: list[str]) -> int:
     made.add_argument("--by", choices=tuple(NAMES), default="user", help="default: user")
     made.add_argument("--json", action="store_true", help="one JSON document")
     made.add_argument("--directory", metavar="DIR", help="the books' folder")
-    options = made.parse_args(words)
+    return made
+
+
+def report(words: list[str]) -> int:
+    """Exit code of the command."""
+    options = parser().parse_args(words)
     try:
         settings = load()
     except ConfigurationError as error:

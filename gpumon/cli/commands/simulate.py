@@ -66,8 +66,8 @@ class _Clock:
         return event.is_set()
 
 
-def simulate(words: list[str]) -> int:
-    """Exit code of the command."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(prog="gpumon simulate", description="Record the simulated fleet, with labels.")
     made.add_argument("file", metavar="FILE", help="recording to write (.zst: compressed)")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="which fleet (default 1)")
@@ -84,6 +84,12 @@ def simulate(words: list[str]) -> int:
         "the first is tried on it; size, length and beat are drawn unless they are told",
     )
     made.add_argument("--force", action="store_true", help="replace a recording")
+    return made
+
+
+def simulate(words: list[str]) -> int:
+    """Exit code of the command."""
+    made = parser()
     options = made.parse_args(words)
     if isinstance(options.start, str) or not 0 <= options.seed < 10**18:
         made.error("--start is a time, --seed a number from 0")

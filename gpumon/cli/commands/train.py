@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gpumon.model.settings import Settings
 
 
-def train(words: list[str]) -> int:
-    """Exit code of the command."""
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(
         prog="gpumon train",
         description="Fit a model to labelled recordings, and tell how well each class is told on "
@@ -40,7 +40,12 @@ def train(words: list[str]) -> int:
     )
     made.add_argument("--out", type=Path, metavar="MODEL", help="default: below the state folder")
     made.add_argument("--json", action="store_true", help="the scores as one JSON document")
-    options = made.parse_args(words)
+    return made
+
+
+def train(words: list[str]) -> int:
+    """Exit code of the command."""
+    options = parser().parse_args(words)
     settings = settings_with()
     from gpumon.detect.learning.examples import Collector
 

@@ -6,6 +6,7 @@ from array import array
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block
 from gpumon.simulate.blocks.columns import code_of, lost, same
@@ -117,12 +118,7 @@ _NVLINK_KEYS: Final = (
 
 _FABRIC_KEYS: Final = ("fabric_state", "fabric_status", "fabric_clique", "fabric_health")
 
-_RETIRED_KEYS: Final = (
-    "retired_pages_corrected_count",
-    "retired_pages_uncorrected_count",
-    "retired_pages_pending",
-)
-"""What boards had before rows could be remapped."""
+_GPU_KEYS: Final = tuple(field.key for field in CATALOGUE.values() if field.block == "gpu")
 
 _XID_AND_ECC: Final = 0xA
 """Event types that both boards tell: Xids and uncorrected ECC errors."""
@@ -174,7 +170,9 @@ class GpuBlocks:
             columns["pcie_width"] = _with(columns["pcie_width"], row, NARROW_LANES)
         for key in _absent(node.board):
             columns.pop(key, None)
-        return Block(tuple(gpu.uuid for gpu in node.gpus), columns, fixed[1], self._reasons(node))
+        return Block(
+            tuple(gpu.uuid for gpu in node.gpus), columns, fixed[1], self._reasons(node, columns)
+        )
 
     def _looseness(self, stay: Stay, now: float) -> float:
         """How far a GPU's cold plate has come off, 0 to 1: the die warms up before it slows."""
@@ -196,10 +194,12 @@ class GpuBlocks:
             "gpu_numa_node": array("q", [node.numa_node(gpu.index, rows) for gpu in node.gpus]),
         }
 
-    def _reasons(self, node: SimNode) -> Missing:
+    def _reasons(self, node: SimNode, columns: Columns) -> Missing:
+        """What no column gives the board does not have, also what a later catalogue brings."""
         key = (node.board.name, len(node.gpus))
         if key not in self._missing:
-            absent = ("fan_speed_ratio", *_RETIRED_KEYS, *_absent(node.board))
+            labels = () if node.board.has_gpm else ("fabric_cluster",)
+            absent = (*(given for given in _GPU_KEYS if given not in columns), *labels)
             self._missing[key] = lost(absent, len(node.gpus), Reason.NOT_SUPPORTED)
         return self._missing[key]
 
@@ -231,7 +231,7 @@ def _absent(board: Board) -> tuple[str, ...]:
     absent: tuple[str, ...] = ()
     if not board.has_gpm:
         absent += (*GPM_KEYS, *_RESTING_KEYS, *_FABRIC_KEYS)
-        absent += ("tensor_hmma_active_ratio", "temp_margin_c", "fabric_cluster")
+        absent += ("tensor_hmma_active_ratio", "temp_margin_c")
     return absent if board.links else (*absent, *_NVLINK_KEYS)
 
 

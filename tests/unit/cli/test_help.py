@@ -8,6 +8,7 @@ from gpumon.cli import main
 
 COMMANDS = (
     "",
+    "completion",
     "config",
     "config init",
     "config path",
@@ -18,10 +19,13 @@ COMMANDS = (
     "detectors describe",
     "detectors list",
     "doctor",
+    "evaluate",
+    "patterns",
     "record",
     "replay",
     "report",
     "simulate",
+    "train",
 )
 
 

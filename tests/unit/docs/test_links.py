@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,15 @@ def test_every_dependency_has_its_reason() -> None:
     table = page.partition("## Dependencies")[2].partition("\n## ")[0]
     words = set(re.findall(r"[\w-]+", table))
     assert names - words == set()
+
+
+def test_every_dependency_has_its_licence() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "THIRD-PARTY.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| ([\w-]+) \| (.+?) \|$", page, re.MULTILINE))
+    names = {re.split(r"[<>=\[ ]", entry)[0] for entry in project["dependencies"]}
+    assert names == set(listed) - {"package"}
+    for name in names:
+        stated = metadata.metadata(name)
+        told = stated.get("License-Expression") or stated.get("License") or ""
+        assert listed[name].split()[0].rstrip(",") in told, name

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from gpumon.cli import main
+from gpumon.cli.about.check import ABSENT, LESS, OK
 from gpumon.cli.commands import checks, forecast, permissions
-from gpumon.cli.commands.check import ABSENT, LESS, OK
 from gpumon.cli.commands.forecast import BASE_BYTES, NODE_BYTES, forecasts
 from gpumon.model.records.cluster import Allocation
 from gpumon.sources.address import parse
