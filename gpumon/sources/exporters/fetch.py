@@ -7,9 +7,6 @@ seconds would put off any limit of a single wait for ever.
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import socket
 import ssl
 import zlib
 from typing import TYPE_CHECKING, Final
@@ -17,6 +14,15 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from gpumon.model.text import plain
+from gpumon.sources.http.failures import (
+    SHOWN,
+    Peer,
+    Trouble,
+    failure,
+    late,
+    redirected,
+    web_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +45,6 @@ MOST_LARGE: Final = 8
 LONGEST_LINE_BYTES: Final = 2**20
 """Text without any end of a line is no page, and need not be read to its end."""
 
-_SHOWN: Final = 120
 _OK: Final = 200
 _REFUSED: Final = (401, 403)
 _NOT_FOUND: Final = 404
@@ -57,6 +62,19 @@ _PIECE_BYTES: Final = 65536
 
 _RETRIED: Final = "gpumon asks again by itself"
 
+PEER: Final = Peer(
+    name="an exporter",
+    answer="whole page",
+    unreached=f"check that the exporter runs there and listens; {_RETRIED}",
+    unheard=f"look whether the node is up and its port open; {_RETRIED}",
+    overloaded=f"look whether the node is overloaded or its driver hangs; {_RETRIED}",
+    speaks_no_tls="it speaks no TLS there: dcgm+http:// reads it without",
+    speaks_no_http="check that the port is the exporter's, and whether it wants dcgm+https://",
+    elsewhere="check host, port and path",
+    certificate="whoever runs the exporter has to renew its certificate",
+)
+"""An exporter, in the words of its failures."""
+
 
 class FetchError(Exception):
     """There is no page; holds the message and the way out."""
@@ -67,6 +85,10 @@ class FetchError(Exception):
         self.message = message
         self.hint = hint
         self.is_refused = is_refused
+
+
+def _error(trouble: Trouble) -> FetchError:
+    return FetchError(trouble.message, trouble.hint, is_refused=trouble.is_refused)
 
 
 class Rooms:
@@ -124,9 +146,9 @@ class Fetcher:
                     # A connection that was kept may have been ended just now.
                     return await self._exchange()
         except TimeoutError:
-            raise _late(self._timeout_s) from None
+            raise _error(late(self._timeout_s, PEER)) from None
         except httpx.HTTPError as error:
-            raise failure(error, self._timeout_s) from None
+            raise _error(failure(error, self._timeout_s, PEER)) from None
 
     async def close(self) -> None:
         """End the connection."""
@@ -138,13 +160,13 @@ class Fetcher:
                 raise _status(response.status_code, response.headers)
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/html":
-                raise _web_page()
+                raise _error(web_page(PEER))
             if kind not in _TYPES:
-                message = f"answers with {plain(kind, _SHOWN)}, which is no page of metrics"
+                message = f"answers with {plain(kind, SHOWN)}, which is no page of metrics"
                 raise FetchError(message, "check host, port and path")
             packing = response.headers.get("content-encoding", "identity").strip().lower()
             if packing not in ("identity", "gzip"):
-                message = f"packs its page as {plain(packing, _SHOWN)}, which nobody asked for"
+                message = f"packs its page as {plain(packing, SHOWN)}, which nobody asked for"
                 raise FetchError(message, "look at the proxy in front of it")
             return await self._body(response, is_packed=packing == "gzip")
 
@@ -169,7 +191,7 @@ class Fetcher:
             if has_room:
                 self._rooms.large.release()
         if body.lstrip()[:1] == b"<":
-            raise _web_page()
+            raise _error(web_page(PEER))
         if _has_end(response.headers) and not body.endswith(b"\n"):
             # It came whole, so that its last line is no half one.
             body += b"\n"
@@ -179,44 +201,6 @@ class Fetcher:
 def _has_end(headers: Mapping[str, str]) -> bool:
     """Whether an answer tells where it ends; another one may have broken off there."""
     return "content-length" in headers or "chunked" in headers.get("transfer-encoding", "")
-
-
-def failure(error: httpx.HTTPError, timeout_s: float) -> FetchError:
-    """Why an exchange within a time brought no page."""
-    said = plain(" ".join(_words(error).split()), _SHOWN) or type(error).__name__
-    if isinstance(error, httpx.ConnectTimeout):
-        said, hint = "no answer", f"look whether the node is up and its port open; {_RETRIED}"
-    elif isinstance(error, httpx.TimeoutException):
-        return _late(timeout_s)
-    elif "expired" in said:
-        hint = "whoever runs the exporter has to renew its certificate"
-    elif "CERTIFICATE" in said:
-        hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
-    elif "SSL" in said:
-        hint = "it speaks no TLS there: dcgm+http:// reads it without"
-    elif isinstance(error, httpx.NetworkError):
-        hint = f"check that the exporter runs there and listens; {_RETRIED}"
-    else:
-        hint = "check that the port is the exporter's, and whether it wants dcgm+https://"
-        return FetchError(f"the answer broke off or is no HTTP: {said}", hint)
-    is_refused = said == os.strerror(errno.ECONNREFUSED)
-    return FetchError(f"cannot be reached: {said}", hint, is_refused=is_refused)
-
-
-def _words(error: BaseException) -> str:
-    """What the system said first, of which those above it tell only that something failed."""
-    told = str(error)
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        if isinstance(cause, socket.gaierror | ssl.SSLError):
-            told = str(cause.strerror or cause)
-        elif isinstance(cause, OSError) and cause.errno:
-            # What asyncio says in its place tells no reason.
-            told = os.strerror(cause.errno)
-        cause = cause.__cause__ or cause.__context__
-    return told
 
 
 class _Plain:
@@ -257,8 +241,7 @@ def _not_gzip() -> FetchError:
 def _status(status: int, headers: Mapping[str, str]) -> FetchError:
     """Any answer but 200."""
     if 300 <= status < 400:
-        to = plain(headers.get("location", ""), _SHOWN) or "nowhere"
-        return FetchError(f"redirects to {to}, which is not followed", "name that address yourself")
+        return _error(redirected(headers.get("location", "")))
     if status in _REFUSED:
         hint = "gpumon sends neither name nor password to exporters: open the page to this host"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
@@ -266,11 +249,6 @@ def _status(status: int, headers: Mapping[str, str]) -> FetchError:
         return FetchError("has no such page (HTTP 404)", "check the path: it is mostly /metrics")
     hint = f"look at the log of the exporter; {_RETRIED}"
     return FetchError(f"answers with an error (HTTP {status})", hint)
-
-
-def _late(timeout_s: float) -> FetchError:
-    hint = f"look whether the node is overloaded or its driver hangs; {_RETRIED}"
-    return FetchError(f"gave no whole page within {timeout_s:g} s", hint)
 
 
 def _too_large() -> FetchError:
@@ -281,8 +259,3 @@ def _too_large() -> FetchError:
 def _endless() -> FetchError:
     message = "tells a line without an end, which no page of metrics has"
     return FetchError(message, "check what listens there")
-
-
-def _web_page() -> FetchError:
-    message = "answers with a web page: a proxy or portal, not an exporter"
-    return FetchError(message, "check host, port and path")

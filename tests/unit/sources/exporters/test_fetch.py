@@ -14,6 +14,7 @@ import pytest
 
 from gpumon.sources.exporters import fetch
 from gpumon.sources.exporters.fetch import Fetcher, FetchError, Rooms
+from gpumon.sources.http.failures import failure
 from tests.unit.sources.exporters.page_server import KIND, Answer, PageServer, page
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ def test_a_certificate_is_checked_against_the_bundle_of_the_environment(
 
 def test_a_certificate_that_has_expired_is_to_be_renewed(said: Say) -> None:
     words = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired"
-    error = fetch.failure(httpx.ConnectError(words), 10.0)
+    error = failure(httpx.ConnectError(words), 10.0, fetch.PEER)
     said(error.message, error.hint)
     assert "has expired" in error.message
     assert "renew" in error.hint
