@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Gpu, Process
 from gpumon.model.text import plain
-from gpumon.sources.address import PAGE_SCHEMES
+from gpumon.sources.address import ENGINE_SCHEMES, PAGE_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,15 +53,32 @@ class Listed:
         return None in (job.user_id, uid) or job.user_id == uid
 
 
-def worth(told: Frame | Gpu, fresh_from: float) -> tuple[bool, bool, float]:
+_RANKS: Final = {**dict.fromkeys(PAGE_SCHEMES, 1), **dict.fromkeys(ENGINE_SCHEMES, 0)}
+"""How good an origin is, by the scheme of its target: a probe's, the best, is not listed."""
+
+_BEST: Final = 2
+
+
+def is_stale(frame: Frame, now: float, stale_after_s: float) -> bool:
+    """Whether what a frame tells is no longer of the present.
+
+    Args:
+        frame: What an origin said.
+        now: Unix time of the picture.
+        stale_after_s: Age beyond which that is so, unless its source asks for longer.
+    """
+    return now - frame.taken_at > max(stale_after_s, frame.stale_after_s)
+
+
+def worth(told: Frame | Gpu, *, is_old: bool) -> tuple[bool, int, float]:
     """What tells which of two origins counts: the larger.
 
     Args:
         told: What an origin said.
-        fresh_from: Unix time since when it has to be heard to be of the present.
+        is_old: Whether that is no longer of the present.
     """
-    is_probe = not told.origin.startswith(PAGE_SCHEMES)
-    return told.taken_at >= fresh_from, is_probe, told.taken_at
+    rank = _RANKS.get(told.origin.partition("://")[0], _BEST)
+    return not is_old, rank, told.taken_at
 
 
 def gpus_of(
@@ -73,8 +90,9 @@ def gpus_of(
 ) -> dict[str, Gpu]:
     """Every GPU by UUID; one that two targets report is taken from the better origin.
 
-    A probe that is not silent is better than an exporter; of two alike the fresher one counts. One
-    that two nodes of a target claim is taken from the one that had it first.
+    A probe that is not silent is better than an exporter, and that is better than a server that has
+    gathered its pages; of two alike the fresher one counts. One that two nodes of a target claim is
+    taken from the one that had it first.
 
     Args:
         frames: Canonical node name and newest frame of that node, per origin.
@@ -89,18 +107,18 @@ def gpus_of(
     for node, frame in frames:
         block = frame.block("gpu")
         held = _processes(frame, node, listed)
-        is_stale = now - frame.taken_at > stale_after_s
+        is_old = is_stale(frame, now, stale_after_s)
         for row, uuid in enumerate(block.keys):
             if disputes is not None and disputes.is_refused(frame, uuid):
                 continue
             known = gpus.get(uuid)
-            if known is not None and worth(known, now - stale_after_s) >= worth(
-                frame, now - stale_after_s
+            if known is not None and worth(known, is_old=known.is_stale) >= worth(
+                frame, is_old=is_old
             ):
                 continue
             processes = tuple(held.get(uuid, ()))
             gpus[uuid] = Gpu(
-                uuid, node, block, row, frame.taken_at, frame.origin, is_stale, processes
+                uuid, node, block, row, frame.taken_at, frame.origin, is_old, processes
             )
     return gpus
 

@@ -13,7 +13,7 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.fleet.join.devices import Listed, gpus_of, worth
+from gpumon.fleet.join.devices import Listed, gpus_of, is_stale, worth
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import HOLDING_STATES, has_ended
@@ -70,7 +70,7 @@ def join(
     for gpu in gpus.values():
         on_node.setdefault(gpu.node, []).append(gpu)
     troubles = {names.canonical(node, ()): trouble for node, trouble in errors.items() if node}
-    nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s, left)
+    nodes = _nodes(named, queue, on_node, troubles, now, stale_after_s, left)
     if queue is None:
         return Picture(nodes, gpus, ())
     listed = {node.name: node for node in queue.nodes}
@@ -164,13 +164,15 @@ def _nodes(
     queue: QueueRecords | None,
     on_node: Mapping[str, list[Gpu]],
     errors: Mapping[str, tuple[SourceError, ...]],
-    fresh_from: float,
+    now: float,
+    stale_after_s: float,
     left: Mapping[tuple[str, str], float],
 ) -> dict[str, Node]:
     newest: dict[str, Frame] = {}
     blocks: dict[str, dict[str, Block]] = {}
     # What is best comes last, and counts.
-    for name, frame in sorted(named, key=lambda pair: worth(pair[1], fresh_from)):
+    aged = [(name, frame, is_stale(frame, now, stale_after_s)) for name, frame in named]
+    for name, frame, _ in sorted(aged, key=lambda one: worth(one[1], is_old=one[2])):
         newest[name] = frame
         blocks.setdefault(name, {}).update(frame.blocks)
     states = {node.name: node.state for node in queue.nodes} if queue else {}
@@ -182,7 +184,7 @@ def _nodes(
             name,
             tuple(gpu.uuid for gpu in ordered),
             frame_now.taken_at if frame_now else None,
-            frame_now is not None and frame_now.taken_at < fresh_from,
+            frame_now is not None and is_stale(frame_now, now, stale_after_s),
             states.get(name),
             errors.get(name, ()),
             frame_now.lateness_s if frame_now else None,

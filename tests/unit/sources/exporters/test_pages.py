@@ -54,7 +54,7 @@ def opened() -> Iterator[Open]:
     for source in sources:
         source.close()
         source.close()
-        assert not source._thread.is_alive()
+        assert not source._thread._thread.is_alive()
 
 
 def address(server: PageServer, node: str = "gpu01", *, has_name: bool = True) -> PageAddress:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpumon.sources.http.secret_file import SecretError, read_secret
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def written(folder: Path, mode: int = 0o600) -> str:
@@ -37,5 +40,5 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(SecretError, match="no regular file"):
         read_secret(str(tmp_path / "pipe"), "login file", 64)
-    with pytest.raises(SecretError, match="login file .* cannot be read"):
+    with pytest.raises(SecretError, match=r"login file .* cannot be read"):
         read_secret(str(tmp_path / "none"), "login file", 64)
