@@ -21,6 +21,7 @@ GROUPS: Final = (
     "a node",
     "Slurm",
     "exporters",
+    "Prometheus",
     "recordings and files",
     "whoever looks",
     "plugins",

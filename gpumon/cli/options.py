@@ -44,6 +44,9 @@ targets:
   ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
   dcgm+http://host:9400/metrics
                         pages of dcgm-exporter; host[001-128] is a list
+  prometheus+https://host:9090
+                        Prometheus, VictoriaMetrics and their like, which gather
+                        such pages; ?token_file= or ?login_file= lets you in
   demo[:NODESxGPUS]     a simulated fleet with known faults
   ./FILE.gpumon         a recording
 

@@ -23,6 +23,7 @@ from gpumon.sources.slurm.poll.queue import SlurmQueue
 from gpumon.sources.slurm.poll.rest_queue import RestQueue
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
+from tests.unit.sources.prometheus.engine import JSON, Engine, labels
 from tests.unit.sources.slurm.restd import Restd, Said, jwt, told
 from tests.worlds.probe import children, eventually
 
@@ -191,6 +192,22 @@ class Workshop:
         self.exporters.append(PageServer(answer))
         return self.open(f"dcgm+{self.exporters[-1].url}")
 
+    def engine(self, fault: Answer | None = None) -> Source:
+        engine = Engine()
+        self.exporters.append(engine)
+        for name in ("DEV_GPU_UTIL", "DEV_TOTAL_ENERGY_CONSUMPTION", "DEV_XID_ERRORS"):
+            engine.hold(name, (labels("GPU-0", modelName=HOSTILE), 97.0), (labels(HOSTILE), 5.0))
+        engine.warnings = [f"{HOSTILE}\r\n" * 99]
+        engine.fault = fault
+        return self.open(engine.target)
+
+    def engine_refused(self) -> Source:
+        body = json.dumps({"status": "error", "errorType": HOSTILE, "error": f"{HOSTILE}\n" * 99})
+        return self.engine(Answer(body.encode(), "422 Unprocessable", JSON))
+
+    def engine_rubbish(self) -> Source:
+        return self.engine(Answer(HOSTILE.encode() * 99, headers=JSON))
+
     def slurm(self) -> Source:
         self.scontrol()
         self.node()
@@ -205,7 +222,7 @@ class Workshop:
             program.communicate()
 
 
-SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "rest", "pages", "slurm")
+SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "rest", "pages", "engine", "slurm")
 TROUBLED = (
     "no_driver",
     "ssh_refused",
@@ -216,6 +233,8 @@ TROUBLED = (
     "rest_rubbish",
     "pages_refused",
     "pages_rubbish",
+    "engine_refused",
+    "engine_rubbish",
 )
 
 
@@ -355,7 +374,7 @@ def test_before_the_start_nothing_runs_and_closing_is_enough(workshop: Workshop,
     assert children() <= before
 
 
-@pytest.mark.parametrize("kind", ["local", "ssh", "demo", "pages"])
+@pytest.mark.parametrize("kind", ["local", "ssh", "demo", "pages", "engine"])
 def test_frames_go_on_and_a_wish_changes_their_beat(workshop: Workshop, kind: str) -> None:
     source = getattr(workshop, kind)()
     with started(source) as look:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PING_LIMIT_S: Final = 3.0
 """A controller that has not answered by then is taken for configured and silent."""
 
-WITHOUT_QUEUE: Final = ("local", "ssh", "exporter")
+WITHOUT_QUEUE: Final = ("local", "ssh", "exporter", "prometheus")
 """Kinds of targets that have processes and no jobs."""
 
 RENEW_S: Final = 60.0

@@ -10,7 +10,7 @@ from gpumon.fleet.join.completing import Told, completed
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Gpu, Process
 from gpumon.model.text import plain
-from gpumon.sources.address import PAGE_SCHEMES
+from gpumon.sources.address import ENGINE_SCHEMES, PAGE_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,15 +54,36 @@ class Listed:
         return None in (job.user_id, uid) or job.user_id == uid
 
 
-def worth(told: Frame | Gpu, fresh_from: float) -> tuple[bool, bool, float]:
+_RANKS: Final = {**dict.fromkeys(PAGE_SCHEMES, 1), **dict.fromkeys(ENGINE_SCHEMES, 0)}
+"""How good an origin is, by the scheme of its target: a probe's, the best, is not listed."""
+
+_BEST: Final = 2
+
+
+def is_stale(frame: Frame, now: float, stale_after_s: float) -> bool:
+    """Whether what a frame tells is no longer of the present.
+
+    Args:
+        frame: What an origin said.
+        now: Unix time of the picture.
+        stale_after_s: Age beyond which that is so, unless its source asks for longer.
+    """
+    return now - frame.taken_at > max(stale_after_s, frame.stale_after_s)
+
+
+def worth(told: Frame | Gpu, *, is_old: bool) -> tuple[bool, int, float]:
     """What tells which of two origins counts: the larger.
 
     Args:
         told: What an origin said.
-        fresh_from: Unix time since when it has to be heard to be of the present.
+        is_old: Whether that is no longer of the present.
     """
-    is_probe = not told.origin.startswith(PAGE_SCHEMES)
-    return told.taken_at >= fresh_from, is_probe, told.taken_at
+    return not is_old, rank_of(told.origin), told.taken_at
+
+
+def rank_of(origin: str) -> int:
+    """How good what an origin says is, by its target's URL: a probe's is best."""
+    return _RANKS.get(origin.partition("://")[0], _BEST)
 
 
 def gpus_of(
@@ -74,9 +95,10 @@ def gpus_of(
 ) -> dict[str, Gpu]:
     """Every GPU by UUID; one that two targets report is taken from the better origin.
 
-    A probe that is not silent is better than an exporter; of two alike the fresher one counts. What
-    that one does not tell is filled in from the others that are heard (`completed`). One that two
-    nodes of a target claim is taken from the one that had it first.
+    A probe that is not silent is better than an exporter, and that is better than a server that has
+    gathered its pages; of two alike the fresher one counts. What that one does not tell is filled
+    in from the others that are heard (`completed`). One that two nodes of a target claim is taken
+    from the one that had it first.
 
     Args:
         frames: Canonical node name and newest frame of that node, per origin.
@@ -92,31 +114,28 @@ def gpus_of(
     for node, frame in frames:
         block = frame.block("gpu")
         held = _processes(frame, node, listed)
-        is_stale = now - frame.taken_at > stale_after_s
+        is_old = is_stale(frame, now, stale_after_s)
         for row, uuid in enumerate(block.keys):
             if disputes is not None and disputes.is_refused(frame, uuid):
                 continue
             processes = tuple(held.get(uuid, ()))
-            told = Gpu(uuid, node, block, row, frame.taken_at, frame.origin, is_stale, processes)
+            told = Gpu(uuid, node, block, row, frame.taken_at, frame.origin, is_old, processes)
             known = gpus.get(uuid)
             if known is None:
                 gpus[uuid] = told
                 continue
-            fresh_from = now - stale_after_s
-            is_better = worth(told, fresh_from) > worth(known, fresh_from)
+            is_better = worth(told, is_old=is_old) > worth(known, is_old=known.is_stale)
             gpus[uuid] = told if is_better else known
             others.setdefault(uuid, []).append(known if is_better else told)
-    return {**gpus, **_completed(gpus, others, now - stale_after_s)} if others else gpus
+    return {**gpus, **_completed(gpus, others)} if others else gpus
 
 
-def _completed(
-    gpus: Mapping[str, Gpu], others: Mapping[str, list[Gpu]], fresh_from: float
-) -> dict[str, Gpu]:
+def _completed(gpus: Mapping[str, Gpu], others: Mapping[str, list[Gpu]]) -> dict[str, Gpu]:
     """GPUs of several origins with what the best one does not tell, filled in from the others."""
     by_block: dict[int, dict[int, list[Told]]] = {}
     for uuid, told in others.items():
         fresh = [one for one in told if not one.is_stale and one.origin != gpus[uuid].origin]
-        fresh.sort(key=lambda one: worth(one, fresh_from), reverse=True)
+        fresh.sort(key=lambda one: worth(one, is_old=False), reverse=True)
         if fresh and not gpus[uuid].is_stale:
             rows = by_block.setdefault(id(gpus[uuid].block), {})
             rows[gpus[uuid].row] = [Told(one.origin, one.block, one.row) for one in fresh]

@@ -77,7 +77,7 @@ def join(
         for node, trouble in errors.items()
         if node
     }
-    nodes = nodes_of(named, queue, on_node, troubles, now - stale_after_s, left)
+    nodes = nodes_of(named, queue, on_node, troubles, now, stale_after_s, left)
     if queue is None:
         return Picture(nodes, gpus, ())
     listed = {node.name: node for node in queue.nodes}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.fleet.join.devices import worth
+from gpumon.fleet.join.devices import is_stale, rank_of, worth
 from gpumon.model.records.cluster import Node
-from gpumon.sources.address import PAGE_SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,9 +63,9 @@ def by_uuid(named: Sequence[tuple[str, Frame]], names: NodeNames) -> list[tuple[
     """
     if len({frame.origin for _, frame in named if frame.block("gpu").keys}) < 2:
         return list(named)
-    nodes: dict[str, tuple[bool, bool, str]] = {}
+    nodes: dict[str, tuple[bool, int, str]] = {}
     for name, frame in named:
-        rank = names.lists(name), not frame.origin.startswith(PAGE_SCHEMES)
+        rank = names.lists(name), rank_of(frame.origin)
         for uuid in frame.block("gpu").keys:
             known = nodes.get(uuid)
             if known is None or rank > known[:2]:
@@ -84,7 +83,8 @@ def nodes_of(
     queue: QueueRecords | None,
     on_node: Mapping[str, list[Gpu]],
     errors: Mapping[str, tuple[SourceError, ...]],
-    fresh_from: float,
+    now: float,
+    stale_after_s: float,
     left: Mapping[tuple[str, str], float],
 ) -> dict[str, Node]:
     """Every node that the queue lists, a source tells of, or something is wrong with.
@@ -94,13 +94,15 @@ def nodes_of(
         queue: Last answer of the queue, None without one.
         on_node: The GPUs of each node.
         errors: What is wrong now with a node.
-        fresh_from: Unix time since when a frame has to be heard to be of the present.
+        now: Unix time of the picture.
+        stale_after_s: Age beyond which values are no longer shown as the present.
         left: Since when a source looks at a node no more, by origin and node: Unix time.
     """
     newest: dict[str, Frame] = {}
     blocks: dict[str, dict[str, Block]] = {}
     # What is best comes last, and counts.
-    for name, frame in sorted(named, key=lambda pair: worth(pair[1], fresh_from)):
+    aged = [(name, frame, is_stale(frame, now, stale_after_s)) for name, frame in named]
+    for name, frame, _ in sorted(aged, key=lambda one: worth(one[1], is_old=one[2])):
         newest[name] = frame
         blocks.setdefault(name, {}).update(frame.blocks)
     states = {node.name: node.state for node in queue.nodes} if queue else {}
@@ -112,7 +114,7 @@ def nodes_of(
             name,
             tuple(gpu.uuid for gpu in ordered),
             frame_now.taken_at if frame_now else None,
-            frame_now is not None and frame_now.taken_at < fresh_from,
+            frame_now is not None and is_stale(frame_now, now, stale_after_s),
             states.get(name),
             errors.get(name, ()),
             frame_now.lateness_s if frame_now else None,

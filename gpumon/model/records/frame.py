@@ -53,6 +53,10 @@ class Frame(NamedTuple):
     is_left: bool = False
     """Whether the source has ended its look at the node itself, as no job in view is there."""
 
+    stale_after_s: float = 0.0
+    """Up to which age its values are of the present where they come more seldom than the period, as
+    what a server has gathered on a beat of its own does; 0: as long as the period says."""
+
     def block(self, name: str) -> Block:
         """The named block, empty where the frame has none."""
         return self.blocks.get(name, EMPTY_BLOCK)

@@ -79,7 +79,7 @@ class PageReader:
         self._errors: tuple[SourceError, ...] = ()
         self._data = b""
         self._changed_at = 0.0
-        self._nodes: dict[str, _NodeMemory] = {}
+        self._nodes: dict[str, NodeMemory] = {}
         self._last: list[Reading] = []
 
     def read(self, body: bytes, now: float, heard_s: float) -> list[Reading]:
@@ -103,12 +103,20 @@ class PageReader:
         if data != self._data:
             self._data, self._changed_at, is_same = data, heard_s, False
         if heard_s - self._changed_at > HUNG_S and any(plan.counts_energy for plan in self._plans):
-            hung = self._hung(heard_s - self._changed_at)
+            hung = hung_error(self._where, heard_s - self._changed_at)
             return [Reading(plan.host_name, {}, (*self._errors, hung)) for plan in self._plans]
         if not is_same:
             old = frozenset(place for place, at in times.items() if now - at > OLD_S)
-            self._last = [self._reading(plan, values, old) for plan in self._plans]
-        return [self._with_events(one, plan, values, now) for one, plan in self._paired()]
+            self._last = [
+                self._nodes[plan.host_name].reading(
+                    plan, values, old, self._changed_at, self._where, self._errors
+                )
+                for plan in self._plans
+            ]
+        return [
+            self._nodes[plan.host_name].with_events(one, plan, values, now)
+            for one, plan in self._paired()
+        ]
 
     def _paired(self) -> list[tuple[Reading, NodePlan]]:
         return list(zip(self._last, self._plans, strict=True))
@@ -120,7 +128,7 @@ class PageReader:
         plans, wanted, remarks = plans_of(page)
         self._plans = plans
         names = [plan.host_name for plan in plans]
-        self._nodes = {name: self._nodes.get(name) or _NodeMemory() for name in names}
+        self._nodes = {name: self._nodes.get(name) or NodeMemory() for name in names}
         told = [*((text, "look at the page: it is no whole exposition") for text in page.wrong)]
         told += remarks
         self._errors = tuple(SourceError(self._where, text, way_out) for text, way_out in told)
@@ -129,40 +137,59 @@ class PageReader:
         times = {place: one.told_at for place, one in enumerate(samples) if one.told_at is not None}
         return [one.value for one in samples], times
 
-    def _hung(self, for_s: float) -> SourceError:
-        return SourceError(
-            self._where,
-            f"its page has told the same values for {for_s / 60.0:.0f} min, energy among them",
-            "its collection hangs: look at the log of dcgm-exporter and of nv-hostengine",
-        )
 
-    def _reading(self, plan: NodePlan, values: Sequence[float], old: frozenset[int]) -> Reading:
-        memory = self._nodes[plan.host_name]
-        blocks = {"gpu": _block("gpu", plan.gpus, values, old, memory.rates, self._changed_at)}
+def hung_error(where: str, for_s: float) -> SourceError:
+    """What is said where values have been the same for so long that nobody reads them any more."""
+    return SourceError(
+        where,
+        f"its page has told the same values for {for_s / 60.0:.0f} min, energy among them",
+        "its collection hangs: look at the log of dcgm-exporter and of nv-hostengine",
+    )
+
+
+class NodeMemory:
+    """What is remembered of one node between two readings of it."""
+
+    def __init__(self) -> None:
+        """Nothing has been read."""
+        self._rates = Rates()
+        self._xids = _Xids()
+
+    def reading(
+        self,
+        plan: NodePlan,
+        values: Sequence[float],
+        old: frozenset[int],
+        at: float,
+        where: str,
+        errors: tuple[SourceError, ...],
+    ) -> Reading:
+        """The blocks that the values make.
+
+        Args:
+            plan: What stands where.
+            values: By the plan's numbers.
+            old: Numbers of values that are not of the present.
+            at: When the values were first seen, seconds of a steady clock.
+            where: What the node is called where no label names it.
+            errors: What is odd about them.
+        """
+        blocks = {"gpu": _block("gpu", plan.gpus, values, old, self._rates, at)}
         if plan.migs.keys:
-            blocks["mig"] = _block("mig", plan.migs, values, old, None, self._changed_at)
+            blocks["mig"] = _block("mig", plan.migs, values, old, None, at)
         if plan.labels:
-            blocks["node"] = Block((plan.host_name or self._where,), {}, plan.labels, {})
-        return Reading(plan.host_name, blocks, self._errors)
+            blocks["node"] = Block((plan.host_name or where,), {}, plan.labels, {})
+        return Reading(plan.host_name, blocks, errors)
 
-    def _with_events(
+    def with_events(
         self, reading: Reading, plan: NodePlan, values: Sequence[float], now: float
     ) -> Reading:
         """The reading with the Xids that came of late: a page tells the last one of each GPU."""
         if not plan.xids:
             return reading
-        log = self._nodes[plan.host_name].xids
         told = {uuid: _xid(values[place]) for uuid, place in plan.xids.items()}
-        events = log.block(told, now)
+        events = self._xids.block(told, now)
         return reading._replace(blocks={**reading.blocks, "event": events})
-
-
-class _NodeMemory:
-    """What is remembered of one node between two pages."""
-
-    def __init__(self) -> None:
-        self.rates = Rates()
-        self.xids = _Xids()
 
 
 class _Xids:

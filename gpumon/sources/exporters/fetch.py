@@ -7,24 +7,20 @@ seconds would put off any limit of a single wait for ever.
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import socket
 import ssl
-import zlib
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from gpumon.model.text import plain
+from gpumon.sources.http.exchange import FetchError, client, error_of, pieces
+from gpumon.sources.http.failures import SHOWN, Peer, failure, late, redirected, web_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 TIMEOUT_S: Final = 10.0
 """For a whole page: Prometheus gives it as long (its `scrape_timeout`)."""
-
-CONNECT_TIMEOUT_S: Final = 5.0
 
 LARGEST_PAGE_BYTES: Final = 8 * 2**20
 """As text, however it was packed: a node of 8 GPUs has a hundredth of it with labels of Kubernetes,
@@ -39,7 +35,6 @@ MOST_LARGE: Final = 8
 LONGEST_LINE_BYTES: Final = 2**20
 """Text without any end of a line is no page, and need not be read to its end."""
 
-_SHOWN: Final = 120
 _OK: Final = 200
 _REFUSED: Final = (401, 403)
 _NOT_FOUND: Final = 404
@@ -49,24 +44,20 @@ _TYPES: Final = ("", "text/plain", "application/openmetrics-text")
 _ACCEPTED: Final = (
     "text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.8, */*;q=0.1"
 )
-_GZIP: Final = 31
-"""zlib's word for the format of gzip."""
-
-_PIECE_BYTES: Final = 65536
-"""As much is unpacked before its size is looked at."""
-
 _RETRIED: Final = "gpumon asks again by itself"
 
-
-class FetchError(Exception):
-    """There is no page; holds the message and the way out."""
-
-    def __init__(self, message: str, hint: str, *, is_refused: bool = False) -> None:
-        """One line, and the way out; `is_refused`: nobody listens there, which costs nobody."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.is_refused = is_refused
+PEER: Final = Peer(
+    name="an exporter",
+    answer="whole page",
+    unreached=f"check that the exporter runs there and listens; {_RETRIED}",
+    unheard=f"look whether the node is up and its port open; {_RETRIED}",
+    overloaded=f"look whether the node is overloaded or its driver hangs; {_RETRIED}",
+    speaks_no_tls="it speaks no TLS there: dcgm+http:// reads it without",
+    speaks_no_http="check that the port is the exporter's, and whether it wants dcgm+https://",
+    elsewhere="check host, port and path",
+    certificate="whoever runs the exporter has to renew its certificate",
+)
+"""An exporter, in the words of its failures."""
 
 
 class Rooms:
@@ -98,17 +89,8 @@ class Fetcher:
         self._url = url
         self._rooms = rooms
         self._timeout_s = timeout_s
-        is_tls = url.startswith("https:")
-        verify = rooms.context if is_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=int(keeps))
-        self._client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False),
-            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
-            follow_redirects=False,
-            # What a proxy of the environment says is not what the node says.
-            trust_env=False,
-            headers={"Accept": _ACCEPTED, "Accept-Encoding": "gzip", "User-Agent": "gpumon"},
-        )
+        context = rooms.context if url.startswith("https:") else None
+        self._client = client(context, {"Accept": _ACCEPTED}, timeout_s, kept=int(keeps))
 
     async def page(self) -> bytes:
         """The page.
@@ -124,9 +106,9 @@ class Fetcher:
                     # A connection that was kept may have been ended just now.
                     return await self._exchange()
         except TimeoutError:
-            raise _late(self._timeout_s) from None
+            raise error_of(late(self._timeout_s, PEER)) from None
         except httpx.HTTPError as error:
-            raise failure(error, self._timeout_s) from None
+            raise error_of(failure(error, self._timeout_s, PEER)) from None
 
     async def close(self) -> None:
         """End the connection."""
@@ -138,38 +120,31 @@ class Fetcher:
                 raise _status(response.status_code, response.headers)
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/html":
-                raise _web_page()
+                raise error_of(web_page(PEER))
             if kind not in _TYPES:
-                message = f"answers with {plain(kind, _SHOWN)}, which is no page of metrics"
+                message = f"answers with {plain(kind, SHOWN)}, which is no page of metrics"
                 raise FetchError(message, "check host, port and path")
-            packing = response.headers.get("content-encoding", "identity").strip().lower()
-            if packing not in ("identity", "gzip"):
-                message = f"packs its page as {plain(packing, _SHOWN)}, which nobody asked for"
-                raise FetchError(message, "look at the proxy in front of it")
-            return await self._body(response, is_packed=packing == "gzip")
+            return await self._body(response)
 
-    async def _body(self, response: httpx.Response, *, is_packed: bool) -> bytes:
+    async def _body(self, response: httpx.Response) -> bytes:
         """The text of a page, not longer than it may be."""
         body = bytearray()
-        packing = _Gzip() if is_packed else _Plain()
         has_room = False
         try:
-            async for chunk in response.aiter_raw():
-                for piece in packing.pieces(chunk):
-                    body += piece
-                    if len(body) > LARGEST_PAGE_BYTES:
-                        raise _too_large()
-                    if len(body) - (body.rfind(b"\n") + 1) > LONGEST_LINE_BYTES:
-                        raise _endless()
-                    if len(body) > SMALL_PAGE_BYTES and not has_room:
-                        await self._rooms.large.acquire()
-                        has_room = True
-            packing.end()
+            async for piece in pieces(response, "page"):
+                body += piece
+                if len(body) > LARGEST_PAGE_BYTES:
+                    raise _too_large()
+                if len(body) - (body.rfind(b"\n") + 1) > LONGEST_LINE_BYTES:
+                    raise _endless()
+                if len(body) > SMALL_PAGE_BYTES and not has_room:
+                    await self._rooms.large.acquire()
+                    has_room = True
         finally:
             if has_room:
                 self._rooms.large.release()
         if body.lstrip()[:1] == b"<":
-            raise _web_page()
+            raise error_of(web_page(PEER))
         if _has_end(response.headers) and not body.endswith(b"\n"):
             # It came whole, so that its last line is no half one.
             body += b"\n"
@@ -181,84 +156,10 @@ def _has_end(headers: Mapping[str, str]) -> bool:
     return "content-length" in headers or "chunked" in headers.get("transfer-encoding", "")
 
 
-def failure(error: httpx.HTTPError, timeout_s: float) -> FetchError:
-    """Why an exchange within a time brought no page."""
-    said = plain(" ".join(_words(error).split()), _SHOWN) or type(error).__name__
-    if isinstance(error, httpx.ConnectTimeout):
-        said, hint = "no answer", f"look whether the node is up and its port open; {_RETRIED}"
-    elif isinstance(error, httpx.TimeoutException):
-        return _late(timeout_s)
-    elif "expired" in said:
-        hint = "whoever runs the exporter has to renew its certificate"
-    elif "CERTIFICATE" in said:
-        hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
-    elif "SSL" in said:
-        hint = "it speaks no TLS there: dcgm+http:// reads it without"
-    elif isinstance(error, httpx.NetworkError):
-        hint = f"check that the exporter runs there and listens; {_RETRIED}"
-    else:
-        hint = "check that the port is the exporter's, and whether it wants dcgm+https://"
-        return FetchError(f"the answer broke off or is no HTTP: {said}", hint)
-    is_refused = said == os.strerror(errno.ECONNREFUSED)
-    return FetchError(f"cannot be reached: {said}", hint, is_refused=is_refused)
-
-
-def _words(error: BaseException) -> str:
-    """What the system said first, of which those above it tell only that something failed."""
-    told = str(error)
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        if isinstance(cause, socket.gaierror | ssl.SSLError):
-            told = str(cause.strerror or cause)
-        elif isinstance(cause, OSError) and cause.errno:
-            # What asyncio says in its place tells no reason.
-            told = os.strerror(cause.errno)
-        cause = cause.__cause__ or cause.__context__
-    return told
-
-
-class _Plain:
-    """A page that is not packed."""
-
-    def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        """What a piece of the answer holds."""
-        yield chunk
-
-    def end(self) -> None:
-        """Every page may end where it does."""
-
-
-class _Gzip(_Plain):
-    """Unpacks a page a piece at a time: a few bytes can hold any number of them."""
-
-    def __init__(self) -> None:
-        self._inflater = zlib.decompressobj(_GZIP)
-
-    def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        while chunk:
-            try:
-                yield self._inflater.decompress(chunk, _PIECE_BYTES)
-            except zlib.error:
-                raise _not_gzip() from None
-            chunk = self._inflater.unconsumed_tail
-
-    def end(self) -> None:
-        if not self._inflater.eof:
-            raise _not_gzip()
-
-
-def _not_gzip() -> FetchError:
-    message = "says that its page is packed as gzip, and it is not, or not whole"
-    return FetchError(message, "look at the proxy in front of it")
-
-
 def _status(status: int, headers: Mapping[str, str]) -> FetchError:
     """Any answer but 200."""
     if 300 <= status < 400:
-        to = plain(headers.get("location", ""), _SHOWN) or "nowhere"
-        return FetchError(f"redirects to {to}, which is not followed", "name that address yourself")
+        return error_of(redirected(headers.get("location", "")))
     if status in _REFUSED:
         hint = "gpumon sends neither name nor password to exporters: open the page to this host"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
@@ -266,11 +167,6 @@ def _status(status: int, headers: Mapping[str, str]) -> FetchError:
         return FetchError("has no such page (HTTP 404)", "check the path: it is mostly /metrics")
     hint = f"look at the log of the exporter; {_RETRIED}"
     return FetchError(f"answers with an error (HTTP {status})", hint)
-
-
-def _late(timeout_s: float) -> FetchError:
-    hint = f"look whether the node is overloaded or its driver hangs; {_RETRIED}"
-    return FetchError(f"gave no whole page within {timeout_s:g} s", hint)
 
 
 def _too_large() -> FetchError:
@@ -281,8 +177,3 @@ def _too_large() -> FetchError:
 def _endless() -> FetchError:
     message = "tells a line without an end, which no page of metrics has"
     return FetchError(message, "check what listens there")
-
-
-def _web_page() -> FetchError:
-    message = "answers with a web page: a proxy or portal, not an exporter"
-    return FetchError(message, "check host, port and path")

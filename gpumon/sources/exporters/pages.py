@@ -8,20 +8,20 @@ there.
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame
 from gpumon.model.text import plain
 from gpumon.sources.exporters.dcgm import PageReader
-from gpumon.sources.exporters.fetch import TIMEOUT_S, Fetcher, FetchError, Rooms
+from gpumon.sources.exporters.fetch import TIMEOUT_S, Fetcher, Rooms
+from gpumon.sources.exporters.pauses import Pauses, rest
 from gpumon.sources.exporters.plan import PlanError
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.probes.clients import FILES_KEPT
-from gpumon.sources.probes.turns import RETRY_S
 from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ nothing (measured with httpx, a client for each host)."""
 MOST_KEPT: Final = 2000
 """Connections that are kept from page to page, where the limit of open files has room for twice as
 many; of a target with more pages none is kept, which costs half as much time again."""
-
-CLOSE_LIMIT_S: Final = 0.3
 
 
 class ExporterPages:
@@ -74,9 +72,7 @@ class ExporterPages:
         self._keeps = len(pages) <= min(MOST_KEPT, _room_for_files() // 2)
         self._frames: deque[Frame] = deque()
         self._wake: Callable[[], None] = lambda: None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_closing = False
-        self._thread = threading.Thread(target=self._run, name=f"pages {url}", daemon=True)
+        self._thread = LoopThread(f"pages {url}", self._all)
 
     def start(self, wake: Callable[[], None]) -> None:
         """Begin to read without waiting for it."""
@@ -102,44 +98,17 @@ class ExporterPages:
         if wish.is_about_zoom:
             self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
         if before != (self._period_s, self._zoom) or wish.is_by_hand:
-            self._tell(self._rouse)
+            self._thread.tell(self._rouse)
 
     def close(self) -> None:
         """End every exchange; a server that does not let go is abandoned."""
-        self._is_closing = True
-        self._tell(self._stop)
-        if self._thread.ident is not None:
-            self._thread.join(CLOSE_LIMIT_S)
-
-    def _tell(self, what: Callable[[], None]) -> None:
-        """Have the loop do something, where it still runs."""
-        loop = self._loop
-        if loop is not None:
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(what)
+        self._thread.close()
 
     def _rouse(self) -> None:
         for watched in self._watched:
             watched.roused.set()
 
-    def _stop(self) -> None:
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-
-    def _run(self) -> None:
-        loop = _Loop()
-        # From here on `close` reaches the loop; before, the flag tells it.
-        self._loop = loop
-        try:
-            with suppress(asyncio.CancelledError):
-                loop.run_until_complete(self._all())
-        finally:
-            self._loop = None
-            loop.close()
-
     async def _all(self) -> None:
-        if self._is_closing:
-            return
         places, rooms = asyncio.Semaphore(MOST_AT_ONCE), Rooms()
         watchers = (self._watch(watched, places, rooms) for watched in self._watched)
         await asyncio.gather(*watchers)
@@ -158,8 +127,10 @@ class ExporterPages:
                 self._deliver(watched, frames)
                 if self._once:
                     return
-                pause_s = watched.pause_s(self._beat_s(watched), is_read=is_read)
-                await watched.rest(pause_s - (self._clock.monotonic() - asked))
+                watched.has_failed = not is_read
+                is_cheap = watched.is_refused
+                pause_s = watched.pauses.pause_s(self._beat_s(watched), is_read, is_cheap)
+                await rest(watched.roused, pause_s - (self._clock.monotonic() - asked))
         finally:
             with suppress(Exception):
                 await fetcher.close()
@@ -240,7 +211,7 @@ class _Watched:
         self.is_refused = False
         """Whether nobody listened when it was last asked in vain."""
         self.roused = asyncio.Event()
-        self._retry_s = RETRY_S[0]
+        self.pauses = Pauses()
 
     def named(self, reading: Reading, count: int) -> str:
         """The name of a node: the page's own where it tells of several, or the host is a number."""
@@ -248,61 +219,3 @@ class _Watched:
         if is_alone and (self.page.has_name or not reading.host_name):
             return self.page.node
         return reading.host_name or self.page.node
-
-    def pause_s(self, beat_s: float, *, is_read: bool) -> float:
-        """How long to rest after a look."""
-        self.has_failed = not is_read
-        if is_read or self.is_refused:
-            # Where nobody listens a question costs nobody, and the exporter may be back any time.
-            self._retry_s = RETRY_S[0]
-            return beat_s if is_read else max(beat_s, RETRY_S[0])
-        pause_s = max(beat_s, self._retry_s)
-        self._retry_s = min(self._retry_s * 2.0, RETRY_S[1])
-        return pause_s
-
-    async def rest(self, for_s: float) -> None:
-        """Rest, or until somebody asks for something else."""
-        self.roused.clear()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.roused.wait(), max(0.0, for_s))
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    """A loop whose questions for names hold up nobody who quits.
-
-    The threads that asyncio asks in are waited for at the end of the process, and a name server
-    that is gone takes half a minute to be given up.
-    """
-
-    async def getaddrinfo(
-        self,
-        host: bytes | str | None,
-        port: bytes | str | int | None,
-        *,
-        family: int = 0,
-        type: int = 0,  # noqa: A002 - its name in the standard library
-        proto: int = 0,
-        flags: int = 0,
-    ) -> Any:  # noqa: ANN401 - a list of whatever families there are
-        """What `socket.getaddrinfo` says."""
-        answer: asyncio.Future[Any] = self.create_future()
-
-        def say(found: object, error: OSError | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(found)
-            else:
-                answer.set_exception(error)
-
-        def ask() -> None:
-            found, failed = None, None
-            try:
-                found = socket.getaddrinfo(host, port, family, type, proto, flags)
-            except OSError as error:
-                failed = error
-            with suppress(RuntimeError):
-                self.call_soon_threadsafe(say, found, failed)
-
-        threading.Thread(target=ask, name="name of a page", daemon=True).start()
-        return await answer

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_NODES: Final = 1024
 """Nodes on one page: that of an exporter has one, a page made of many pages some hundred."""
 
-_LABELS: Final = {
+LABELS: Final = {
     "uuid": ("UUID", "uuid", "gpu_uuid"),
     "index": ("gpu", "gpu_id"),
     "device": ("device",),
@@ -259,7 +259,7 @@ def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[in
             of_name = found[block].setdefault((key, samples[number].name), [])
             of_name.append((row, place))
     first = node.gpus[ordered[0]]
-    texts = {label: (_text(first, label),) for label in _NODE_LABELS}
+    texts = {label: (label_of(first, label),) for label in _NODE_LABELS}
     labels = {label: text for label, text in texts.items() if text[0] is not None}
     if host:
         labels["host_name"] = (host,)
@@ -282,7 +282,7 @@ def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells, cut: set[s
     }
     if cut:
         given["mig_mode"] = tuple(1 if uuid in cut else None for uuid in keys)
-    labels = {label: tuple(_text(one, label) for one in told) for label in _GPU_LABELS}
+    labels = {label: tuple(label_of(one, label) for one in told) for label in _GPU_LABELS}
     table = _table("gpu", keys, cells, given, labels)
     missing = dict(table.missing)
     for row in (row for row, uuid in enumerate(keys) if uuid in cut):
@@ -300,7 +300,7 @@ def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells) -> Table:
     given = {"mig_gpu_instance": tuple(_number(labels, "instance") for _, labels in told)}
     labels = {
         "parent": tuple(uuid for uuid, _ in told),
-        "profile": tuple(_text(labels, "profile") for _, labels in told),
+        "profile": tuple(label_of(labels, "profile") for _, labels in told),
     }
     table = _table("mig", keys, cells, given, labels)
     return table._replace(sums=(("mig_mem_total_bytes", "mig_mem_used_bytes", FREE, ""),))
@@ -334,12 +334,12 @@ def _table(
 
 def _place(labels: Mapping[str, str]) -> _Place:
     """What a series is about, by its labels."""
-    return _Place(*(_text(labels, what) or "" for what in ("host", "uuid", "instance")))
+    return _Place(*(label_of(labels, what) or "" for what in ("host", "uuid", "instance")))
 
 
-def _text(labels: Mapping[str, str], what: str) -> str | None:
-    """The same of labels alone; None where there is none."""
-    for name in _LABELS[what]:
+def label_of(labels: Mapping[str, str], what: str) -> str | None:
+    """What labels tell of one thing, by whichever name; None where they do not."""
+    for name in LABELS[what]:
         value = labels.get(name)
         if value and value != _NO_TEXT:
             return value
@@ -347,12 +347,12 @@ def _text(labels: Mapping[str, str], what: str) -> str | None:
 
 
 def _number(labels: Mapping[str, str], what: str) -> int | None:
-    text = _text(labels, what) or ""
+    text = label_of(labels, what) or ""
     return int(text) if _NUMBER.fullmatch(text) and int(text) <= _MAX_INDEX else None
 
 
 def _minor(labels: Mapping[str, str]) -> int | None:
-    match = _DEVICE.fullmatch(_text(labels, "device") or "")
+    match = _DEVICE.fullmatch(label_of(labels, "device") or "")
     return int(match[1]) if match and int(match[1]) <= _MAX_INDEX else None
 
 

@@ -139,7 +139,11 @@ class Decoder:
         names = tuple(text(name) for name in message.get("host_names", ())[:MAX_ITEMS])
         at, late_s = number(message["at"]), number(message["late_s"])
         is_left = message.get("left") is True
-        return Frame(origin, node, at, late_s, dict(known), errors, queue, names, is_left=is_left)
+        return Frame(
+            *(origin, node, at, late_s, dict(known), errors, queue, names),
+            is_left=is_left,
+            stale_after_s=max(0.0, number(message.get("stale_after_s", 0.0))),
+        )
 
     def _retold(self, message: dict[str, Any]) -> Frame:
         origin, node, at = text(message["origin"]), text(message["node"]), number(message["at"])

@@ -113,6 +113,7 @@ class Encoder:
             "host_names": list(frame.host_names),
             "errors": [error._asdict() for error in frame.errors],
             "left": frame.is_left,
+            "stale_after_s": frame.stale_after_s,
         }
         message |= {name: value for name, value in optional.items() if value}
         if frame.queue is not None:

@@ -47,6 +47,8 @@ TARGET_URLS: Final = (
     "slurm+unix:///run/slurm/rest.sock",
     "dcgm+http://gpu[001-003]:9400/metrics",
     "dcgm+https://[::1]:9401/a/b",
+    "prometheus+https://mon:9090/select/0:1/prometheus?token_file=/run/t&tenant=a|b",
+    "prometheus+http://[::1]:9090?login_file=/run/l&insecure=1",
     "ssh://ada@gpu[001-128]:22",
     "ssh://[fe80::1]:22",
     "demo:6x8?seed=2",
@@ -305,7 +307,10 @@ TARGETS: Final = (
         "address",
         lambda rng: mutation.text(rng, TARGET_URLS, "", 2),
         _address,
-        ("sources/address.py", "sources/rest_address.py", "sources/exporter_address.py"),
+        (
+            *("sources/address.py", "sources/rest_address.py"),
+            *("sources/exporter_address.py", "sources/prometheus_address.py"),
+        ),
         aside=("Target.hop",),
     ),
     Target(

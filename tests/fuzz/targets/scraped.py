@@ -1,7 +1,8 @@
-"""What exporters say over HTTP."""
+"""What exporters, and servers that gather their pages, say over HTTP."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,10 @@ from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.exporters.plan import PlanError
 from gpumon.sources.exposition.parse import LONGEST_LABEL, parse
 from gpumon.sources.exposition.shape import numbers, shape_of
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus.nodes import Nodes
+from gpumon.sources.prometheus.questions import Questions
 from tests.fuzz import mutation, oracle
 from tests.fuzz.target import Target
 
@@ -84,7 +89,101 @@ def _dcgm(given: list[bytes]) -> None:
         )
 
 
+_GPU: Final = (
+    '"UUID":"GPU-aa","gpu":"0","device":"nvidia0","Hostname":"gpu01","instance":"gpu01:9400"',
+    '"UUID":"GPU-bb","gpu":"1","GPU_I_ID":"7","GPU_I_PROFILE":"1g.10gb","instance":"gpu02:9400"',
+    '"uuid":"GPU-cc","hostname":"gpu03","modelName":"NVIDIA H100 80GB HBM3"',
+)
+_ROWS: Final = ",".join(f'{{"metric":{{{one}}},"value":[1795260000.5,"%s"]}}' for one in _GPU)
+ANSWERS: Final = (
+    '{"status":"success","data":{"resultType":"vector","result":['
+    + _ROWS % ("97", "5", "NaN")
+    + "]}}",
+    '{"status":"success","data":{"resultType":"vector","result":['
+    + _ROWS % ("1795259999.5", "1795259990", "1795259000")
+    + ']},"warnings":["store A is down"]}',
+    '{"status":"success","data":{"resultType":"scalar","result":[1795260000.5,"1795260000.5"]}}',
+    '{"status":"success","data":["DCGM_FI_DEV_GPU_UTIL","DCGM_FI_DEV_FB_USED","up"]}',
+    '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1795259980,"1"],[1795259995,"1"]]}]}}',
+    '{"status":"error","errorType":"bad_data","error":"invalid parameter"}',
+)
+
+
+class _Said:
+    """Answers in place of a server: each question with the next of them, in turn."""
+
+    def __init__(self, bodies: list[bytes]) -> None:
+        self._bodies = bodies
+        self._count = 0
+
+    def renew(self) -> None:
+        """Nothing lets anybody in."""
+
+    async def ask(self, path: str, params: dict[str, str]) -> answer.Answer:
+        """The answer to any question: mostly one of its kind."""
+        kinds = {"label/__name__/values": 3, "time()": 2}
+        kind = kinds.get(path, kinds.get(params.get("query", ""), 0))
+        kind = 1 if "timestamp" in params.get("query", "") else kind
+        kind = 4 if "[300s]" in params.get("query", "") else kind
+        self._count += 1
+        own = self._bodies[kind] if self._count % 7 else self._bodies[self._count % 6]
+        return answer.opened(own, 200)
+
+
+def _answers_made(rng: Random) -> list[bytes]:
+    """One answer of each kind, some of them changed."""
+    return [
+        mutation.encoded(rng, mutation.text(rng, (one,), ""))
+        if rng.random() < 0.3
+        else one.encode()
+        for one in ANSWERS
+    ]
+
+
+def _answers(given: list[bytes]) -> None:
+    for body in given:
+        try:
+            opened = answer.opened(body, 200)
+        except FetchError as error:
+            oracle.well_formed((error.message, error.hint))
+            continue
+        oracle.well_formed(opened.warnings)
+        for read in (answer.names, answer.instant, answer.vector, answer.times):
+            try:
+                read(opened)
+            except FetchError as error:
+                oracle.well_formed((error.message, error.hint))
+    questions, nodes = Questions(_Said(given)), Nodes()  # type: ignore[arg-type]
+    for number in range(2):
+        try:
+            seen = asyncio.run(questions.look())
+        except FetchError as error:
+            oracle.well_formed((error.message, error.hint))
+            continue
+        oracle.well_formed(seen.remarks)
+        told, errors = nodes.read(seen, NOW + number, 3600.0)
+        oracle.well_formed([tuple(error) for error in errors])
+        oracle.frames(
+            Frame(
+                *("prometheus+http://x", one.node, NOW, 0.0, one.reading.blocks),
+                one.reading.errors,
+                host_names=(one.reading.host_name,),
+            )
+            for one in told
+        )
+
+
 TARGETS: Final = (
+    Target(
+        "prometheus",
+        _answers_made,
+        _answers,
+        (
+            "sources/prometheus/answer.py",
+            "sources/prometheus/questions.py",
+            "sources/prometheus/nodes.py",
+        ),
+    ),
     Target(
         "dcgm",
         _dcgm_made,

@@ -274,18 +274,11 @@ class RestClient:
         except (httpx.HTTPError, httpx.StreamError) as error:
             # What broke off because its time was over is no fault of the network.
             self._hold_to_limit(what)
-            raise CommandFailedError(self._failure(what, place, error)) from None
+            failed = rest_failures.failed(what, place, error, self._timeout_s)
+            raise CommandFailedError(failed) from None
         finally:
             with self._lock:
                 self._sockets.clear()
-
-    def _failure(self, what: str, place: str, error: Exception) -> SourceError:
-        """Why an exchange brought no answer."""
-        if isinstance(error, (httpx.ConnectTimeout, httpx.NetworkError)):
-            return rest_failures.not_reached(what, place, error)
-        if isinstance(error, httpx.TimeoutException):
-            return rest_failures.timed_out(what, self._timeout_s)
-        return rest_failures.broken(what, error)
 
     def _hold_to_limit(self, what: str) -> None:
         """Go no further with a question whose time is over."""

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
+from gpumon.sources.http import failures as http_failures
+from gpumon.sources.http.failures import Peer
 from gpumon.sources.slurm.commands import failures
 from gpumon.sources.slurm.commands.token import RENEW
 from gpumon.sources.slurm.json.values import records, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import httpx
 
     from gpumon.sources.slurm.commands.token import Token
 
@@ -30,43 +34,42 @@ _NOTHING_THERE: Final = re.compile(
 _SHOWN: Final = 200
 _VERSIONS_HINT: Final = "check the address, the port, and any path in front of /slurm/"
 
+_PEER: Final = Peer(
+    name="slurmrestd",
+    answer="whole answer",
+    unreached="check that slurmrestd runs there; gpumon asks again by itself, ever more seldom",
+    unheard="",
+    overloaded="`scontrol ping` and `sdiag` say whether the controller is overloaded",
+    speaks_no_tls=(
+        "it speaks no TLS there: check the port, or reach it through a tunnel to localhost"
+    ),
+    speaks_no_http="check that the port is slurmrestd's, and whether it wants slurm+https://",
+    elsewhere=_VERSIONS_HINT,
+    certificate="whoever runs slurmrestd has to renew its certificate",
+)
+
 
 def where(what: str) -> str:
     """What an error is about: `slurmrestd jobs`."""
     return f"slurmrestd {what}"
 
 
-def not_reached(what: str, place: str, error: Exception) -> SourceError:
-    """No connection, or one that was lost before the answer."""
-    said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
-    if "CERTIFICATE" in said:
-        hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
-    elif "SSL" in said:
-        hint = "it speaks no TLS there: check the port, or reach it through a tunnel to localhost"
-    elif "ermission denied" in said:
+def failed(
+    what: str, place: str, error: httpx.HTTPError | httpx.StreamError, timeout_s: float
+) -> SourceError:
+    """Why an exchange brought no answer."""
+    trouble = http_failures.failure(error, timeout_s, _PEER)
+    if not trouble.message.startswith("cannot be reached"):
+        return SourceError(where(what), trouble.message, trouble.hint)
+    hint = trouble.hint
+    if "ermission denied" in trouble.message:
         hint = "this user may not open the socket: ask your Slurm administrators"
-    else:
-        hint = "check that slurmrestd runs there; gpumon asks again by itself, ever more seldom"
-    return SourceError(where(what), f"{place} cannot be reached: {said}", hint)
-
-
-def broken(what: str, error: Exception) -> SourceError:
-    """Something answered that does not speak HTTP, or stopped in the middle."""
-    said = plain(" ".join(str(error).split()), _SHOWN) or type(error).__name__
-    return SourceError(
-        where(what),
-        f"the answer broke off or is no HTTP: {said}",
-        "check that the port is slurmrestd's, and whether it wants slurm+https://",
-    )
+    return SourceError(where(what), f"{place} {trouble.message}", hint)
 
 
 def timed_out(what: str, timeout_s: float) -> SourceError:
     """No whole answer within the deadline."""
-    return SourceError(
-        where(what),
-        f"gave no whole answer within {timeout_s:.0f} s",
-        "`scontrol ping` and `sdiag` say whether the controller is overloaded",
-    )
+    return SourceError(where(what), *http_failures.late(timeout_s, _PEER)[:2])
 
 
 def too_long(what: str, max_bytes: int) -> SourceError:
@@ -101,10 +104,7 @@ def not_accepted(
 
 def redirected(what: str, location: str) -> SourceError:
     """The server sends us elsewhere, where the token must not follow."""
-    to = plain(location, 80) or "nowhere"
-    return SourceError(
-        where(what), f"redirects to {to}, which is not followed", "name that address yourself"
-    )
+    return SourceError(where(what), *http_failures.redirected(location)[:2])
 
 
 def no_version(what: str, newest: str, oldest: str) -> SourceError:
@@ -116,11 +116,7 @@ def no_version(what: str, newest: str, oldest: str) -> SourceError:
 
 def web_page(what: str, status: int) -> SourceError:
     """HTML: a proxy, a portal, a log-in page."""
-    return SourceError(
-        where(what),
-        f"answered HTTP {status} with a web page: a proxy or portal, not slurmrestd",
-        _VERSIONS_HINT,
-    )
+    return SourceError(where(what), *http_failures.web_page(_PEER, status)[:2])
 
 
 def garbage(what: str, status: int, body: bytes) -> SourceError:

@@ -76,6 +76,28 @@ def test_rank_variables_that_no_launcher_sets_are_not_kept() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize(("told_at", "is_old"), [(99.0, False), (90.0, False), (69.0, True)])
+def test_what_comes_more_seldom_than_the_period_is_stale_by_its_own_limit(
+    told_at: float, is_old: bool
+) -> None:
+    blocks = {"gpu": gpu_block("gpu01", [0], power_w=[1.0])}
+    told = frame("gpu01", blocks, told_at, "prometheus+http://mon")._replace(stale_after_s=30.0)
+    seen = join([told], None, {}, 100.0, 5.0)
+    assert seen.gpus[uuid("gpu01", 0)].is_stale is is_old
+    assert seen.nodes["gpu01"].is_stale is is_old
+
+
+def test_an_exporter_counts_more_than_a_server_that_gathers_and_a_probe_more_than_both() -> None:
+    origins = ("prometheus+http://mon", "dcgm+http://gpu01:9400/metrics", "ssh://gpu01")
+    frames = [
+        frame("gpu01", {"gpu": gpu_block("gpu01", [0], power_w=[float(rank)])}, 99.9 - rank, origin)
+        for rank, origin in enumerate(origins)
+    ]
+    for told in (frames[:2], frames[:2][::-1], frames, frames[::-1]):
+        seen = join(told, None, {}, 100.0, 5.0)
+        assert seen.gpus[uuid("gpu01", 0)].value("power_w") == float(len(told) - 1)
+
+
 @pytest.mark.parametrize(("probed_at", "counts"), [(97.0, 1.0), (90.0, 2.0)])
 def test_a_probe_counts_more_than_an_exporter_unless_it_is_silent(
     probed_at: float, counts: float

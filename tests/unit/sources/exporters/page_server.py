@@ -59,7 +59,7 @@ class _Handler(socketserver.StreamRequestHandler):
             if pages.is_mute:
                 pages.may_go_on.wait(60)
                 return
-            if not self.say(pages.answer):
+            if not self.say(pages.answer_to(head)):
                 return
 
     def head(self) -> bytes:
@@ -109,6 +109,10 @@ class PageServer:
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
+
+    def answer_to(self, head: bytes) -> Answer:
+        """What is said to a request."""
+        return self.answer
 
     @property
     def url(self) -> str:

@@ -13,7 +13,10 @@ import httpx
 import pytest
 
 from gpumon.sources.exporters import fetch
-from gpumon.sources.exporters.fetch import Fetcher, FetchError, Rooms
+from gpumon.sources.exporters.fetch import Fetcher, Rooms
+from gpumon.sources.http import exchange
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.http.failures import failure
 from tests.unit.sources.exporters.page_server import KIND, Answer, PageServer, page
 
 if TYPE_CHECKING:
@@ -208,7 +211,7 @@ def test_nobody_listens(said: Say) -> None:
 def test_a_node_that_takes_no_connection_is_told_to_be_silent(
     monkeypatch: pytest.MonkeyPatch, said: Say
 ) -> None:
-    monkeypatch.setattr(fetch, "CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(exchange, "CONNECT_TIMEOUT_S", 0.1)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -268,7 +271,7 @@ def test_a_certificate_is_checked_against_the_bundle_of_the_environment(
 
 def test_a_certificate_that_has_expired_is_to_be_renewed(said: Say) -> None:
     words = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired"
-    error = fetch.failure(httpx.ConnectError(words), 10.0)
+    error = failure(httpx.ConnectError(words), 10.0, fetch.PEER)
     said(error.message, error.hint)
     assert "has expired" in error.message
     assert "renew" in error.hint

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpumon.sources.exporter_address import PageAddress
-from gpumon.sources.exporters import pages
+from gpumon.sources.exporters import pages, pauses
 from gpumon.sources.exporters.pages import ExporterPages
+from gpumon.sources.http import loop
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
 from tests.worlds.probe import eventually
@@ -53,7 +54,7 @@ def opened() -> Iterator[Open]:
     for source in sources:
         source.close()
         source.close()
-        assert not source._thread.is_alive()
+        assert not source._thread._thread.is_alive()
 
 
 def address(server: PageServer, node: str = "gpu01", *, has_name: bool = True) -> PageAddress:
@@ -114,7 +115,7 @@ def test_a_node_is_called_as_asked_for_unless_its_page_says_it_better(
 def test_what_fails_is_told_and_taken_back_when_it_answers(
     servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "RETRY_S", (0.01, 0.02))
+    monkeypatch.setattr(pauses, "RETRY_S", (0.01, 0.02))
     servers[0].answer = Answer(status="500 No")
     _, look = opened(address(servers[0], "127.0.0.1:1", has_name=False))
     eventually(lambda: len(look()) >= 2, "it has failed twice")
@@ -133,27 +134,12 @@ def test_what_fails_is_told_and_taken_back_when_it_answers(
 def test_a_page_that_fails_rests_ever_longer_until_somebody_asks(
     servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "RETRY_S", (3600.0, 3600.0))
+    monkeypatch.setattr(pauses, "RETRY_S", (3600.0, 3600.0))
     servers[0].answer = Answer(status="500 No")
     source, look = opened(address(servers[0]))
     eventually(lambda: len(look()) == 1, "it has failed")
     source.wish(Wish(is_by_hand=True))
     eventually(lambda: len(look()) == 2, "it is tried again")
-
-
-def test_pauses_double_up_to_the_longest() -> None:
-    watched = pages._Watched(PageAddress("http://x", "x", has_name=True))
-    failing = [watched.pause_s(2.0, is_read=False) for _ in range(8)]
-    assert failing == [2.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
-    assert watched.pause_s(2.0, is_read=True) == 2.0
-    assert watched.pause_s(90.0, is_read=False) == 90.0
-
-
-def test_where_nobody_listens_is_asked_on_every_beat() -> None:
-    watched = pages._Watched(PageAddress("http://x", "x", has_name=True))
-    watched.is_refused = True
-    assert [watched.pause_s(2.0, is_read=False) for _ in range(4)] == [2.0] * 4
-    assert watched.pause_s(0.1, is_read=False) == 1.0
 
 
 def test_an_exporter_that_ends_and_comes_back_is_read_again(opened: Open) -> None:
@@ -211,9 +197,9 @@ def test_a_page_that_is_none_of_dcgm_exporter_is_an_error_of_its_node(
 
 def test_a_name_that_nobody_knows_is_told(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object) -> object:
-        raise pages.socket.gaierror(-2, "Name or service not known")
+        raise loop.socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(pages.socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(loop.socket, "getaddrinfo", unknown)
     source, look = opened(PageAddress("http://nowhere:9400/metrics", "nowhere", True), once=True)
     eventually(lambda: not source.pending(), "it has failed")
     assert "cannot be reached" in look()[0].errors[0].message
@@ -223,6 +209,6 @@ def test_a_source_that_is_closed_before_it_runs_reads_nothing(servers: list[Page
     source = ExporterPages("x", [address(servers[0])], 1.0, SystemClock(), once=True)
     source.close()
     source.start(lambda: None)
-    source._thread.join(20)
+    source._thread.close(20)
     assert source.poll() == []
     assert servers[0].requests == []

@@ -128,6 +128,7 @@ FRAMES = st.builds(
     blocks=st.fixed_dictionaries({}, optional={name: blocks(name) for name in KEYS}),
     errors=st.lists(st.builds(SourceError, WORDS, WORDS, WORDS), max_size=2).map(tuple),
     is_left=st.booleans(),
+    stale_after_s=st.floats(0, 1e4),
     queue=st.none() | QUEUES,
     host_names=st.lists(WORDS, max_size=2).map(tuple),
 )
@@ -334,6 +335,7 @@ def test_a_recording_tells_every_part_of_a_frame():
         "host_names",
         "ended",  # asked for on a screen only, and left out
         "is_left",
+        "stale_after_s",
     )
     told = {"jobs_at", "nodes_at", "is_filtered", "cluster"}
     assert {*QueueRecords._fields} == {*TABLES, *told}

@@ -1,0 +1,123 @@
+"""Exchanges over HTTP that no server can make long or large: a client, and its answer in pieces."""
+
+from __future__ import annotations
+
+import ssl
+import zlib
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from gpumon.model.text import plain
+from gpumon.sources.http.failures import SHOWN, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+CONNECT_TIMEOUT_S: Final = 5.0
+
+_GZIP: Final = 31
+"""zlib's word for the format of gzip."""
+
+_PIECE_BYTES: Final = 65536
+"""As much is unpacked before its size is looked at."""
+
+
+class FetchError(Exception):
+    """There is no answer; holds the message and the way out."""
+
+    def __init__(self, message: str, hint: str, *, is_refused: bool = False) -> None:
+        """One line, and the way out; `is_refused`: nobody listens there, which costs nobody."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.is_refused = is_refused
+
+
+def error_of(trouble: Trouble) -> FetchError:
+    """The failure, to be raised."""
+    return FetchError(trouble.message, trouble.hint, is_refused=trouble.is_refused)
+
+
+def client(
+    context: ssl.SSLContext | None,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    connections: int = 1,
+    kept: int = 1,
+) -> httpx.AsyncClient:
+    """A client for one host; the caller holds all that an exchange takes to its time.
+
+    Args:
+        context: Certificates that are believed; None: no TLS.
+        headers: Of every question.
+        timeout_s: Of a single wait.
+        connections: At most open at once.
+        kept: At most kept from question to question.
+    """
+    verify = context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept)
+    return httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False),
+        timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
+        follow_redirects=False,
+        # What a proxy or a .netrc of the environment says is not what was asked for.
+        trust_env=False,
+        headers={"Accept-Encoding": "gzip", "User-Agent": "gpumon", **headers},
+    )
+
+
+async def pieces(response: httpx.Response, what: str) -> AsyncIterator[bytes]:
+    """The answer without its packing, a piece at a time: a few bytes can hold any number of them.
+
+    Args:
+        response: Whose body has not been read.
+        what: How it is called in errors: `page`.
+
+    Raises:
+        FetchError: It is packed otherwise than asked for, or wrongly.
+    """
+    packing = response.headers.get("content-encoding", "identity").strip().lower()
+    if packing not in ("identity", "gzip"):
+        message = f"packs its {what} as {plain(packing, SHOWN)}, which nobody asked for"
+        raise FetchError(message, "look at the proxy in front of it")
+    unpacked = _Gzip(what) if packing == "gzip" else _Plain()
+    async for chunk in response.aiter_raw():
+        for piece in unpacked.pieces(chunk):
+            yield piece
+    unpacked.end()
+
+
+class _Plain:
+    """An answer that is not packed."""
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """What a piece of the answer holds."""
+        yield chunk
+
+    def end(self) -> None:
+        """Every answer may end where it does."""
+
+
+class _Gzip(_Plain):
+    """Unpacks an answer."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._inflater = zlib.decompressobj(_GZIP)
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        while chunk:
+            try:
+                yield self._inflater.decompress(chunk, _PIECE_BYTES)
+            except zlib.error:
+                raise self._wrong() from None
+            chunk = self._inflater.unconsumed_tail
+
+    def end(self) -> None:
+        if not self._inflater.eof:
+            raise self._wrong()
+
+    def _wrong(self) -> FetchError:
+        message = f"says that its {self._what} is packed as gzip, and it is not, or not whole"
+        return FetchError(message, "look at the proxy in front of it")

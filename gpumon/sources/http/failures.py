@@ -1,0 +1,110 @@
+"""Why an exchange over HTTP brought no answer, and the way out, in the same words for everybody.
+
+Who is asked differs, and with it the way out: a `Peer` holds the words that are its own. What makes
+exchanges is imported only where one has failed: the words alone are wanted where none is made.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.text import plain
+
+if TYPE_CHECKING:
+    import httpx
+
+SHOWN: Final = 120
+"""Characters of what a system, a server or a header says that are shown."""
+
+
+class Trouble(NamedTuple):
+    """One failure: one line, and the way out."""
+
+    message: str
+    hint: str
+    is_refused: bool = False
+    """Whether nobody listens there, so that asking again costs nobody."""
+
+
+class Peer(NamedTuple):
+    """Whoever is asked, in the words of its failures."""
+
+    name: str
+    """What does not answer where a proxy does: `an exporter`."""
+    answer: str
+    """What it should have given: `whole page`."""
+    unreached: str
+    """The way out where it cannot be reached."""
+    unheard: str
+    """The same where nobody takes the connection, nor refuses it; empty: as any other failure."""
+    overloaded: str
+    """The way out where it is too slow."""
+    speaks_no_tls: str
+    """The way out where it speaks no TLS."""
+    speaks_no_http: str
+    """The way out where it may speak something else."""
+    elsewhere: str
+    """The way out where a proxy answers in its place."""
+    certificate: str
+    """The way out where its certificate has expired."""
+
+
+def failure(error: httpx.HTTPError | httpx.StreamError, timeout_s: float, peer: Peer) -> Trouble:
+    """Why an exchange within a time brought no answer."""
+    import httpx
+
+    told = said(error)
+    hint = peer.unreached
+    if isinstance(error, httpx.ConnectTimeout):
+        if peer.unheard:
+            told, hint = "no answer", peer.unheard
+    elif isinstance(error, httpx.TimeoutException):
+        return late(timeout_s, peer)
+    elif "expired" in told:
+        hint = peer.certificate
+    elif "CERTIFICATE" in told:
+        hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
+    elif "SSL" in told:
+        hint = peer.speaks_no_tls
+    elif not isinstance(error, httpx.NetworkError):
+        return Trouble(f"the answer broke off or is no HTTP: {told}", peer.speaks_no_http)
+    is_refused = told == os.strerror(errno.ECONNREFUSED)
+    return Trouble(f"cannot be reached: {told}", hint, is_refused)
+
+
+def late(timeout_s: float, peer: Peer) -> Trouble:
+    """No whole answer within its time."""
+    return Trouble(f"gave no {peer.answer} within {timeout_s:g} s", peer.overloaded)
+
+
+def redirected(location: str) -> Trouble:
+    """It sends us elsewhere, where no secret must follow."""
+    to = plain(location, SHOWN) or "nowhere"
+    return Trouble(f"redirects to {to}, which is not followed", "name that address yourself")
+
+
+def web_page(peer: Peer, status: int | None = None) -> Trouble:
+    """HTML: a proxy, a portal, a log-in page."""
+    begin = "answers with" if status is None else f"answered HTTP {status} with"
+    return Trouble(f"{begin} a web page: a proxy or portal, not {peer.name}", peer.elsewhere)
+
+
+def said(error: BaseException) -> str:
+    """What the system said first, of which those above it tell only that something failed."""
+    import socket
+    import ssl
+
+    told = str(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        if isinstance(cause, socket.gaierror | ssl.SSLError):
+            told = str(cause.strerror or cause)
+        elif isinstance(cause, OSError) and cause.errno:
+            # What asyncio says in its place tells no reason.
+            told = os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return plain(" ".join(told.split()), SHOWN) or type(error).__name__

@@ -1,0 +1,166 @@
+"""Answers of Prometheus' interface, read strictly: what has another form is counted, not read."""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpumon.model.text import plain
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.http.failures import SHOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_ROWS: Final = 2**19
+"""Rows of one answer that are read: 64,000 GPUs in seven instances each (arithmetic)."""
+
+MOST_WARNINGS: Final = 3
+"""Warnings of one answer that are told; of more the number."""
+
+LATEST: Final = 2.0**40
+"""Seconds beyond which nothing is a Unix time: it is the year 36812."""
+
+_NO_ANSWER: Final = "check host, port and prefix: the server has to speak Prometheus' interface"
+
+
+class Answer(NamedTuple):
+    """What a server says, its envelope opened."""
+
+    data: Any
+    warnings: tuple[str, ...]
+    """What it says beside its data: parts that are missing, above all."""
+
+
+class Row(NamedTuple):
+    """One series at one instant."""
+
+    labels: Mapping[str, str]
+    """As they came: whoever shows one makes it harmless."""
+    value: float
+
+
+class Rows(NamedTuple):
+    """Series at one instant."""
+
+    rows: list[Row]
+    left_out: int
+    """Those that cannot be read, or are too many."""
+
+
+def opened(body: bytes, status: int) -> Answer:
+    """The data in an answer.
+
+    Raises:
+        FetchError: There are none; it tells what the server said.
+    """
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or told.get("status") not in ("success", "error"):
+        shown = plain(" ".join(body[:400].decode("utf-8", "replace").split()), 60)
+        message = f"answered HTTP {status} with something of another form: {shown!r}"
+        raise FetchError(message, _NO_ANSWER)
+    if told["status"] == "error":
+        kind, said = _text(told.get("errorType")), _text(told.get("error"))
+        message = f"answers with an error (HTTP {status}): {kind or 'error'}: {said}"
+        raise FetchError(plain(message), "look at the log of the server; gpumon asks again")
+    listed = told.get("warnings")
+    warnings = [one for one in map(_text, listed if isinstance(listed, list) else ()) if one]
+    if len(warnings) > MOST_WARNINGS:
+        warnings[MOST_WARNINGS:] = [f"and {len(warnings) - MOST_WARNINGS:,} more warnings"]
+    return Answer(told.get("data"), tuple(warnings))
+
+
+def names(answer: Answer) -> list[str]:
+    """Every text of a list of them.
+
+    Raises:
+        FetchError: It is no list.
+    """
+    if not isinstance(answer.data, list):
+        raise _wrong("a list of names")
+    return [one for one in answer.data[:MOST_ROWS] if isinstance(one, str)]
+
+
+def instant(answer: Answer) -> float:
+    """The Unix time that `time()` is.
+
+    Raises:
+        FetchError: It is none.
+    """
+    data = answer.data if isinstance(answer.data, dict) else {}
+    found = _pair(data.get("result")) if data.get("resultType") == "scalar" else None
+    if found is None:
+        # VictoriaMetrics makes a vector of it.
+        rows = vector(answer).rows
+        found = (0.0, rows[0].value) if len(rows) == 1 else None
+    if found is None or not 0 < found[1] < LATEST:
+        raise _wrong("a time")
+    return found[1]
+
+
+def vector(answer: Answer) -> Rows:
+    """Series at one instant.
+
+    Raises:
+        FetchError: They are something else.
+    """
+    rows: list[Row] = []
+    listed = _result(answer, "vector")
+    for one in listed[:MOST_ROWS]:
+        if not isinstance(one, dict):
+            continue
+        labels, pair = one.get("metric"), _pair(one.get("value"))
+        if pair is None or not isinstance(labels, dict):
+            continue
+        if all(isinstance(text, str) for text in labels.values()):
+            rows.append(Row(labels, pair[1]))
+    return Rows(rows, len(listed) - len(rows))
+
+
+def times(answer: Answer) -> list[list[float]]:
+    """When the samples of each series were taken.
+
+    Raises:
+        FetchError: It tells of no series over time.
+    """
+    found = []
+    for one in _result(answer, "matrix")[:MOST_ROWS]:
+        values = one.get("values") if isinstance(one, dict) else None
+        pairs = map(_pair, values if isinstance(values, list) else ())
+        found.append([pair[0] for pair in pairs if pair is not None])
+    return found
+
+
+def _result(answer: Answer, kind: str) -> list[Any]:
+    data = answer.data if isinstance(answer.data, dict) else {}
+    result = data.get("result")
+    if data.get("resultType") != kind or not isinstance(result, list):
+        raise _wrong(f"a {kind}")
+    return result
+
+
+def _pair(told: object) -> tuple[float, float] | None:
+    """Time and value of a sample; None: it is none."""
+    if not isinstance(told, list) or len(told) != 2:
+        return None
+    at, value = told
+    if isinstance(at, bool) or not isinstance(at, int | float) or not isinstance(value, str):
+        return None
+    try:
+        # Python takes an underscore between digits for none.
+        found = None if "_" in value else (float(at), float(value))
+    except (ValueError, OverflowError):
+        return None
+    return found if found is not None and isfinite(found[0]) else None
+
+
+def _text(told: object) -> str:
+    return plain(" ".join(told.split()), SHOWN) if isinstance(told, str) else ""
+
+
+def _wrong(what: str) -> FetchError:
+    return FetchError(f"its answer has another form than {what}", _NO_ANSWER)

@@ -1,0 +1,173 @@
+"""Makes of one look the blocks of each node, as of its own page; remembers what was before.
+
+A node is read anew only when it has told something new: what a counter grew by is divided by the
+time between two samples, not by that between two looks.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.fault import SourceError
+from gpumon.model.staleness import stale_after_s
+from gpumon.sources.exporters.dcgm import HUNG_S, NodeMemory, Reading, hung_error
+from gpumon.sources.exporters.plan import LABELS, label_of, plans_of
+from gpumon.sources.exposition.parse import Page, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Set
+
+    from gpumon.sources.exporters.plan import NodePlan
+    from gpumon.sources.prometheus.questions import Key, Seen
+
+MOST_NODES: Final = 16384
+"""Nodes of one server: the largest sites have some ten thousand."""
+
+FORGOTTEN_S: Final = 3600.0
+"""A node that has told nothing for so long is no longer missed, as no screen shows it any more."""
+
+UNNAMED: Final = "unnamed"
+"""What a node is called that no label names."""
+
+_OF_PARTS: Final = (*LABELS["instance"], *LABELS["profile"])
+
+
+class Told(NamedTuple):
+    """What one look tells of one node."""
+
+    node: str
+    reading: Reading
+    age_s: float
+    """Of its newest sample."""
+
+
+class Nodes:
+    """Every node that a server has told of."""
+
+    def __init__(self) -> None:
+        """Nothing has been seen."""
+        self._readers: dict[str, _NodeReader] = {}
+
+    def read(self, seen: Seen, now: float, limit_s: float) -> tuple[list[Told], list[SourceError]]:
+        """What a look tells of each node, and what is said of those it tells nothing of any more.
+
+        Args:
+            seen: The look.
+            now: Unix time on our own clock.
+            limit_s: Age from which on a sample is not of the present.
+        """
+        hosts: dict[str, list[Key]] = {}
+        beyond: set[str] = set()
+        for key, one in seen.known.items():
+            if seen.asked_at - one.told_at > limit_s:
+                continue
+            host = label_of(one.labels, "host") or UNNAMED
+            if host not in hosts and len(hosts) >= MOST_NODES:
+                beyond.add(host)
+                continue
+            hosts.setdefault(host, []).append(key)
+        told = []
+        for host, keys in sorted(hosts.items()):
+            reader = self._readers.setdefault(host, _NodeReader(host))
+            told.append(reader.read(seen, sorted(keys), now))
+        errors = self._missed(seen, hosts.keys() | beyond)
+        if beyond:
+            text = f"tells of more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
+            errors.append(SourceError("", text, "ask a server that holds a part of them"))
+        return told, errors
+
+    def _missed(self, seen: Seen, present: Set[str]) -> list[SourceError]:
+        old = {label_of(one.labels, "host") or UNNAMED: one for one in seen.known.values()}
+        missed = {host: reader.told_at for host, reader in self._readers.items()}
+        missed = {host: one.told_at for host, one in old.items()} | missed
+        errors = []
+        for host, told_at in sorted(missed.items()):
+            age_s = seen.asked_at - told_at
+            if host in present:
+                continue
+            if age_s > FORGOTTEN_S:
+                self._readers.pop(host, None)
+                continue
+            text = "the server tells no present sample of its GPUs"
+            hint = "look at the server's targets: dcgm-exporter or its node may be down"
+            errors.append(SourceError(host, text, hint))
+        return errors
+
+
+def limit_of(interval_s: float, period_s: float, beat_s: float) -> float:
+    """Age from which on a sample is not of the present.
+
+    A node that has ended is stale within two of its own intervals, or of our periods where these
+    are longer; nobody is stale because the server is asked more seldom than that.
+
+    Args:
+        interval_s: Between two samples.
+        period_s: What the user asked for.
+        beat_s: Between two looks.
+    """
+    two_s = 2.0 * max(interval_s, period_s)
+    return max(two_s, interval_s + 1.5 * beat_s, stale_after_s(0.0))
+
+
+class _NodeReader:
+    """One node, as its own page would tell it."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self.told_at = 0.0
+        self._cells: list[tuple[str, Key]] = []
+        self._labels: list[Mapping[str, str]] = []
+        self._plan: NodePlan | None = None
+        self._order: Sequence[int] = ()
+        self._memory = NodeMemory()
+        self._data = b""
+        self._changed_at = 0.0
+        self._last: Reading | None = None
+
+    def read(self, seen: Seen, keys: Sequence[Key], now: float) -> Told:
+        """What a look tells of it."""
+        self.told_at = max(seen.known[key].told_at for key in keys)
+        labels = [seen.known[key].labels for key in keys]
+        # What is told of a whole GPU stands beside what is told of its instances.
+        wholes = {(uuid, ""): seen.known[uuid, part].labels for uuid, part in keys if part}
+        places = [*zip(keys, labels, strict=True)]
+        places += [
+            (key, {name: text for name, text in some.items() if name not in _OF_PARTS})
+            for key, some in wholes.items()
+            if key not in seen.known
+        ]
+        cells = []
+        values = []
+        samples: list[Sample] = []
+        for name, rows in seen.values.items():
+            for key, _ in places:
+                value = rows.get(key)
+                if value is not None:
+                    cells.append((name, key))
+                    values.append(value)
+        plan = self._plan
+        if plan is None or cells != self._cells or labels != self._labels:
+            by_key = dict(places)
+            samples = [
+                Sample(name, by_key[key], value, None, None)
+                for (name, key), value in zip(cells, values, strict=True)
+            ]
+            (plan,), self._order, _ = plans_of(Page(tuple(samples), (), 0))
+            self._plan, self._cells, self._labels = plan, cells, labels
+            self._data = b""
+        values = [values[number] for number in self._order]
+        age_s = seen.asked_at - self.told_at
+        return Told(self._host, self._reading(plan, values, now), age_s)
+
+    def _reading(self, plan: NodePlan, values: Sequence[float], now: float) -> Reading:
+        data = array("d", values).tobytes()
+        if data != self._data or self._last is None:
+            self._data, self._changed_at = data, self.told_at
+            self._last = self._memory.reading(
+                plan, values, frozenset(), self.told_at, self._host, ()
+            )
+        still_s = self.told_at - self._changed_at
+        if still_s > HUNG_S and plan.counts_energy:
+            return Reading(plan.host_name, {}, (hung_error(self._host, still_s),))
+        return self._memory.with_events(self._last, plan, values, now)

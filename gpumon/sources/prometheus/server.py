@@ -1,0 +1,167 @@
+"""The source of a target that is a server with Prometheus' interface: one look after another.
+
+It is asked no oftener than it learns anything new, and more seldom where it is slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.fault import SourceError, shortage
+from gpumon.model.records.frame import Frame
+from gpumon.model.text import plain
+from gpumon.sources.exporters.pauses import Pauses, rest
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.http.loop import LoopThread
+from gpumon.sources.prometheus.client import TIMEOUT_S, Client
+from gpumon.sources.prometheus.nodes import Nodes, limit_of
+from gpumon.sources.prometheus.questions import Questions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpumon.sources.prometheus_address import EngineAddress
+    from gpumon.sources.source import Clock, Wish
+
+LOOKS_AN_INTERVAL: Final = 2.0
+"""So often within the time between two samples the server is asked, so that no sample is seen later
+than half of it (our choice)."""
+
+REST_PER_WORK: Final = 4.0
+"""Between two looks lies at least so many times what the last one took: the server is left three
+quarters of its time."""
+
+
+class PrometheusServer:
+    """Reads one server."""
+
+    def __init__(
+        self,
+        url: str,
+        address: EngineAddress,
+        period_s: float,
+        clock: Clock,
+        once: bool,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """Nothing runs before `start`.
+
+        Args:
+            url: Target, the origin of every frame.
+            address: Whom to ask.
+            period_s: Beat.
+            clock: Time of arrival.
+            once: One look and no second try.
+            timeout_s: For a whole answer.
+        """
+        self.url = url
+        self._address = address
+        self._clock = clock
+        self._once = once
+        self._timeout_s = timeout_s
+        self._period_s = period_s
+        self._interval_s = 0.0
+        self._work_s = 0.0
+        self._pauses = Pauses()
+        self._nodes = Nodes()
+        self._frames: deque[Frame] = deque()
+        self._wake: Callable[[], None] = lambda: None
+        self._is_settled = False
+        self._roused = asyncio.Event()
+        self._thread = LoopThread(f"server {url}", self._watch)
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begin to read without waiting for it."""
+        self._wake = wake
+        self._thread.start()
+
+    def poll(self) -> list[Frame]:
+        """Frames that arrived since the last poll."""
+        frames = []
+        while self._frames:
+            frames.append(self._frames.popleft())
+        return frames
+
+    def pending(self) -> bool:
+        """Whether the server has neither been read nor failed yet."""
+        return not self._is_settled
+
+    def wish(self, wish: Wish) -> None:
+        """Take a new period, or try again now."""
+        before = self._period_s
+        if wish.period_s is not None and wish.period_s > 0:
+            self._period_s = wish.period_s
+        if before != self._period_s or wish.is_by_hand:
+            self._thread.tell(self._roused.set)
+
+    def close(self) -> None:
+        """End every exchange; a server that does not let go is abandoned."""
+        self._thread.close()
+
+    @property
+    def beat_s(self) -> float:
+        """Time between two looks."""
+        own_s = max(self._interval_s / LOOKS_AN_INTERVAL, REST_PER_WORK * self._work_s)
+        return max(self._period_s, own_s)
+
+    async def _watch(self) -> None:
+        """Look on the beat until nobody asks any more."""
+        client = Client(self._address, self._timeout_s)
+        questions = Questions(client)
+        try:
+            while True:
+                began = self._clock.monotonic()
+                frames, is_read, is_cheap = await self._looked(questions, began)
+                # In this order, so that whoever is woken finds frames and no waiting.
+                self._frames.extend(frames)
+                self._is_settled = True
+                self._wake()
+                if self._once:
+                    return
+                pause_s = self._pauses.pause_s(self.beat_s, is_read, is_cheap)
+                await rest(self._roused, pause_s - (self._clock.monotonic() - began))
+        finally:
+            with suppress(Exception):
+                await client.close()
+
+    async def _looked(self, questions: Questions, began: float) -> tuple[list[Frame], bool, bool]:
+        """What one look brings, whether it brought anything, and whether failing cost nobody."""
+        try:
+            seen = await questions.look()
+            now = self._clock.now()
+            self._work_s = self._clock.monotonic() - began
+            self._interval_s = seen.interval_s
+            limit_s = limit_of(seen.interval_s, self._period_s, self.beat_s)
+            told, errors = self._nodes.read(seen, now, limit_s)
+        except FetchError as error:
+            return self._failed(error.message, error.hint), False, error.is_refused
+        except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
+            words, way_out = shortage(error) or (repr(error), "please report this line")
+            message = f"gpumon stumbled over its answer: {words}"
+            return self._failed(message, way_out), False, False
+        remarks = tuple(SourceError(self.url, plain(text), hint) for text, hint in seen.remarks)
+        frames = []
+        for one in told:
+            names = tuple(name for name in (one.reading.host_name,) if name)
+            frames.append(
+                Frame(
+                    *(self.url, one.node, now - max(0.0, one.age_s), self._work_s),
+                    *(one.reading.blocks, (*one.reading.errors, *remarks), None, names),
+                    stale_after_s=limit_s,
+                )
+            )
+            # What is odd about the whole is told once.
+            remarks = ()
+        frames += [Frame(self.url, one.where, now, 0.0, {}, (one,)) for one in errors]
+        if not told:
+            text = "holds no present sample of a GPU"
+            hint = "look at the server's targets: dcgm-exporter may be down"
+            frames += self._failed(text, hint)
+        return frames, True, False
+
+    def _failed(self, message: str, hint: str) -> list[Frame]:
+        error = SourceError(self.url, plain(message), hint)
+        return [Frame(self.url, "", self._clock.now(), 0.0, {}, (error,))]

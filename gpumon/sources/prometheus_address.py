@@ -1,0 +1,91 @@
+"""Where a server with Prometheus' interface listens: `prometheus+https://host:9090/prefix`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from gpumon.model.hostlist import is_host_name
+from gpumon.model.text import plain
+from gpumon.sources.rest_address import is_loopback
+
+PORT: Final = 9090
+"""Where Prometheus listens unless told otherwise (its `--web.listen-address`)."""
+
+_MAX_PORT: Final = 65535
+_AUTHORITY: Final = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\]|(?P<host>[^:/@\[\]]+))"
+    r"(?::(?P<port>[0-9]{1,5}))?(?P<prefix>(?:/[A-Za-z0-9:._~-]+)*)/?"
+)
+"""A prefix may hold the tenants of VictoriaMetrics' cluster: `/select/0:1/prometheus`."""
+
+_LONGEST_PATH: Final = 1024
+_TENANT: Final = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,150}")
+"""Names of tenants (Mimir's documentation: 150 characters of these); `|` joins several."""
+
+_FILES: Final = ("token_file", "login_file", "client_cert")
+_FORM: Final = f"host[:{PORT}][/prefix]"
+
+
+class EngineAddress(NamedTuple):
+    """One server and what lets us in; holds no secret."""
+
+    base_url: str
+    """What stands before `/api/v1/`."""
+    token_file: str = ""
+    """File with a token that is sent as a bearer; empty: none."""
+    login_file: str = ""
+    """File with `user:password`; empty: none."""
+    client_cert: str = ""
+    """File with our own certificate and its key; empty: none."""
+    tenant: str = ""
+    """Whose data, where one server holds those of several: its header `X-Scope-OrgID`."""
+
+
+def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddress:
+    """The server that the parts of a URL name.
+
+    Args:
+        scheme: `prometheus+http` or `prometheus+https`.
+        rest: What stands between `://` and `?`.
+        options: What stands behind `?`.
+
+    Raises:
+        ValueError: They name none; the message says what is wrong and the way out.
+    """
+    if "@" in rest:
+        raise ValueError(
+            "name and password have no place in a target, which others see: "
+            "write user:password into a file of your own and add ?login_file=/path"
+        )
+    match = _AUTHORITY.fullmatch(rest)
+    host = (match["ipv6"] or match["host"]) if match else ""
+    port = int(match["port"] or PORT) if match else 0
+    if match is None or not is_host_name(host) or not 0 < port <= _MAX_PORT:
+        raise ValueError(f"a server is written {scheme}://{_FORM}")
+    files = {name: options.pop(name, "") for name in _FILES}
+    for name, path in files.items():
+        if path and (path[0] != "/" or plain(path, _LONGEST_PATH) != path):
+            raise ValueError(f"?{name}= takes an absolute path")
+    tenant, is_accepted = options.pop("tenant", ""), options.pop("insecure", "0")
+    if tenant and not _TENANT.fullmatch(tenant):
+        raise ValueError("?tenant= takes the name of a tenant, several are joined by |")
+    if options:
+        known = ", ".join((*_FILES, "tenant", "insecure"))
+        raise ValueError(f"{next(iter(options))[:32]!r} is none of the options {known}")
+    if is_accepted not in ("0", "1"):
+        raise ValueError("?insecure= takes 1 or 0")
+    if files["token_file"] and files["login_file"]:
+        raise ValueError("?token_file= and ?login_file= are two ways in: name one")
+    is_plain = scheme == "prometheus+http"
+    if is_plain and files["client_cert"]:
+        raise ValueError("?client_cert= needs TLS: use prometheus+https://")
+    is_told = bool(files["token_file"] or files["login_file"])
+    if is_plain and is_told and not is_loopback(host) and is_accepted == "0":
+        raise ValueError(
+            "plain HTTP would show the secret to everyone on the way: use prometheus+https://, "
+            "a tunnel to localhost, or add ?insecure=1 where the network is trusted"
+        )
+    shown = f"[{host}]" if ":" in host else host
+    base_url = f"{scheme.removeprefix('prometheus+')}://{shown}:{port}{match['prefix']}"
+    return EngineAddress(base_url, **files, tenant=tenant)

@@ -1,0 +1,97 @@
+"""A pretended Prometheus on a real socket, which understands the questions that gpumon asks."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.unit.sources.exporters.page_server import Answer, PageServer
+
+JSON = (("Content-Type", "application/json"),)
+
+_BY = re.compile(r"max by \(([^)]*)\) \((timestamp\()?([A-Z0-9_]+)\)?\)")
+_LONG = re.compile(r"([A-Z0-9_]+)\{(\w+)=~\"([^\"]*)\"\}\[300s\]")
+
+
+def told(data: Any, **more: Any) -> Answer:
+    body = json.dumps({"status": "success", "data": data, **more}).encode()
+    return Answer(body, headers=JSON)
+
+
+def labels(uuid: str = "GPU-0", host: str = "gpu01", **more: str) -> dict[str, str]:
+    """Labels of one GPU; an empty one is left out."""
+    number = uuid.rpartition("-")[2]
+    given = {
+        "UUID": uuid,
+        "Hostname": host,
+        "gpu": number,
+        "device": f"nvidia{number}",
+        "modelName": "NVIDIA H100 80GB HBM3",
+        "instance": f"{host}:9400",
+        "job": "dcgm",
+        **more,
+    }
+    return {name: text for name, text in given.items() if text}
+
+
+class Engine(PageServer):
+    """Holds series by name, each with its labels and value, all of one age."""
+
+    def __init__(self, port: int = 0, prefix: str = "") -> None:
+        super().__init__(port=port)
+        self.prefix = prefix
+        self.series: dict[str, list[tuple[dict[str, str], float]]] = {}
+        self.age_s = 1.0
+        self.ages_s: dict[str, float] = {}
+        """By host, where one is of another age."""
+        self.gap_s = 1.0
+        self.fault: Answer | None = None
+        self.warnings: list[str] = []
+        self.now_s = time.time
+        self.asked: list[tuple[str, dict[str, str]]] = []
+
+    def hold(self, name: str, *rows: tuple[dict[str, str], float]) -> None:
+        self.series[f"DCGM_FI_{name}"] = list(rows)
+
+    @property
+    def target(self) -> str:
+        return f"prometheus+http://127.0.0.1:{self.port}{self.prefix}"
+
+    def answer_to(self, head: bytes) -> Answer:
+        if self.fault is not None:
+            return self.fault
+        split = urlsplit(head.split(b" ", 2)[1].decode())
+        params = {name: texts[0] for name, texts in parse_qs(split.query).items()}
+        path = split.path.removeprefix(f"{self.prefix}/api/v1/")
+        self.asked.append((path, params))
+        more = {"warnings": self.warnings} if self.warnings else {}
+        if path == "label/__name__/values":
+            return told(sorted(self.series), **more)
+        if path == "query":
+            return told(self.result(params), **more)
+        return Answer(b"404 page not found", "404 Not Found", (("Content-Type", "text/plain"),))
+
+    def result(self, params: dict[str, str]) -> dict[str, Any]:
+        question, now = params["query"], self.now_s()
+        if question == "time()":
+            return {"resultType": "scalar", "result": [now, f"{now:.3f}"]}
+        if long := _LONG.fullmatch(question):
+            name, label, some = long.groups()
+            times = [[now - 10 * self.gap_s + n * self.gap_s, "1"] for n in range(9)]
+            rows = [own for own, _ in self.series[name] if own.get(label, "") in some.split("|")]
+            result = [{"metric": row, "values": times} for row in rows]
+            return {"resultType": "matrix", "result": result}
+        by = _BY.fullmatch(question)
+        assert by, question
+        at = float(params["time"])
+        best: dict[tuple[tuple[str, str], ...], float] = {}
+        for own, value in self.series.get(by[3], []):
+            age_s = self.ages_s.get(own.get("Hostname", ""), self.age_s)
+            number = now - age_s if by[2] else value
+            key = tuple((name, own[name]) for name in by[1].split(",") if own.get(name))
+            best[key] = max(best.get(key, number), number)
+        result = [{"metric": dict(key), "value": [at, repr(value)]} for key, value in best.items()]
+        return {"resultType": "vector", "result": result}

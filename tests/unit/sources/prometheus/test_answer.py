@@ -1,0 +1,135 @@
+"""Answers of Prometheus' interface: what has another form is left out, counted, or one line."""
+
+from __future__ import annotations
+
+import json
+from math import inf, isnan
+from typing import Any
+
+import pytest
+
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus.answer import Answer
+
+
+def opened(told: Any, status: int = 200) -> Answer:
+    return answer.opened(json.dumps(told).encode(), status)
+
+
+def vector(*rows: Any) -> Answer:
+    return Answer({"resultType": "vector", "result": list(rows)}, ())
+
+
+def test_an_envelope_holds_data_and_warnings() -> None:
+    told = opened({"status": "success", "data": [1], "warnings": ["one\x1b store", 7, "is down"]})
+    assert told.data == [1]
+    assert told.warnings == ("one� store", "is down")
+
+
+def test_of_many_warnings_the_first_are_told() -> None:
+    told = opened({"status": "success", "data": [], "warnings": [f"w{n}" for n in range(9)]})
+    assert told.warnings == ("w0", "w1", "w2", "and 6 more warnings")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b"null",
+        b'{"status":"odd"}',
+        b"\xff\xfe{}",
+        b"[" * 100_000,
+        b'{"status":"success","data":' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_is_no_answer_shows_its_beginning(body: bytes) -> None:
+    with pytest.raises(FetchError) as caught:
+        answer.opened(body, 200)
+    assert "another form" in caught.value.message
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 256
+
+
+def test_an_error_is_told_in_the_servers_words() -> None:
+    with pytest.raises(FetchError) as caught:
+        opened({"status": "error", "errorType": "bad_data", "error": "line\nbreak \x1b[31m"}, 400)
+    message = "answers with an error (HTTP 400): bad_data: line break �[31m"
+    assert caught.value.message == message
+
+
+def test_rows_are_labels_and_a_value() -> None:
+    rows = answer.vector(
+        vector(
+            {"metric": {"a": "b"}, "value": [1.5, "2"]},
+            {"metric": {}, "value": [1, "NaN"]},
+            {"metric": {}, "value": [1, "-Inf"]},
+        )
+    )
+    assert rows.left_out == 0
+    assert (rows.rows[0].labels, rows.rows[0].value) == ({"a": "b"}, 2.0)
+    assert isnan(rows.rows[1].value)
+    assert rows.rows[2].value == -inf
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None,
+        {},
+        {"metric": {}, "value": [1]},
+        {"metric": {}, "value": [1, 2]},
+        {"metric": {}, "value": ["1", "2"]},
+        {"metric": {}, "value": [True, "2"]},
+        {"metric": {}, "value": [1, "1_0"]},
+        {"metric": {}, "value": [1, "x"]},
+        {"metric": {}, "value": [10**400, "1"]},
+        {"metric": {}, "value": [float("nan"), "1"]},
+        {"metric": {"a": 1}, "value": [1, "1"]},
+        {"metric": [], "value": [1, "1"]},
+        {"metric": {}, "histogram": [1, {}]},
+    ],
+)
+def test_a_row_that_cannot_be_read_is_counted(row: Any) -> None:
+    rows = answer.vector(vector(row, {"metric": {}, "value": [1, "1"]}))
+    assert (len(rows.rows), rows.left_out) == (1, 1)
+
+
+def test_no_more_rows_are_read_than_there_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "MOST_ROWS", 2)
+    rows = answer.vector(vector(*({"metric": {}, "value": [1, "1"]} for _ in range(5))))
+    assert (len(rows.rows), rows.left_out) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, [], {}, {"resultType": "matrix", "result": []}, {"resultType": "vector", "result": 1}],
+)
+def test_another_form_is_one_line(data: Any) -> None:
+    with pytest.raises(FetchError, match="another form than a vector"):
+        answer.vector(Answer(data, ()))
+
+
+def test_a_time_may_be_a_scalar_or_a_vector() -> None:
+    assert answer.instant(Answer({"resultType": "scalar", "result": [5, "5.5"]}, ())) == 5.5
+    assert answer.instant(vector({"metric": {}, "value": [5, "5.5"]})) == 5.5
+    for wrong in ("NaN", "-1", "1e300"):
+        with pytest.raises(FetchError, match="a time"):
+            answer.instant(vector({"metric": {}, "value": [5, wrong]}))
+    with pytest.raises(FetchError):
+        answer.instant(vector())
+
+
+def test_names_are_texts() -> None:
+    assert answer.names(Answer(["a", 1, "b"], ())) == ["a", "b"]
+    with pytest.raises(FetchError, match="names"):
+        answer.names(Answer({}, ()))
+
+
+def test_samples_over_time_have_their_times() -> None:
+    series = [{"metric": {}, "values": [[1, "1"], [2, "x"], [3.5, "1"]]}, {"values": 1}, 7]
+    data = {"resultType": "matrix", "result": series}
+    assert answer.times(Answer(data, ())) == [[1.0, 3.5], [], []]

@@ -1,0 +1,66 @@
+"""What servers that gather the pages of exporters do, and whatever stands in their place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.fault_rows.fault import Fault
+
+_OTHERS: Final = "all that other targets tell"
+_ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubling to 60 s"
+_CLIENT: Final = "tests/unit/sources/prometheus/test_client.py::"
+_ELSE: Final = (_CLIENT + "test_whatever_else_answers_is_named_with_the_way_out",)
+_SERVER: Final = "tests/unit/sources/prometheus/test_server.py::"
+
+PROMETHEUS: Final = (
+    Fault(
+        "Prometheus is stopped",
+        _OTHERS,
+        "cannot be reached: Connection refused; check that the server runs",
+        "its values, until a beat after it is back",
+        (_CLIENT + "test_nobody_listens",),
+    ),
+    Fault(
+        "Prometheus takes the question and never answers, or drips",
+        _OTHERS,
+        "gave no whole answer within",
+        _ITS_VALUES,
+        (
+            _CLIENT + "test_a_server_that_says_nothing_is_given_up",
+            _CLIENT + "test_a_byte_now_and_then_puts_off_no_deadline",
+        ),
+    ),
+    Fault(
+        "an answer of Prometheus has no end, or unpacks to any number of bytes",
+        _OTHERS,
+        "its answer is larger than .* and was cut off",
+        _ITS_VALUES,
+        (_CLIENT + "test_an_answer_that_is_too_large_is_cut_off",),
+    ),
+    Fault("an answer of Prometheus breaks off", _OTHERS, "broke off", _ITS_VALUES, _ELSE),
+    Fault(
+        "an answer of Prometheus has another form, or is no UTF-8",
+        _OTHERS,
+        "something of another form",
+        _ITS_VALUES,
+        _ELSE,
+    ),
+    Fault("Prometheus answers with an error", _OTHERS, "with an error", _ITS_VALUES, _ELSE),
+    Fault("Prometheus lets nobody in", _OTHERS, "does not let gpumon in", _ITS_VALUES, _ELSE),
+    Fault("Prometheus redirects", _OTHERS, "which is not followed", _ITS_VALUES, _ELSE),
+    Fault(
+        "a proxy or portal answers in place of Prometheus",
+        _OTHERS,
+        "a web page: a proxy or portal, not Prometheus",
+        _ITS_VALUES,
+        _ELSE,
+    ),
+    Fault(
+        "a secret file is open to others or holds none",
+        _OTHERS,
+        "is open to others|holds no token|holds no login",
+        "its values: what cannot be used is not sent",
+        (_CLIENT + "test_a_secret_that_cannot_be_used_is_not_sent",),
+    ),
+)
+"""Servers with Prometheus' interface."""
