@@ -91,7 +91,7 @@ def answers(cluster, node):
 
 
 def allowed(cluster, job_id, node, count):
-    """UUIDs of the GPUs that the kernel lets a job open on a node: the truth about what it holds."""
+    """UUIDs of the GPUs that the kernel lets a job open on a node: what it really holds."""
     words = ["/usr/bin/python3", str(cluster.layout.workload), "--seconds", "0", "--index"]
     step = ["srun", f"--jobid={job_id}", "--overlap", "-N1", "-n1", "-w", node]
     done = cluster.run_as("alice", [*step, *words, ",".join(map(str, range(count)))], HEAD)

@@ -106,6 +106,25 @@ EXPORTERS: Final = (
         (_DCGM + "test_series_that_contradict_each_other_are_told_and_the_first_counts",),
     ),
     Fault(
+        "a label of a page is no job's id",
+        "all values",
+        "a label of a job that is no id of one",
+        "that job, where no Slurm is asked",
+        (_PLAN + "test_a_label_that_is_no_job_is_told_and_left_out",),
+    ),
+    Fault(
+        "the label of a page contradicts Slurm",
+        "what Slurm says",
+        "the label of an exporter puts job 7 on .*, which Slurm gave to job 8",
+        "nothing",
+        (
+            (
+                "tests/unit/fleet/join/test_labelled_jobs.py::"
+                "test_what_slurm_gave_counts_and_a_label_that_says_else_is_told"
+            ),
+        ),
+    ),
+    Fault(
         "an exporter's collection hangs while its page is served",
         _OTHERS,
         "the same values for .* min, energy among them",

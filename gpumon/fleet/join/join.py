@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.join.devices import Listed, gpus_of, worth
+from gpumon.fleet.join.labelled_jobs import labelled_jobs, labelled_of, with_labels
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import HOLDING_STATES, has_ended
@@ -71,11 +72,14 @@ def join(
         on_node.setdefault(gpu.node, []).append(gpu)
     troubles = {names.canonical(node, ()): trouble for node, trouble in errors.items() if node}
     nodes = _nodes(named, queue, on_node, troubles, now - stale_after_s, left)
-    if queue is None:
+    labelled = labelled_of(named, now - stale_after_s, disputes)
+    all_jobs = labelled_jobs(labelled) if queue is None else queue.jobs
+    if not all_jobs and queue is None:
         return Picture(nodes, gpus, ())
-    listed = {node.name: node for node in queue.nodes}
+    slurm_nodes = queue.nodes if queue else ()
+    listed = {node.name: node for node in slurm_nodes}
     by_job: dict[str, _Seen] = {}
-    over_at = {job.job_id: _over_at(job) for job in queue.jobs}
+    over_at = {job.job_id: _over_at(job) for job in all_jobs}
     for gpu in gpus.values():
         for process in gpu.compute_processes:
             if process.job_id is not None:
@@ -83,20 +87,27 @@ def join(
                 by_job.setdefault(process.job_id, _Seen({}, {})).add(process, is_now)
     nobody = _Seen({}, {})
     given = {
-        (job.job_id, allocation.node): _given(
-            allocation, on_node.get(allocation.node, ()), listed.get(allocation.node)
-        )
-        for job in queue.jobs
+        (job.job_id, allocation.node): list(labelled[job.job_id][allocation.node])
+        if job.is_labelled
+        else _given(allocation, on_node.get(allocation.node, ()), listed.get(allocation.node))
+        for job in all_jobs
         for allocation in job.allocations
     }
     owned = frozenset(chain.from_iterable(given.values()))
+    nothing: dict[str, dict[str, None]] = {}
     jobs = tuple(
-        _view(job, on_node, given, owned, by_job.get(job.job_id, nobody)) for job in queue.jobs
+        _view(
+            *(job, on_node, given, owned, by_job.get(job.job_id, nobody)),
+            labelled.get(job.job_id, nothing),
+        )
+        for job in all_jobs
     )
     jobs = _with_intruders(jobs)
+    if queue is not None and labelled:
+        jobs = with_labels(jobs, labelled)
     if disputes:
         jobs = _with_disputes(jobs, disputes.others())
-    return Picture(nodes, gpus, jobs, strays_of(jobs, queue.nodes, on_node))
+    return Picture(nodes, gpus, jobs, strays_of(jobs, slurm_nodes, on_node))
 
 
 class _Seen(NamedTuple):
@@ -206,17 +217,20 @@ def _view(
     given: Mapping[tuple[str, str], Sequence[str]],
     owned: frozenset[str],
     seen: _Seen,
+    labelled: Mapping[str, Mapping[str, None]],
 ) -> JobView:
     uuids: list[str] = []
     contradictions: list[str] = []
     processes = tuple(seen.now.values())
+    told_by = "no label names as its" if job.is_labelled else "Slurm's allocation does not name"
     for allocation in job.allocations:
         derived = given[job.job_id, allocation.node]
-        held = _held(allocation, derived, _used_on(allocation.node, seen.ever.values()), owned)
+        used = _used_on(allocation.node, seen.ever.values())
+        # Where Slurm does not say which, a label does as well as a process.
+        held = _held(allocation, derived, used.union(labelled.get(allocation.node, ())), owned)
         uuids += held
         contradictions += [
-            f"a process of job {job.label} is on {uuid} of {allocation.node}, "
-            "which Slurm's allocation does not name"
+            f"a process of job {job.label} is on {uuid} of {allocation.node}, which {told_by}"
             for uuid in sorted(_used_on(allocation.node, processes) - set(held))
         ]
     if has_ended(job.state):

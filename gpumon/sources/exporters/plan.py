@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
+from gpumon.model.text import plain
 from gpumon.sources.exporters.dcgm_names import FREE, METRICS, PREFIX
 from gpumon.sources.probes.decode import MOST_ROWS
 from gpumon.sources.probes.rates import DERIVED_OF
@@ -37,8 +38,16 @@ _LABELS: Final = {
     "nvml_version": ("DCGM_FI_NVML_VERSION", "DCGM_FI_SYSTEM_NVML_VERSION"),
     "serial": ("DCGM_FI_DEV_SERIAL",),
     "vbios": ("DCGM_FI_DEV_VBIOS_VERSION",),
+    "job": ("hpc_job", "jobid"),
+    "pod": ("pod", "exported_pod", "pod_name"),
+    "namespace": ("namespace", "exported_namespace", "pod_namespace"),
+    "container": ("container", "exported_container", "container_name"),
 }
-"""What each label is called, the newest name of dcgm-exporter first."""
+"""What each label is called, the newest name of dcgm-exporter first; `jobid` is that of Princeton's
+fork of it."""
+
+MOST_HOLDERS: Final = 16
+"""Jobs, and pods, of one GPU that are read: two of each of its instances (our choice)."""
 
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
@@ -47,6 +56,12 @@ _NO_TEXT: Final = "<<<NULL>>>"
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
+_JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){0,63}")
+"""A job's id in any queue system, of a text without blanks; 0 says that there is none."""
+
+_POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+"""Names of Kubernetes (RFC 1123)."""
+
 
 _OTHER_EXPORTERS: Final = {
     "node_": "node_exporter, which tells of hosts",
@@ -64,6 +79,7 @@ _OTHER_EXPORTERS: Final = {
 _WHERE: Final = "check host and port: dcgm-exporter listens on 9400 unless told otherwise"
 
 _SHOWN_NAMES: Final = 3
+_SHOWN_LABEL: Final = 60
 
 _MAX_INDEX: Final = 1024
 """Largest number of a GPU, a device file or an instance (the catalogue's)."""
@@ -158,6 +174,33 @@ class _Gathered:
         """The GPU of each instance, and labels."""
         self.cells: dict[tuple[str, str, str], tuple[int, int]] = {}
         """Rank and sample by block, entity and field."""
+        self.jobs: dict[str, dict[str, None]] = {}
+        """Jobs that labels put on each GPU, by UUID."""
+        self.pods: dict[str, dict[str, None]] = {}
+        """Pods likewise, each with namespace and container."""
+        self.odd: dict[str, None] = {}
+        """Labels of jobs that are no id."""
+        self.crowded: dict[str, None] = {}
+        """GPUs that more of them share than are read."""
+
+    def hold(self, uuid: str, labels: Mapping[str, str]) -> None:
+        """Note which job and which pod labels put on a GPU."""
+        job, pod = _text(labels, "job"), _text(labels, "pod")
+        if job is not None and _JOB.fullmatch(job):
+            self._add(self.jobs, uuid, job)
+        elif job not in (None, "0"):
+            self.odd[job] = None
+        words = (_text(labels, "namespace"), pod, _text(labels, "container"))
+        told = [word for word in words if word is not None and _POD.fullmatch(word)]
+        if pod in told:
+            self._add(self.pods, uuid, "/".join(told))
+
+    def _add(self, kept: dict[str, dict[str, None]], uuid: str, who: str) -> None:
+        on = kept.setdefault(uuid, {})
+        if who in on or len(on) < MOST_HOLDERS:
+            on[who] = None
+        else:
+            self.crowded[uuid] = None
 
 
 def plans_of(
@@ -175,6 +218,7 @@ def plans_of(
     nodes: dict[str, _Gathered] = {}
     disputed: dict[str, None] = {}
     places: dict[int, _Place] = {}
+    held: set[int] = set()
     nameless = beyond = 0
     for number, sample in enumerate(page.samples):
         metric = METRICS.get(sample.name)
@@ -192,6 +236,9 @@ def plans_of(
             beyond += 1
             continue
         node = nodes.setdefault(host, _Gathered())
+        if id(sample.labels) not in held:
+            held.add(id(sample.labels))
+            node.hold(uuid, sample.labels)
         if _gather(node, place, number, metric, page.samples):
             disputed[f"{sample.name} of {uuid}"] = None
     if not nodes:
@@ -283,6 +330,8 @@ def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells, cut: set[s
     if cut:
         given["mig_mode"] = tuple(1 if uuid in cut else None for uuid in keys)
     labels = {label: tuple(_text(one, label) for one in told) for label in _GPU_LABELS}
+    for label, holders in (("label_jobs", node.jobs), ("label_pods", node.pods)):
+        labels[label] = tuple(" ".join(holders.get(uuid, ())) or None for uuid in keys)
     table = _table("gpu", keys, cells, given, labels)
     missing = dict(table.missing)
     for row in (row for row, uuid in enumerate(keys) if uuid in cut):
@@ -369,6 +418,15 @@ def _remarks(
     if nameless:
         text = f"{nameless:,} series name no GPU by its UUID and are left out"
         found.append((text, "see which label names GPUs there: UUID is dcgm-exporter's"))
+    odd = list(dict.fromkeys(label for node in nodes.values() for label in node.odd))
+    if odd:
+        more = f" and {len(odd) - 1:,} more" if len(odd) > 1 else ""
+        text = f"has a label of a job that is no id of one: {plain(odd[0], _SHOWN_LABEL)!r}{more}"
+        found.append((text, "look at the files that dcgm-exporter reads jobs from (its -j)"))
+    crowded = [uuid for node in nodes.values() for uuid in node.crowded]
+    if crowded:
+        text = f"has more than {MOST_HOLDERS} jobs or pods on {crowded[0]}; the first are read"
+        found.append((text, "look at what its labels say"))
     if beyond:
         text = f"{beyond:,} series are of more than {MOST_NODES:,} nodes and are left out"
         found.append((text, "name the nodes' own pages"))
