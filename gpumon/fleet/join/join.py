@@ -18,6 +18,7 @@ from gpumon.fleet.join.labelled_jobs import labelled_jobs, labelled_of, with_lab
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import HOLDING_STATES, has_ended
+from gpumon.model.records.block import EMPTY_BLOCK, with_rest
 from gpumon.model.records.cluster import JobView, Node
 
 if TYPE_CHECKING:
@@ -180,10 +181,18 @@ def _nodes(
 ) -> dict[str, Node]:
     newest: dict[str, Frame] = {}
     blocks: dict[str, dict[str, Block]] = {}
+    fresh: set[str] = set()
+    """Nodes of which something is of the present."""
     # What is best comes last, and counts.
     for name, frame in sorted(named, key=lambda pair: worth(pair[1], fresh_from)):
         newest[name] = frame
-        blocks.setdefault(name, {}).update(frame.blocks)
+        known = blocks.setdefault(name, {})
+        before = known.get("node") if name in fresh else None
+        known.update(frame.blocks)
+        if frame.taken_at >= fresh_from:
+            if before is not None and "node" in frame.blocks:
+                known["node"] = with_rest(frame.blocks["node"], before)
+            fresh.add(name)
     states = {node.name: node.state for node in queue.nodes} if queue else {}
     nodes = {}
     for name in dict.fromkeys((*states, *newest, *errors)):
@@ -197,7 +206,7 @@ def _nodes(
             states.get(name),
             errors.get(name, ()),
             frame_now.lateness_s if frame_now else None,
-            frame_now.block("node") if frame_now else None,
+            blocks[name].get("node", EMPTY_BLOCK) if frame_now else None,
             blocks.get(name, {}),
             left.get((frame_now.origin, frame_now.node)) if frame_now else None,
         )

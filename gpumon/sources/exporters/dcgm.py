@@ -91,7 +91,7 @@ class PageReader:
             heard_s: The monotonic clock at its arrival.
 
         Raises:
-            PlanError: It is no page of dcgm-exporter, or tells nothing yet.
+            PlanError: It is no page of a known exporter, or tells nothing yet.
         """
         times: Mapping[int, float] = {}
         words = self._shape.words(body) if self._shape else None
@@ -137,12 +137,20 @@ class PageReader:
         )
 
     def _reading(self, plan: NodePlan, values: Sequence[float], old: frozenset[int]) -> Reading:
-        memory = self._nodes[plan.host_name]
-        blocks = {"gpu": _block("gpu", plan.gpus, values, old, memory.rates, self._changed_at)}
+        memory, at = self._nodes[plan.host_name], self._changed_at
+        name = plan.host_name or self._where
+        blocks: dict[str, Block] = {}
+        if plan.gpus.keys:
+            blocks["gpu"] = _block("gpu", plan.gpus, values, old, memory.rates, at)
         if plan.migs.keys:
-            blocks["mig"] = _block("mig", plan.migs, values, old, None, self._changed_at)
-        if plan.labels:
-            blocks["node"] = Block((plan.host_name or self._where,), {}, plan.labels, {})
+            blocks["mig"] = _block("mig", plan.migs, values, old, None, at)
+        if plan.host is not None:
+            blocks.update(plan.host.blocks(name, values, old, memory.rates, at))
+        labels = {**plan.labels, "host_name": (plan.host_name,)} if plan.host_name else plan.labels
+        if labels:
+            before = blocks.get("node", Block((name,), {}, {}, {}))
+            missing = {key: why for key, why in before.missing.items() if key[0] not in labels}
+            blocks["node"] = before._replace(labels={**before.labels, **labels}, missing=missing)
         return Reading(plan.host_name, blocks, self._errors)
 
     def _with_events(

@@ -118,7 +118,8 @@ def _scale(field: Field, name: str) -> float:
     return _SCALES.get(field.unit, 1.0)
 
 
-def _metric(field: Field, scale: float, rank: int, mig_key: str) -> Metric:
+def metric_for(field: Field, scale: float, rank: int, mig_key: str = "") -> Metric:
+    """What a name means that tells a field in some unit."""
     is_whole = field.kind.is_integer
     # Beyond a whole column's largest number lies no value; the next float below it is one.
     high = min(field.high, nextafter(2.0**63, 0.0)) if is_whole else field.high
@@ -133,10 +134,10 @@ def _metrics() -> dict[str, Metric]:
         names = others if field.dcgm in others else (field.dcgm, *others)
         mig_key = f"mig_{field.key}" if f"mig_{field.key}" in CATALOGUE else ""
         for rank, name in enumerate(names if field.dcgm else ()):
-            found[name] = _metric(field, _scale(field, name), rank, mig_key)
+            found[name] = metric_for(field, _scale(field, name), rank, mig_key)
     free = CATALOGUE["mem_total_bytes"]
     # It must not be taken for the whole itself.
-    found[FREE] = _metric(free._replace(key=FREE), _MIB, 0, FREE)
+    found[FREE] = metric_for(free._replace(key=FREE), _MIB, 0, FREE)
     return found
 
 

@@ -19,7 +19,7 @@ from gpumon.model.records.frame import Frame
 from gpumon.model.text import plain
 from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.exporters.fetch import TIMEOUT_S, Fetcher, FetchError, Rooms
-from gpumon.sources.exporters.plan import PlanError
+from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.probes.clients import FILES_KEPT
 from gpumon.sources.probes.turns import RETRY_S
 from gpumon.sources.probes.zoom import Zoom

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.dcgm_names import FREE, METRICS, PREFIX
+from gpumon.sources.exporters.dcgm_names import FREE, METRICS
+from gpumon.sources.exporters.host_plan import host_plan
+from gpumon.sources.exporters.smi_names import BARE_UUID, INFO, SMI
+from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
 from gpumon.sources.probes.rates import DERIVED_OF
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumon.sources.exporters.dcgm_names import Metric
+    from gpumon.sources.exporters.host_plan import HostPlan
     from gpumon.sources.exposition.parse import Page, Sample
 
 MOST_NODES: Final = 1024
@@ -27,17 +31,19 @@ MOST_NODES: Final = 1024
 
 _LABELS: Final = {
     "uuid": ("UUID", "uuid", "gpu_uuid"),
-    "index": ("gpu", "gpu_id"),
+    "index": ("gpu", "gpu_id", "index"),
     "device": ("device",),
     "host": ("Hostname", "hostname"),
-    "name": ("modelName", "model_name"),
+    "name": ("modelName", "model_name", "name"),
     "pci_bus_id": ("pci_bus_id",),
     "instance": ("GPU_I_ID",),
     "profile": ("GPU_I_PROFILE",),
-    "driver_version": ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION"),
+    "driver_version": (
+        *("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "driver_version"),
+    ),
     "nvml_version": ("DCGM_FI_NVML_VERSION", "DCGM_FI_SYSTEM_NVML_VERSION"),
-    "serial": ("DCGM_FI_DEV_SERIAL",),
-    "vbios": ("DCGM_FI_DEV_VBIOS_VERSION",),
+    "serial": ("DCGM_FI_DEV_SERIAL", "serial"),
+    "vbios": ("DCGM_FI_DEV_VBIOS_VERSION", "vbios_version"),
     "job": ("hpc_job", "jobid"),
     "pod": ("pod", "exported_pod", "pod_name"),
     "namespace": ("namespace", "exported_namespace", "pod_namespace"),
@@ -51,8 +57,8 @@ MOST_HOLDERS: Final = 16
 
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
-_NO_TEXT: Final = "<<<NULL>>>"
-"""What DCGM says for a text that it has not."""
+_NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
+"""What DCGM and nvidia-smi say for a text that they have not."""
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
@@ -63,23 +69,9 @@ _POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of Kubernetes (RFC 1123)."""
 
 
-_OTHER_EXPORTERS: Final = {
-    "node_": "node_exporter, which tells of hosts",
-    "nvidia_smi_": "nvidia_gpu_exporter",
-    "nvidia_gpu_": "an exporter that asks NVML itself",
-    "slurm_": "an exporter of Slurm",
-    "amd_gpu_": "an exporter of AMD's GPUs",
-    "cgroup_": "cgroup_exporter",
-    "lustre_": "lustre_exporter",
-    "prometheus_": "Prometheus itself",
-    "vm_": "VictoriaMetrics itself",
-}
-"""Whose pages begin so, for whoever named the wrong port."""
-
-_WHERE: Final = "check host and port: dcgm-exporter listens on 9400 unless told otherwise"
-
-_SHOWN_NAMES: Final = 3
 _SHOWN_LABEL: Final = 60
+
+_OF_WHICH: Final = "tells of several nodes, and of hosts without saying of which"
 
 _MAX_INDEX: Final = 1024
 """Largest number of a GPU, a device file or an instance (the catalogue's)."""
@@ -100,18 +92,11 @@ _USE: Final = tuple(
 """What a GPU does, of which one that is cut tells nothing as a whole."""
 
 
+_KNOWN: Final = {**METRICS, **SMI}
+"""What each name means that tells of a GPU."""
+
 _Cells = dict[tuple[str, str], list[tuple[int, int]]]
 """Row and place of each value, by field and DCGM's name."""
-
-
-class PlanError(Exception):
-    """A page is none that can be read; holds the message and the way out."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        """One line, and the way out."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 class Column(NamedTuple):
@@ -149,6 +134,8 @@ class NodePlan(NamedTuple):
     """Of the node itself."""
     xids: Mapping[str, int]
     """By GPU, the number of the value that tells its last Xid."""
+    host: HostPlan | None = None
+    """How what is told of the host itself is read; None: nothing is."""
 
     @property
     def counts_energy(self) -> bool:
@@ -213,7 +200,7 @@ def plans_of(
         with a way out.
 
     Raises:
-        PlanError: It is no page of dcgm-exporter, or tells nothing yet.
+        PlanError: It is no page of a known exporter, or tells nothing yet.
     """
     nodes: dict[str, _Gathered] = {}
     disputed: dict[str, None] = {}
@@ -221,8 +208,8 @@ def plans_of(
     held: set[int] = set()
     nameless = beyond = 0
     for number, sample in enumerate(page.samples):
-        metric = METRICS.get(sample.name)
-        if metric is None:
+        metric = _KNOWN.get(sample.name)
+        if metric is None and sample.name != INFO:
             continue
         # Most series of a GPU share one object of labels, which the page keeps alive.
         place = places.get(id(sample.labels))
@@ -239,14 +226,28 @@ def plans_of(
         if id(sample.labels) not in held:
             held.add(id(sample.labels))
             node.hold(uuid, sample.labels)
-        if _gather(node, place, number, metric, page.samples):
+        if metric is None:
+            node.gpus[uuid] = sample.labels
+        elif _gather(node, place, number, metric, page.samples):
             disputed[f"{sample.name} of {uuid}"] = None
-    if not nodes:
-        raise _no_gpu(page, nameless)
     remarks = _remarks(nodes, disputed, nameless, beyond)
     wanted: list[int] = []
     plans = tuple(_plan(host, node, page.samples, wanted) for host, node in nodes.items())
-    return plans, wanted, remarks
+    of_host, odd = host_plan(page, wanted)
+    if of_host is not None and len(plans) > 1:
+        of_host, odd = None, [(_OF_WHICH, "name the hosts' own pages")]
+    if of_host is not None:
+        first = plans[0] if plans else _no_gpus(of_host.host_name)
+        own_name = first.host_name or of_host.host_name
+        plans = (first._replace(host=of_host, host_name=own_name),)
+    elif not plans:
+        raise nothing_in(page, nameless, odd)
+    return plans, wanted, [*remarks, *odd]
+
+
+def _no_gpus(host_name: str) -> NodePlan:
+    nothing = Table((), (), (), {}, {}, {}, (), frozenset())
+    return NodePlan(host_name, nothing, nothing, {}, {})
 
 
 def _gather(
@@ -374,7 +375,7 @@ def _table(
         empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
         missing.update(empty)
     columns = tuple(
-        Column(key, METRICS[name], tuple(places)) for (key, name), places in cells.items()
+        Column(key, _KNOWN[name], tuple(places)) for (key, name), places in cells.items()
     )
     fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
@@ -383,14 +384,15 @@ def _table(
 
 def _place(labels: Mapping[str, str]) -> _Place:
     """What a series is about, by its labels."""
-    return _Place(*(_text(labels, what) or "" for what in ("host", "uuid", "instance")))
+    host, uuid, instance = (_text(labels, what) or "" for what in ("host", "uuid", "instance"))
+    return _Place(host, f"GPU-{uuid}" if BARE_UUID.fullmatch(uuid) else uuid, instance)
 
 
 def _text(labels: Mapping[str, str], what: str) -> str | None:
     """The same of labels alone; None where there is none."""
     for name in _LABELS[what]:
         value = labels.get(name)
-        if value and value != _NO_TEXT:
+        if value and value not in _NO_TEXT:
             return value
     return None
 
@@ -432,32 +434,9 @@ def _remarks(
         found.append((text, "name the nodes' own pages"))
     for block in ("gpu", "mig"):
         most = MOST_ROWS[block]
-        count = max(len(node.gpus if block == "gpu" else node.migs) for node in nodes.values())
+        counts = (len(node.gpus if block == "gpu" else node.migs) for node in nodes.values())
+        count = max(counts, default=0)
         if count > most:
             text = f"tells {count:,} rows of {block} of one node; {most:,} are read"
             found.append((text, "no node has so many: look at who answers there"))
     return found
-
-
-def _no_gpu(page: Page, nameless: int) -> PlanError:
-    """Why a page has nothing to show."""
-    names = list(dict.fromkeys(sample.name for sample in page.samples))
-    if not names:
-        if page.wrong:
-            return PlanError(f"is no page of metrics: {page.wrong[0]}", _WHERE)
-        hint = (
-            "dcgm-exporter collects for the first time up to 30 s after its start; then see its log"
-        )
-        return PlanError("its page is empty", hint)
-    if nameless:
-        text = f"none of its {nameless:,} series names a GPU by its UUID"
-        return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter tell that label")
-    if any(name.startswith(PREFIX) for name in names):
-        text = (
-            f"tells none of DCGM's metrics that gpumon knows, but {', '.join(names[:_SHOWN_NAMES])}"
-        )
-        return PlanError(text, "see the list of fields that dcgm-exporter was given (its -f)")
-    whose = [who for begin, who in _OTHER_EXPORTERS.items() if names[0].startswith(begin)]
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    told = f"is no page of dcgm-exporter: it tells {shown}"
-    return PlanError(f"{told} ({whose[0]})" if whose else told, _WHERE)

@@ -3,9 +3,9 @@
 Of a page that was read once the last words of its lines are cut out. What is left is its shape:
 where the next page has the same, only the words that are wanted are read, at a fraction of the cost
 of reading names and labels again. A comment's last word is cut out with the others, which costs
-less than to tell comments apart, and means nothing. The shape is kept as its hash, which holds eight bytes in
-place of a hundred thousand; Python's hash of bytes has a secret of each process, so nobody can aim
-at it.
+less than to tell comments apart, and means nothing. The shape is kept as its hash, which holds
+eight bytes in place of a hundred thousand; Python's hash of bytes has a secret of each process, so
+nobody can aim at it.
 """
 
 from __future__ import annotations

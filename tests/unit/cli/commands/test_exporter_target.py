@@ -141,3 +141,20 @@ def test_its_row_shows_that_nobody_tells_them(
     (row,) = [line for line in capsys.readouterr().out.splitlines() if " 7 " in line]
     assert row.split()[1:4] == ["7", "–", "–"]
     assert "RUNNING" not in row
+
+
+def test_pages_of_two_exporters_of_a_host_are_one_node(
+    exporter: PageServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = PageServer(Answer(b'node_load1 5.66\nnode_uname_info{nodename="gpu01"} 1\n'))
+    try:
+        urls = (f"dcgm+{exporter.url}", f"dcgm+{other.url}")
+        assert main(["--json", "--for", "0", *urls]) == 0
+    finally:
+        other.stop()
+    document = json.loads(capsys.readouterr().out)
+    (node,) = document["nodes"]
+    assert (node["name"], node["load_1m"], node["driver_version"]) == ("gpu01", 5.66, "550.54.15")
+    assert len(node["gpus"]) == 2
+    assert node["missing"]["load_5m"] == "not_shared"
+    assert document["errors"] == []

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.exporters import plan
-from gpumon.sources.exporters.plan import PlanError, plans_of
+from gpumon.sources.exporters.plan import plans_of
+from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.probes.decode import MOST_ROWS
 from tests.unit.sources.exporters.page_server import labels, page
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
         (b"", "its page is empty", "up to 30 s after its start"),
         (b"# only words\n", "its page is empty", "log"),
         (b"what is this\n", "no page of metrics", "9400"),
-        (b"node_load1 1\nnode_cpu 2\n", "node_load1, node_cpu (node_exporter", "9400"),
-        (b"nvidia_smi_index 1\n", "nvidia_gpu_exporter", "9400"),
-        (b"python_gc 1\n", "it tells python_gc", "9400"),
+        (b"go_info 1\namd_gpu_power 1\namd_x 2\n", "amd_gpu_power, amd_x (an exporter of", "9400"),
+        (b'node_cpu_info{cpu="0"} 1\n', "node_cpu_info (node_exporter", "collectors"),
+        (b"slurm_jobs_running 4\n", "numbers of jobs, not jobs; the target slurm", "9400"),
+        (b"nvidia_smi_index 1\n", "none of its 1 series names a GPU", "UUID"),
+        (b"python_gc 1\ngo_info 1\n", "nothing but its own program", "log"),
+        (b"node_load1 1\nnode_load1 1\n", "tells of several hosts", "own pages"),
         (b'DCGM_FI_DEV_NAME{UUID="GPU-0"} 1\n', "none of DCGM's metrics", "-f"),
         (b"DCGM_FI_DEV_GPU_UTIL 1\n", "none of its 1 series names a GPU", "UUID"),
     ],
