@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumon.fleet.join.disputes import Disputes
+    from gpumon.fleet.join.labelled_jobs import Labelled
     from gpumon.model.fault import SourceError
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
@@ -78,9 +79,25 @@ def join(
     if not all_jobs and queue is None:
         return Picture(nodes, gpus, ())
     slurm_nodes = queue.nodes if queue else ()
+    jobs = _views(all_jobs, slurm_nodes, gpus, on_node, labelled)
+    if queue is not None and labelled:
+        jobs = with_labels(jobs, labelled)
+    if disputes:
+        jobs = _with_disputes(jobs, disputes.others())
+    return Picture(nodes, gpus, jobs, strays_of(jobs, slurm_nodes, on_node))
+
+
+def _views(
+    jobs: Sequence[Job],
+    slurm_nodes: Sequence[SlurmNode],
+    gpus: Mapping[str, Gpu],
+    on_node: Mapping[str, list[Gpu]],
+    labelled: Labelled,
+) -> tuple[JobView, ...]:
+    """The jobs with their GPUs and ranks."""
     listed = {node.name: node for node in slurm_nodes}
     by_job: dict[str, _Seen] = {}
-    over_at = {job.job_id: _over_at(job) for job in all_jobs}
+    over_at = {job.job_id: _over_at(job) for job in jobs}
     for gpu in gpus.values():
         for process in gpu.compute_processes:
             if process.job_id is not None:
@@ -91,24 +108,19 @@ def join(
         (job.job_id, allocation.node): list(labelled[job.job_id][allocation.node])
         if job.is_labelled
         else _given(allocation, on_node.get(allocation.node, ()), listed.get(allocation.node))
-        for job in all_jobs
+        for job in jobs
         for allocation in job.allocations
     }
     owned = frozenset(chain.from_iterable(given.values()))
     nothing: dict[str, dict[str, None]] = {}
-    jobs = tuple(
+    views = tuple(
         _view(
             *(job, on_node, given, owned, by_job.get(job.job_id, nobody)),
             labelled.get(job.job_id, nothing),
         )
-        for job in all_jobs
+        for job in jobs
     )
-    jobs = _with_intruders(jobs)
-    if queue is not None and labelled:
-        jobs = with_labels(jobs, labelled)
-    if disputes:
-        jobs = _with_disputes(jobs, disputes.others())
-    return Picture(nodes, gpus, jobs, strays_of(jobs, slurm_nodes, on_node))
+    return _with_intruders(views)
 
 
 class _Seen(NamedTuple):

@@ -16,7 +16,7 @@ from gpumon.model.catalogue.field import Kind
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
-from gpumon.sources.exporters.dcgm_names import ZERO_IS_NONE
+from gpumon.sources.exporters.gpu_names import ZERO_IS_NONE
 from gpumon.sources.exporters.plan import NodePlan, plans_of
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.exposition.shape import Shape, numbers, shape_of
@@ -25,7 +25,7 @@ from gpumon.sources.probes.rates import Rates
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumon.sources.exporters.dcgm_names import Metric
+    from gpumon.sources.exporters.gpu_names import Metric
     from gpumon.sources.exporters.plan import Table
 
 HUNG_S: Final = 300.0

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.dcgm_names import FREE, METRICS
+from gpumon.sources.exporters.gpu_names import BARE_UUID, FREE, INFO, METRICS, SMI
 from gpumon.sources.exporters.host_plan import host_plan
-from gpumon.sources.exporters.smi_names import BARE_UUID, INFO, SMI
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
 from gpumon.sources.probes.rates import DERIVED_OF
@@ -22,7 +21,7 @@ from gpumon.sources.probes.rates import DERIVED_OF
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumon.sources.exporters.dcgm_names import Metric
+    from gpumon.sources.exporters.gpu_names import Metric
     from gpumon.sources.exporters.host_plan import HostPlan
     from gpumon.sources.exposition.parse import Page, Sample
 

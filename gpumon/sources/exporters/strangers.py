@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.sources.exporters.dcgm_names import PREFIX
+from gpumon.sources.exporters.gpu_names import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Pages of nvidia_gpu_exporter: GPUs by nvidia-smi's names."""
+"""Pages of nvidia_gpu_exporter: GPUs by the names of nvidia-smi."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from gpumon.model.missing import Reason
 from gpumon.sources.exporters.dcgm import PageReader
-from gpumon.sources.exporters.smi_names import SMI
+from gpumon.sources.exporters.gpu_names import SMI
 
 BARE = "df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"
 INFO = (
