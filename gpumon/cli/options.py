@@ -43,7 +43,8 @@ targets:
                         slurm+unix:///socket for one on this machine
   ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
   dcgm+http://host:9400/metrics
-                        pages of dcgm-exporter; host[001-128] is a list
+                        pages of dcgm-exporter, node_exporter and others;
+                        host[001-128] is a list
   prometheus+https://host:9090
                         Prometheus, VictoriaMetrics and their like, which gather
                         such pages; ?token_file= or ?login_file= lets you in

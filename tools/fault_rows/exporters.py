@@ -94,8 +94,8 @@ EXPORTERS: Final = (
     Fault(
         "a page is another exporter's",
         _OTHERS,
-        "no page of dcgm-exporter: it tells node_load1",
-        "nothing: it tells of no GPU",
+        "no page that gpumon reads: it tells amd_gpu_power",
+        "nothing: it tells of no GPU that is known",
         (_PLAN + "test_what_cannot_be_shown_says_what_was_seen_and_the_way_out",),
     ),
     Fault(
@@ -104,6 +104,37 @@ EXPORTERS: Final = (
         "twice, with different values; the first counts",
         "nothing",
         (_DCGM + "test_series_that_contradict_each_other_are_told_and_the_first_counts",),
+    ),
+    Fault(
+        "a page tells of several hosts without saying of which",
+        _OTHERS,
+        "tells of several hosts, whose values cannot be told apart; name the hosts' own pages",
+        "what it tells of hosts; its GPUs are shown",
+        (
+            (
+                "tests/unit/sources/exporters/test_host_plan.py::"
+                "test_a_page_of_several_hosts_is_added_up_for_none"
+            ),
+        ),
+    ),
+    Fault(
+        "a label of a page is no job's id",
+        "all values",
+        "a label of a job that is no id of one",
+        "that job, where no Slurm is asked",
+        (_PLAN + "test_a_label_that_is_no_job_is_told_and_left_out",),
+    ),
+    Fault(
+        "the label of a page contradicts Slurm",
+        "what Slurm says",
+        "the label of an exporter puts job 7 on .*, which Slurm gave to job 8",
+        "nothing",
+        (
+            (
+                "tests/unit/fleet/join/test_labelled_jobs.py::"
+                "test_what_slurm_gave_counts_and_a_label_that_says_else_is_told"
+            ),
+        ),
     ),
     Fault(
         "an exporter's collection hangs while its page is served",

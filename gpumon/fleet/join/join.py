@@ -13,7 +13,8 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.fleet.join.devices import Listed, gpus_of
+from gpumon.fleet.join.devices import Listed, gpus_of, is_stale
+from gpumon.fleet.join.labelled_jobs import labelled_jobs, labelled_of, with_labels
 from gpumon.fleet.join.nodes import NodeNames, by_uuid, nodes_of
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumon.fleet.join.disputes import Disputes
+    from gpumon.fleet.join.labelled_jobs import Labelled
     from gpumon.model.fault import SourceError
     from gpumon.model.records.cluster import Allocation, Gpu, Job, Process, SlurmNode
     from gpumon.model.records.frame import Frame, QueueRecords
@@ -78,26 +80,48 @@ def join(
         if node
     }
     nodes = nodes_of(named, queue, on_node, troubles, now, stale_after_s, left)
-    if queue is None:
+    fresh = [(name, frame) for name, frame in named if not is_stale(frame, now, stale_after_s)]
+    labelled = labelled_of(fresh, disputes)
+    all_jobs = labelled_jobs(labelled) if queue is None else queue.jobs
+    if not all_jobs and queue is None:
         return Picture(nodes, gpus, ())
-    listed = {node.name: node for node in queue.nodes}
-    by_job = _by_job(gpus.values(), queue.jobs)
+    slurm_nodes = queue.nodes if queue else ()
+    jobs = _views(all_jobs, slurm_nodes, gpus, on_node, labelled)
+    if queue is not None and labelled:
+        jobs = with_labels(jobs, labelled)
+    if disputes:
+        jobs = _with_disputes(jobs, disputes.others())
+    return Picture(nodes, gpus, jobs, strays_of(jobs, slurm_nodes, on_node))
+
+
+def _views(
+    jobs: Sequence[Job],
+    slurm_nodes: Sequence[SlurmNode],
+    gpus: Mapping[str, Gpu],
+    on_node: Mapping[str, list[Gpu]],
+    labelled: Labelled,
+) -> tuple[JobView, ...]:
+    """The jobs with their GPUs and ranks."""
+    listed = {node.name: node for node in slurm_nodes}
+    by_job = _by_job(gpus.values(), jobs)
     nobody = _Seen({}, {})
     given = {
-        (job.job_id, allocation.node): _given(
-            allocation, on_node.get(allocation.node, ()), listed.get(allocation.node)
-        )
-        for job in queue.jobs
+        (job.job_id, allocation.node): list(labelled[job.job_id][allocation.node])
+        if job.is_labelled
+        else _given(allocation, on_node.get(allocation.node, ()), listed.get(allocation.node))
+        for job in jobs
         for allocation in job.allocations
     }
     owned = frozenset(chain.from_iterable(given.values()))
-    jobs = tuple(
-        _view(job, on_node, given, owned, by_job.get(job.job_id, nobody)) for job in queue.jobs
+    nothing: dict[str, dict[str, None]] = {}
+    views = tuple(
+        _view(
+            *(job, on_node, given, owned, by_job.get(job.job_id, nobody)),
+            labelled.get(job.job_id, nothing),
+        )
+        for job in jobs
     )
-    jobs = _with_intruders(jobs)
-    if disputes:
-        jobs = _with_disputes(jobs, disputes.others())
-    return Picture(nodes, gpus, jobs, strays_of(jobs, queue.nodes, on_node))
+    return _with_intruders(views)
 
 
 class _Seen(NamedTuple):
@@ -155,17 +179,20 @@ def _view(
     given: Mapping[tuple[str, str], Sequence[str]],
     owned: frozenset[str],
     seen: _Seen,
+    labelled: Mapping[str, Mapping[str, None]],
 ) -> JobView:
     uuids: list[str] = []
     contradictions: list[str] = []
     processes = tuple(seen.now.values())
+    told_by = "no label names as its" if job.is_labelled else "Slurm's allocation does not name"
     for allocation in job.allocations:
         derived = given[job.job_id, allocation.node]
-        held = _held(allocation, derived, _used_on(allocation.node, seen.ever.values()), owned)
+        used = _used_on(allocation.node, seen.ever.values())
+        # Where Slurm does not say which, a label does as well as a process.
+        held = _held(allocation, derived, used.union(labelled.get(allocation.node, ())), owned)
         uuids += held
         contradictions += [
-            f"a process of job {job.label} is on {uuid} of {allocation.node}, "
-            "which Slurm's allocation does not name"
+            f"a process of job {job.label} is on {uuid} of {allocation.node}, which {told_by}"
             for uuid in sorted(_used_on(allocation.node, processes) - set(held))
         ]
     if has_ended(job.state):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.fleet.join.devices import is_stale, rank_of, worth
+from gpumon.model.records.block import EMPTY_BLOCK, with_rest
 from gpumon.model.records.cluster import Node
 
 if TYPE_CHECKING:
@@ -100,11 +101,19 @@ def nodes_of(
     """
     newest: dict[str, Frame] = {}
     blocks: dict[str, dict[str, Block]] = {}
+    fresh: set[str] = set()
+    """Nodes of which something is of the present."""
     # What is best comes last, and counts.
     aged = [(name, frame, is_stale(frame, now, stale_after_s)) for name, frame in named]
-    for name, frame, _ in sorted(aged, key=lambda one: worth(one[1], is_old=one[2])):
+    for name, frame, is_old in sorted(aged, key=lambda one: worth(one[1], is_old=one[2])):
         newest[name] = frame
-        blocks.setdefault(name, {}).update(frame.blocks)
+        known = blocks.setdefault(name, {})
+        before = known.get("node") if name in fresh else None
+        known.update(frame.blocks)
+        if not is_old:
+            if before is not None and "node" in frame.blocks:
+                known["node"] = with_rest(frame.blocks["node"], before)
+            fresh.add(name)
     states = {node.name: node.state for node in queue.nodes} if queue else {}
     nodes = {}
     for name in dict.fromkeys((*states, *newest, *errors)):
@@ -118,7 +127,7 @@ def nodes_of(
             states.get(name),
             errors.get(name, ()),
             frame_now.lateness_s if frame_now else None,
-            frame_now.block("node") if frame_now else None,
+            blocks[name].get("node", EMPTY_BLOCK) if frame_now else None,
             blocks.get(name, {}),
             left.get((frame_now.origin, frame_now.node)) if frame_now else None,
         )

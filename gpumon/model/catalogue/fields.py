@@ -218,6 +218,8 @@ LABELS: Final = {
         "board_part",
         "vbios",
         "fabric_cluster",
+        "label_jobs",
+        "label_pods",
     ),
     "link": ("remote_type", "remote"),
     "mig": ("parent", "profile"),

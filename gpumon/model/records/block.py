@@ -50,6 +50,27 @@ class Block(NamedTuple):
 EMPTY_BLOCK: Final = Block((), {}, {}, {})
 
 
+def with_rest(best: Block, other: Block) -> Block:
+    """A block of one row with what only another one tells of the same entity.
+
+    A host may be told of by several: its GPUs' exporter names the driver, another one its CPUs.
+    """
+    if not (best.keys and other.keys):
+        return best if best.keys else other
+    told = {key for key in best.columns if best.value(key, 0) is not None}
+    named = {key for key in best.labels if best.label(key, 0) is not None}
+    columns = {key: c for key, c in other.columns.items() if other.value(key, 0) is not None}
+    labels = {key: told for key, told in other.labels.items() if told[0] is not None}
+    new = {*columns, *labels} - told - named
+    if not new:
+        return best
+    return best._replace(
+        columns={**best.columns, **{key: c for key, c in columns.items() if key in new}},
+        labels={**best.labels, **{key: text for key, text in labels.items() if key in new}},
+        missing={place: why for place, why in best.missing.items() if place[0] not in new},
+    )
+
+
 def column_for(is_integer: bool, values: list[float | int | None]) -> array[float] | array[int]:
     """Column of a frame; None becomes NaN, or the integer placeholder."""
     if is_integer:

@@ -96,6 +96,10 @@ class Job(NamedTuple):
     """GPUs that it needs on each of its nodes; None where Slurm may spread them over several."""
     is_exclusive: bool | None = False
     """Whether it wants its nodes alone (`--exclusive`), or its partition does; None: not told."""
+    is_labelled: bool = False
+    """Whether no queue lists it, and labels of an exporter alone tell which GPUs it holds. Name,
+    user, account and partition are empty then, and that it is taken for running is no word of
+    anybody."""
 
 
 class SlurmNode(NamedTuple):

@@ -167,11 +167,7 @@ def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str,
     return {
         "job_id": job.job_id,
         "label": job.label,
-        "name": job.name,
-        "user": job.user,
-        "account": job.account,
-        "partition": job.partition,
-        "state": job.state,
+        **_names(job),
         "reason": job.reason or None,
         "submitted_at": moment(job.submit_at),
         "started_at": moment(job.start_at),
@@ -192,6 +188,20 @@ def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str,
         "contradictions": list(view.contradictions),
         "running_steps": running_steps(digest.tick, job.job_id),
     }
+
+
+def _names(job: Job) -> dict[str, str | None]:
+    """What a queue calls a job; null where only a label of an exporter tells of it."""
+    told = {
+        "name": job.name,
+        "user": job.user,
+        "account": job.account,
+        "partition": job.partition,
+        "state": job.state,
+    }
+    if job.is_labelled:
+        return {**dict.fromkeys(told), "told_by": "labels"}
+    return {**told, "told_by": "slurm"}
 
 
 def _speed_of_light(digest: Digest, view: JobView) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
     parts = [f"{node.name}:{index}"]
     view = heat.holder(uuid)
     if view is not None:
-        parts.append(f"job {view.job.label} {view.job.user} {view.job.name}")
+        parts.append(f"job {view.job.label} {view.job.user} {view.job.name}".rstrip())
     elif heat.has_unseen_holders(spot.unit):
         parts.append(OTHERS.words)
     elif gpu.compute_processes:
@@ -227,7 +227,7 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
     parts.append(f"{held} of {unit.size} GPUs held")
     if len(jobs) == 1:
         ((label, view),) = jobs.items()
-        parts.append(f"job {label} {view.job.user} {view.job.name}")
+        parts.append(f"job {label} {view.job.user} {view.job.name}".rstrip())
     elif jobs:
         parts.append(f"{len(jobs)} jobs")
     values = shares(digest, node, field) if field.keys else activities(digest, node)

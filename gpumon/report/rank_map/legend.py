@@ -81,7 +81,9 @@ def rank_words(
 ) -> str:
     """The rank under the cursor: its place, its value beside that of its peers, its finding."""
     name = rank_name(row)
-    parts = [f"rank {name}" if row.rank is not None else "no process", rank_place(row)]
+    is_untold = row.gpu is not None and not row.gpu.tells_processes
+    nobody = "no rank known" if is_untold else "no process"
+    parts = [nobody if row.rank is None else f"rank {name}", rank_place(row)]
     if isinstance(picture, RankStrips):
         parts += _past(row, field, picture, back)
     elif row.gpu is not None:

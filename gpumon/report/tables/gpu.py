@@ -126,10 +126,12 @@ def rank_why(digest: Digest, row: RankRow) -> Cell:
         return Cell("no telemetry", Tone.DIM)
     if row.gpu is not None and (found := troubles(digest, row.gpu)):
         return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
-    if row.rank is None:
+    if row.rank is None and (row.gpu is None or row.gpu.tells_processes):
         return Cell("no process", Tone.WARN)
     if row.gpu is not None and (throttle := throttle_cell(row.gpu)):
         return throttle
+    if row.rank is None:
+        return Cell("no rank: its source tells no processes", Tone.DIM)
     if row.rank.why:
         return Cell(f"rank: {row.rank.why}", Tone.DIM)
     return EMPTY_CELL if row.gpu else Cell("on no GPU", Tone.WARN)

@@ -88,6 +88,11 @@ def _tone(view: JobView) -> Tone:
     return Tone.PLAIN if view.job.state == "RUNNING" else Tone.DIM
 
 
+def _named(view: JobView, text: str) -> Cell:
+    """A text that a queue tells; of a job of which only a label tells there is none."""
+    return NO_VALUE if view.job.is_labelled and not text else Cell(text, _tone(view))
+
+
 def _gpus(digest: Digest, view: JobView) -> Cell:
     count = asked_gpus(view.job)
     if count is None:
@@ -215,7 +220,7 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         8,
         "left",
         2,
-        lambda _d, v: Cell(v.job.name, _tone(v)),
+        lambda _d, v: _named(v, v.job.name),
         lambda _d, v: (v.job.name,),
         "The job's name.",
         16,
@@ -226,7 +231,7 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         8,
         "left",
         1,
-        lambda _d, v: Cell(v.job.user, _tone(v)),
+        lambda _d, v: _named(v, v.job.user),
         lambda _d, v: (v.job.user,),
         "Owner of the job.",
         10,
@@ -328,10 +333,10 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         3,
         "left",
         1,
-        lambda _d, v: state_cell(v.job.state),
+        lambda _d, v: NO_VALUE if v.job.is_labelled else state_cell(v.job.state),
         lambda _d, v: (float(_STATE_ORDER.get(v.job.state, 3)), v.job.state),
         "Slurm's state code: R running, PD pending, CG completing.",
-        value=lambda _d, v: v.job.state,
+        value=lambda _d, v: None if v.job.is_labelled else v.job.state,
     ),
     Column(
         "sm_active_ratio",

@@ -86,12 +86,14 @@ def row_name(row: HasGpu) -> str:
 
 
 def unused_words(gpu: Gpu, job_id: str) -> str:
-    """That a job which holds a GPU has nothing on it; empty where it has.
+    """That a job which holds a GPU has nothing on it; empty where it has, or nobody can tell.
 
     What a job's own processes only draw is its work, as in rendering; what others do, as a desktop,
     is not.
     """
-    if gpu.compute_processes or any(one.job_id == job_id for one in gpu.processes):
+    if not gpu.tells_processes or gpu.compute_processes:
+        return ""
+    if any(one.job_id == job_id for one in gpu.processes):
         return ""
     return "no compute process" if gpu.processes else "no process"
 

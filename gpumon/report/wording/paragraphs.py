@@ -138,6 +138,8 @@ def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
     """What Slurm says of a job."""
     job, at = view.job, digest.tick.at
     state = f"{state_cell(job.state).text} {job.state.lower()}"
+    if job.is_labelled:
+        state = "not told: only the label of an exporter names the job"
     used = units.slurm_duration(None if job.start_at is None else at - job.start_at)
     limit = "unlimited or unknown"
     if job.time_limit_s is not None:
@@ -271,7 +273,8 @@ def gpu_facts(
         lines += silence_lines(age_s, why, left_since(digest, gpu), width)
     view = digest.job_by_gpu.get(gpu.uuid)
     if view is not None:
-        text = f"held by job {view.job.label} of {view.job.user}, {view.job.name} (Enter opens it)"
+        whose = "" if view.job.is_labelled else f" of {view.job.user}, {view.job.name}"
+        text = f"held by job {view.job.label}{whose} (Enter opens it)"
         lines += paragraph(text, width, Tone.INFO, "", "  ")
         unused = unused_words(gpu, view.job.job_id)
         if unused and not gpu.is_stale:

@@ -16,7 +16,7 @@ from gpumon.model.catalogue.field import Kind
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
-from gpumon.sources.exporters.dcgm_names import ZERO_IS_NONE
+from gpumon.sources.exporters.gpu_names import ZERO_IS_NONE
 from gpumon.sources.exporters.plan import NodePlan, plans_of
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.exposition.shape import Shape, numbers, shape_of
@@ -25,7 +25,7 @@ from gpumon.sources.probes.rates import Rates
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumon.sources.exporters.dcgm_names import Metric
+    from gpumon.sources.exporters.gpu_names import Metric
     from gpumon.sources.exporters.plan import Table
 
 HUNG_S: Final = 300.0
@@ -91,7 +91,7 @@ class PageReader:
             heard_s: The monotonic clock at its arrival.
 
         Raises:
-            PlanError: It is no page of dcgm-exporter, or tells nothing yet.
+            PlanError: It is no page of a known exporter, or tells nothing yet.
         """
         times: Mapping[int, float] = {}
         words = self._shape.words(body) if self._shape else None
@@ -174,11 +174,19 @@ class NodeMemory:
             where: What the node is called where no label names it.
             errors: What is odd about them.
         """
-        blocks = {"gpu": _block("gpu", plan.gpus, values, old, self._rates, at)}
+        name = plan.host_name or where
+        blocks: dict[str, Block] = {}
+        if plan.gpus.keys:
+            blocks["gpu"] = _block("gpu", plan.gpus, values, old, self._rates, at)
         if plan.migs.keys:
             blocks["mig"] = _block("mig", plan.migs, values, old, None, at)
-        if plan.labels:
-            blocks["node"] = Block((plan.host_name or where,), {}, plan.labels, {})
+        if plan.host is not None:
+            blocks.update(plan.host.blocks(name, values, old, self._rates, at))
+        labels = {**plan.labels, "host_name": (plan.host_name,)} if plan.host_name else plan.labels
+        if labels:
+            before = blocks.get("node", Block((name,), {}, {}, {}))
+            missing = {key: why for key, why in before.missing.items() if key[0] not in labels}
+            blocks["node"] = before._replace(labels={**before.labels, **labels}, missing=missing)
         return Reading(plan.host_name, blocks, errors)
 
     def with_events(

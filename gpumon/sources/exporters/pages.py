@@ -18,7 +18,7 @@ from gpumon.model.text import plain
 from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.exporters.fetch import TIMEOUT_S, Fetcher, Rooms
 from gpumon.sources.exporters.pauses import Pauses, rest
-from gpumon.sources.exporters.plan import PlanError
+from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.probes.clients import FILES_KEPT

@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
-from gpumon.sources.exporters.dcgm_names import FREE, METRICS, PREFIX
+from gpumon.model.text import plain
+from gpumon.sources.exporters.gpu_names import BARE_UUID, FREE, INFO, METRICS, SMI
+from gpumon.sources.exporters.host_plan import host_plan
+from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
 from gpumon.sources.probes.rates import DERIVED_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpumon.sources.exporters.dcgm_names import Metric
+    from gpumon.sources.exporters.gpu_names import Metric
+    from gpumon.sources.exporters.host_plan import HostPlan
     from gpumon.sources.exposition.parse import Page, Sample
 
 MOST_NODES: Final = 1024
@@ -26,44 +30,47 @@ MOST_NODES: Final = 1024
 
 LABELS: Final = {
     "uuid": ("UUID", "uuid", "gpu_uuid"),
-    "index": ("gpu", "gpu_id"),
+    "index": ("gpu", "gpu_id", "index"),
     "device": ("device",),
     "host": ("Hostname", "hostname"),
-    "name": ("modelName", "model_name"),
+    "name": ("modelName", "model_name", "name"),
     "pci_bus_id": ("pci_bus_id",),
     "instance": ("GPU_I_ID",),
     "profile": ("GPU_I_PROFILE",),
-    "driver_version": ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION"),
+    "driver_version": (
+        *("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "driver_version"),
+    ),
     "nvml_version": ("DCGM_FI_NVML_VERSION", "DCGM_FI_SYSTEM_NVML_VERSION"),
-    "serial": ("DCGM_FI_DEV_SERIAL",),
-    "vbios": ("DCGM_FI_DEV_VBIOS_VERSION",),
+    "serial": ("DCGM_FI_DEV_SERIAL", "serial"),
+    "vbios": ("DCGM_FI_DEV_VBIOS_VERSION", "vbios_version"),
+    "job": ("hpc_job", "jobid"),
+    "pod": ("pod", "exported_pod", "pod_name"),
+    "namespace": ("namespace", "exported_namespace", "pod_namespace"),
+    "container": ("container", "exported_container", "container_name"),
 }
-"""What each label is called, the newest name of dcgm-exporter first."""
+"""What each label is called, the newest name of dcgm-exporter first; `jobid` is that of Princeton's
+fork of it."""
+
+MOST_HOLDERS: Final = 16
+"""Jobs, and pods, of one GPU that are read: two of each of its instances (our choice)."""
 
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
-_NO_TEXT: Final = "<<<NULL>>>"
-"""What DCGM says for a text that it has not."""
+_NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
+"""What DCGM and nvidia-smi say for a text that they have not."""
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
+_JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){0,63}")
+"""A job's id in any queue system, of a text without blanks; 0 says that there is none."""
 
-_OTHER_EXPORTERS: Final = {
-    "node_": "node_exporter, which tells of hosts",
-    "nvidia_smi_": "nvidia_gpu_exporter",
-    "nvidia_gpu_": "an exporter that asks NVML itself",
-    "slurm_": "an exporter of Slurm",
-    "amd_gpu_": "an exporter of AMD's GPUs",
-    "cgroup_": "cgroup_exporter",
-    "lustre_": "lustre_exporter",
-    "prometheus_": "Prometheus itself",
-    "vm_": "VictoriaMetrics itself",
-}
-"""Whose pages begin so, for whoever named the wrong port."""
+_POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+"""Names of Kubernetes (RFC 1123)."""
 
-_WHERE: Final = "check host and port: dcgm-exporter listens on 9400 unless told otherwise"
 
-_SHOWN_NAMES: Final = 3
+_SHOWN_LABEL: Final = 60
+
+_OF_WHICH: Final = "tells of several nodes, and of hosts without saying of which"
 
 _MAX_INDEX: Final = 1024
 """Largest number of a GPU, a device file or an instance (the catalogue's)."""
@@ -84,18 +91,11 @@ _USE: Final = tuple(
 """What a GPU does, of which one that is cut tells nothing as a whole."""
 
 
+_KNOWN: Final = {**METRICS, **SMI}
+"""What each name means that tells of a GPU."""
+
 _Cells = dict[tuple[str, str], list[tuple[int, int]]]
 """Row and place of each value, by field and DCGM's name."""
-
-
-class PlanError(Exception):
-    """A page is none that can be read; holds the message and the way out."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        """One line, and the way out."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 class Column(NamedTuple):
@@ -133,6 +133,8 @@ class NodePlan(NamedTuple):
     """Of the node itself."""
     xids: Mapping[str, int]
     """By GPU, the number of the value that tells its last Xid."""
+    host: HostPlan | None = None
+    """How what is told of the host itself is read; None: nothing is."""
 
     @property
     def counts_energy(self) -> bool:
@@ -158,6 +160,33 @@ class _Gathered:
         """The GPU of each instance, and labels."""
         self.cells: dict[tuple[str, str, str], tuple[int, int]] = {}
         """Rank and sample by block, entity and field."""
+        self.jobs: dict[str, dict[str, None]] = {}
+        """Jobs that labels put on each GPU, by UUID."""
+        self.pods: dict[str, dict[str, None]] = {}
+        """Pods likewise, each with namespace and container."""
+        self.odd: dict[str, None] = {}
+        """Labels of jobs that are no id."""
+        self.crowded: dict[str, None] = {}
+        """GPUs that more of them share than are read."""
+
+    def hold(self, uuid: str, labels: Mapping[str, str]) -> None:
+        """Note which job and which pod labels put on a GPU."""
+        job, pod = label_of(labels, "job"), label_of(labels, "pod")
+        if job is not None and _JOB.fullmatch(job):
+            self._add(self.jobs, uuid, job)
+        elif job not in (None, "0"):
+            self.odd[job] = None
+        words = (label_of(labels, "namespace"), pod, label_of(labels, "container"))
+        told = [word for word in words if word is not None and _POD.fullmatch(word)]
+        if pod in told:
+            self._add(self.pods, uuid, "/".join(told))
+
+    def _add(self, kept: dict[str, dict[str, None]], uuid: str, who: str) -> None:
+        on = kept.setdefault(uuid, {})
+        if who in on or len(on) < MOST_HOLDERS:
+            on[who] = None
+        else:
+            self.crowded[uuid] = None
 
 
 def plans_of(
@@ -170,15 +199,16 @@ def plans_of(
         with a way out.
 
     Raises:
-        PlanError: It is no page of dcgm-exporter, or tells nothing yet.
+        PlanError: It is no page of a known exporter, or tells nothing yet.
     """
     nodes: dict[str, _Gathered] = {}
     disputed: dict[str, None] = {}
     places: dict[int, _Place] = {}
+    held: set[int] = set()
     nameless = beyond = 0
     for number, sample in enumerate(page.samples):
-        metric = METRICS.get(sample.name)
-        if metric is None:
+        metric = _KNOWN.get(sample.name)
+        if metric is None and sample.name != INFO:
             continue
         # Most series of a GPU share one object of labels, which the page keeps alive.
         place = places.get(id(sample.labels))
@@ -192,14 +222,31 @@ def plans_of(
             beyond += 1
             continue
         node = nodes.setdefault(host, _Gathered())
-        if _gather(node, place, number, metric, page.samples):
+        if id(sample.labels) not in held:
+            held.add(id(sample.labels))
+            node.hold(uuid, sample.labels)
+        if metric is None:
+            node.gpus[uuid] = sample.labels
+        elif _gather(node, place, number, metric, page.samples):
             disputed[f"{sample.name} of {uuid}"] = None
-    if not nodes:
-        raise _no_gpu(page, nameless)
     remarks = _remarks(nodes, disputed, nameless, beyond)
     wanted: list[int] = []
     plans = tuple(_plan(host, node, page.samples, wanted) for host, node in nodes.items())
-    return plans, wanted, remarks
+    of_host, odd = host_plan(page, wanted)
+    if of_host is not None and len(plans) > 1:
+        of_host, odd = None, [(_OF_WHICH, "name the hosts' own pages")]
+    if of_host is not None:
+        first = plans[0] if plans else _no_gpus(of_host.host_name)
+        own_name = first.host_name or of_host.host_name
+        plans = (first._replace(host=of_host, host_name=own_name),)
+    elif not plans:
+        raise nothing_in(page, nameless, odd)
+    return plans, wanted, [*remarks, *odd]
+
+
+def _no_gpus(host_name: str) -> NodePlan:
+    nothing = Table((), (), (), {}, {}, {}, (), frozenset())
+    return NodePlan(host_name, nothing, nothing, {}, {})
 
 
 def _gather(
@@ -283,6 +330,8 @@ def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells, cut: set[s
     if cut:
         given["mig_mode"] = tuple(1 if uuid in cut else None for uuid in keys)
     labels = {label: tuple(label_of(one, label) for one in told) for label in _GPU_LABELS}
+    for label, holders in (("label_jobs", node.jobs), ("label_pods", node.pods)):
+        labels[label] = tuple(" ".join(holders.get(uuid, ())) or None for uuid in keys)
     table = _table("gpu", keys, cells, given, labels)
     missing = dict(table.missing)
     for row in (row for row, uuid in enumerate(keys) if uuid in cut):
@@ -325,7 +374,7 @@ def _table(
         empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
         missing.update(empty)
     columns = tuple(
-        Column(key, METRICS[name], tuple(places)) for (key, name), places in cells.items()
+        Column(key, _KNOWN[name], tuple(places)) for (key, name), places in cells.items()
     )
     fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
@@ -334,14 +383,15 @@ def _table(
 
 def _place(labels: Mapping[str, str]) -> _Place:
     """What a series is about, by its labels."""
-    return _Place(*(label_of(labels, what) or "" for what in ("host", "uuid", "instance")))
+    host, uuid, instance = (label_of(labels, what) or "" for what in ("host", "uuid", "instance"))
+    return _Place(host, f"GPU-{uuid}" if BARE_UUID.fullmatch(uuid) else uuid, instance)
 
 
 def label_of(labels: Mapping[str, str], what: str) -> str | None:
     """What labels tell of one thing, by whichever name; None where they do not."""
     for name in LABELS[what]:
         value = labels.get(name)
-        if value and value != _NO_TEXT:
+        if value and value not in _NO_TEXT:
             return value
     return None
 
@@ -369,37 +419,23 @@ def _remarks(
     if nameless:
         text = f"{nameless:,} series name no GPU by its UUID and are left out"
         found.append((text, "see which label names GPUs there: UUID is dcgm-exporter's"))
+    odd = list(dict.fromkeys(label for node in nodes.values() for label in node.odd))
+    if odd:
+        more = f" and {len(odd) - 1:,} more" if len(odd) > 1 else ""
+        text = f"has a label of a job that is no id of one: {plain(odd[0], _SHOWN_LABEL)!r}{more}"
+        found.append((text, "look at the files that dcgm-exporter reads jobs from (its -j)"))
+    crowded = [uuid for node in nodes.values() for uuid in node.crowded]
+    if crowded:
+        text = f"has more than {MOST_HOLDERS} jobs or pods on {crowded[0]}; the first are read"
+        found.append((text, "look at what its labels say"))
     if beyond:
         text = f"{beyond:,} series are of more than {MOST_NODES:,} nodes and are left out"
         found.append((text, "name the nodes' own pages"))
     for block in ("gpu", "mig"):
         most = MOST_ROWS[block]
-        count = max(len(node.gpus if block == "gpu" else node.migs) for node in nodes.values())
+        counts = (len(node.gpus if block == "gpu" else node.migs) for node in nodes.values())
+        count = max(counts, default=0)
         if count > most:
             text = f"tells {count:,} rows of {block} of one node; {most:,} are read"
             found.append((text, "no node has so many: look at who answers there"))
     return found
-
-
-def _no_gpu(page: Page, nameless: int) -> PlanError:
-    """Why a page has nothing to show."""
-    names = list(dict.fromkeys(sample.name for sample in page.samples))
-    if not names:
-        if page.wrong:
-            return PlanError(f"is no page of metrics: {page.wrong[0]}", _WHERE)
-        hint = (
-            "dcgm-exporter collects for the first time up to 30 s after its start; then see its log"
-        )
-        return PlanError("its page is empty", hint)
-    if nameless:
-        text = f"none of its {nameless:,} series names a GPU by its UUID"
-        return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter tell that label")
-    if any(name.startswith(PREFIX) for name in names):
-        text = (
-            f"tells none of DCGM's metrics that gpumon knows, but {', '.join(names[:_SHOWN_NAMES])}"
-        )
-        return PlanError(text, "see the list of fields that dcgm-exporter was given (its -f)")
-    whose = [who for begin, who in _OTHER_EXPORTERS.items() if names[0].startswith(begin)]
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    told = f"is no page of dcgm-exporter: it tells {shown}"
-    return PlanError(f"{told} ({whose[0]})" if whose else told, _WHERE)

@@ -70,7 +70,7 @@ class Sample(NamedTuple):
     told_at: float | None
     """Unix time that stands beside the value, which hardly any exporter writes."""
     place: int | None
-    """Which of the words between a brace and the end of a line its value is, for `Shape`; None: it
+    """Which of the words between a blank and the end of a line its value is, for `Shape`; None: it
     is none of them."""
 
 
@@ -81,7 +81,7 @@ class Page(NamedTuple):
     wrong: tuple[str, ...]
     """What cannot be read: the first lines that are wrong, and how many more are."""
     words: int
-    """Words between a brace and the end of a line; `Shape` counts the same."""
+    """Words between a blank and the end of a line, also of a comment; `Shape` counts the same."""
 
 
 class _WrongError(Exception):
@@ -103,8 +103,8 @@ def parse(body: bytes) -> Page:
     words = 0
     left_out = 0
     for line in lines:
-        head, brace, tail = line.rpartition(b"} ")
-        word = tail if brace and tail.split() == [tail] else b""
+        head, blank, tail = line.rpartition(b" ")
+        word = tail if blank and tail.split() == [tail] else b""
         words += bool(word)
         start = line.lstrip()[:1]
         if not start or start == b"#":
@@ -137,11 +137,11 @@ class _Memory:
         """The series whose name and labels have both been read; None: it has to be read whole.
 
         Args:
-            head: The line up to the brace that ends its labels.
-            word: The only word behind that.
+            head: The line up to the blank before its last word.
+            word: That word.
             place: Its number.
         """
-        raw_name, _, raw = head.partition(b"{")
+        raw_name, _, raw = head.removesuffix(b"}").partition(b"{")
         name, labels = self.names.get(raw_name), self.labels.get(raw)
         value = None if name is None or labels is None else number(word)
         if name is None or labels is None or value is None:
@@ -155,7 +155,7 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
     Args:
         line: Without its end.
         memory: What has been read of names and labels of this page.
-        place: Number of the word that ends the line behind a brace.
+        place: Number of the word that ends the line behind a blank.
         word: That word; empty: it ends in none.
         is_open: Whether the page is OpenMetrics, which counts times in seconds.
     """

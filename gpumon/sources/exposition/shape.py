@@ -1,10 +1,11 @@
 """Reads a page that differs from the one before in nothing but its values, as nearly all do.
 
-Of a page that was read once the words between labels and the ends of lines are cut out. What is
-left is its shape: where the next page has the same, only its words are read, at a fraction of the
-cost of reading names and labels again. The shape is kept as its hash, which holds eight bytes in
-place of a hundred thousand; Python's hash of bytes has a secret of each process, so nobody can aim
-at it.
+Of a page that was read once the last words of its lines are cut out. What is left is its shape:
+where the next page has the same, only the words that are wanted are read, at a fraction of the cost
+of reading names and labels again. A comment's last word is cut out with the others, which costs
+less than to tell comments apart, and means nothing. The shape is kept as its hash, which holds
+eight bytes in place of a hundred thousand; Python's hash of bytes has a secret of each process, so
+nobody can aim at it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpumon.sources.exposition.parse import Page
 
-_WORD: Final = re.compile(rb"\} (\S+)\n")
+_WORD: Final = re.compile(rb" (\S+)\n")
 
 
 class Shape:
@@ -38,7 +39,7 @@ class Shape:
 
 
 def shape_of(body: bytes, page: Page, wanted: Sequence[int]) -> Shape | None:
-    """The shape of a page that has been read; None where a value has no labels, or a time.
+    """The shape of a page that has been read; None where a wanted value does not end its line.
 
     Args:
         body: The page.

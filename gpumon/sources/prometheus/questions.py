@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.text import plain
-from gpumon.sources.exporters.dcgm_names import METRICS
+from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.plan import LABELS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.frame import Frame
 from gpumon.sources.exporters.dcgm import PageReader
-from gpumon.sources.exporters.plan import PlanError
+from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.exposition.parse import LONGEST_LABEL, parse
 from gpumon.sources.exposition.shape import numbers, shape_of
 from gpumon.sources.http.exchange import FetchError
@@ -27,6 +27,10 @@ PAGES: Final = (
     'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-aa"} 123456789012\nDCGM_FI_DEV_POWER_VIOLATION{gpu="0",UUID="GPU-aa"} 5e9\nDCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-aa",err_code="79"} 79\n',
     'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aa",Hostname="gpu01"} 5\nDCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aa",Hostname="gpu01",pod="x"} 7\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 7\nDCGM_FI_DEV_NAME{UUID="GPU-aa"} 1\nDCGM_FI_DEV_GPU_TEMP{UUID="GPU-cc",Hostname="gpu02"} 5 1795250000000\nDCGM_FI_DEV_FB_USED{UUID="GPU-cc",Hostname="gpu02"} 5\nDCGM_FI_DEV_FB_FREE{UUID="GPU-cc",Hostname="gpu02"} 5\n',
     "node_load1 0.5\nnode_memory_MemTotal_bytes 1.34e+11 1700000000000\n",
+    'go_goroutines 8\nnode_cpu_seconds_total{cpu="0",mode="idle"} 100\nnode_cpu_seconds_total{cpu="0",mode="user"} 70\nnode_disk_read_bytes_total{device="sda"} 500\nnode_network_receive_bytes_total{device="eno1"} 40\nnode_time_seconds 1.795794404e+09\nnode_boot_time_seconds 1.795794304e+09\nnode_uname_info{nodename="gpu07"} 1\n',
+    'node_filesystem_size_bytes{device="/dev/sda1",fstype="ext4",mountpoint="/"} 100\nnode_filesystem_free_bytes{device="/dev/sda1",fstype="ext4",mountpoint="/"} 70\nnode_infiniband_state_id{device="mlx5_0",port="1"} 4\nnode_infiniband_rate_bytes_per_second{device="mlx5_0",port="1"} 5e+10\nnode_infiniband_port_data_received_bytes_total{device="mlx5_0",port="1"} 4000\n',
+    'node_mountstats_nfs_operations_requests_total{export="nfs:/home",operation="READ"} 7\nnode_mountstats_nfs_operations_transmissions_total{export="nfs:/home",operation="READ"} 9\nlustre_read_bytes_total{component="client",target="scratch-ffff8a4c5f3b2000"} 7000\ngpfs_perf_operations_total{fs="project",operation="writes"} 18874626\n',
+    'nvidia_smi_gpu_info{driver_version="550.54.15",name="NVIDIA H100",uuid="df6e7a7c-7314-46f8-abc4-b88b36dcf3aa",index="3"} 1\nnvidia_smi_index{uuid="df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"} 3\nnvidia_smi_utilization_gpu_ratio{uuid="df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"} 0.97\n',
     'rpc_duration_seconds_bucket{le="+Inf"} 5 # {trace_id="ab"} 0.5 1700000000.1\n# EOF\n',
     'msdos_file{path="C:\\\\DIR\\n\\"x\\"",error="no } brace"} 1.458255915e9\n{"utf8.name","la.bel"="x"} NaN\na{b="c"} +Inf\na{b="d"} -Inf\n',
 )
@@ -188,7 +192,10 @@ TARGETS: Final = (
         "dcgm",
         _dcgm_made,
         _dcgm,
-        ("sources/exporters/dcgm.py", "sources/exporters/plan.py"),
+        (
+            *("sources/exporters/dcgm.py", "sources/exporters/plan.py"),
+            *("sources/exporters/host_plan.py", "sources/exporters/host_names.py"),
+        ),
     ),
     Target(
         "exposition",

@@ -6,16 +6,21 @@ import json
 import socket
 import subprocess
 import sys
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from gpumon.cli import main
-from tests.unit.sources.exporters.page_server import Answer, PageServer, page
+from tests.unit.sources.exporters.page_server import Answer, PageServer, labels, page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+SCHEMA = files("gpumon.report") / "document-2.schema.json"
 
 
 @pytest.fixture
@@ -95,3 +100,61 @@ def test_nothing_of_it_is_imported_for_another_target() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.fixture
+def labelled(exporter: PageServer) -> PageServer:
+    """An exporter that is told by a queue system which job holds a GPU, and one with a pod."""
+    told = (labels(0, hpc_job="7"), labels(1, pod="train-0", namespace="ml"))
+    lines = [f"DCGM_FI_PROF_SM_ACTIVE{{{one}}} 0.9\n" for one in told]
+    exporter.answer = Answer("".join(lines).encode())
+    return exporter
+
+
+def test_a_job_that_only_a_label_tells_of_has_gpus_and_neither_user_nor_state(
+    labelled: PageServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--json", "--for", "0.3", f"dcgm+{labelled.url}"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (job,) = document["jobs"]
+    assert (job["job_id"], job["told_by"], job["gpus"]) == ("7", "labels", ["GPU-0"])
+    unknown = ("name", "user", "account", "partition", "state", "started_at", "submitted_at")
+    assert {job[key] for key in unknown} == {None}
+    assert job["waste"]["allocated_gpu_seconds"] > 0
+    first, second = document["nodes"][0]["gpus"]
+    assert (first["label_jobs"], first["label_pods"]) == ("7", None)
+    assert (second["label_jobs"], second["label_pods"]) == (None, "ml/train-0")
+    assert (
+        list(
+            Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(
+                document
+            )
+        )
+        == []
+    )
+
+
+def test_its_row_shows_that_nobody_tells_them(
+    labelled: PageServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--once", "--for", "0", f"dcgm+{labelled.url}"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if " 7 " in line]
+    assert row.split()[1:4] == ["7", "–", "–"]
+    assert "RUNNING" not in row
+
+
+def test_pages_of_two_exporters_of_a_host_are_one_node(
+    exporter: PageServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = PageServer(Answer(b'node_load1 5.66\nnode_uname_info{nodename="gpu01"} 1\n'))
+    try:
+        urls = (f"dcgm+{exporter.url}", f"dcgm+{other.url}")
+        assert main(["--json", "--for", "0", *urls]) == 0
+    finally:
+        other.stop()
+    document = json.loads(capsys.readouterr().out)
+    (node,) = document["nodes"]
+    assert (node["name"], node["load_1m"], node["driver_version"]) == ("gpu01", 5.66, "550.54.15")
+    assert len(node["gpus"]) == 2
+    assert node["missing"]["load_5m"] == "not_shared"
+    assert document["errors"] == []

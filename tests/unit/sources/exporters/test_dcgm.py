@@ -10,7 +10,7 @@ from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.sources.exporters import dcgm
 from gpumon.sources.exporters.dcgm import PageReader, Reading
-from gpumon.sources.exporters.dcgm_names import FREE, METRICS
+from gpumon.sources.exporters.gpu_names import FREE, METRICS
 from tests.unit.sources.exporters.page_server import labels, page
 
 if TYPE_CHECKING:

@@ -184,15 +184,15 @@ def test_of_many_pages_no_connection_is_kept(
     assert servers[0].connections >= 3
 
 
-def test_a_page_that_is_none_of_dcgm_exporter_is_an_error_of_its_node(
+def test_a_page_of_an_unknown_exporter_is_an_error_of_its_node(
     servers: list[PageServer], opened: Open
 ) -> None:
-    servers[0].answer = Answer(b"node_load1 1\n")
+    servers[0].answer = Answer(b"amd_gpu_power 1\n")
     source, look = opened(address(servers[0]), once=True)
     eventually(lambda: not source.pending(), "it has answered")
     (error,) = look()[0].errors
     assert error.where == "gpu01"
-    assert "node_exporter" in error.message
+    assert "no page that gpumon reads" in error.message
 
 
 def test_a_name_that_nobody_knows_is_told(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

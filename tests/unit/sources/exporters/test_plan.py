@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.exporters import plan
-from gpumon.sources.exporters.plan import PlanError, plans_of
+from gpumon.sources.exporters.plan import plans_of
+from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.probes.decode import MOST_ROWS
 from tests.unit.sources.exporters.page_server import labels, page
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
         (b"", "its page is empty", "up to 30 s after its start"),
         (b"# only words\n", "its page is empty", "log"),
         (b"what is this\n", "no page of metrics", "9400"),
-        (b"node_load1 1\nnode_cpu 2\n", "node_load1, node_cpu (node_exporter", "9400"),
-        (b"nvidia_smi_index 1\n", "nvidia_gpu_exporter", "9400"),
-        (b"python_gc 1\n", "it tells python_gc", "9400"),
+        (b"go_info 1\namd_gpu_power 1\namd_x 2\n", "amd_gpu_power, amd_x (an exporter of", "9400"),
+        (b'node_cpu_info{cpu="0"} 1\n', "node_cpu_info (node_exporter", "collectors"),
+        (b"slurm_jobs_running 4\n", "numbers of jobs, not jobs; the target slurm", "9400"),
+        (b"nvidia_smi_index 1\n", "none of its 1 series names a GPU", "UUID"),
+        (b"python_gc 1\ngo_info 1\n", "nothing but its own program", "log"),
+        (b"node_load1 1\nnode_load1 1\n", "tells of several hosts", "own pages"),
         (b'DCGM_FI_DEV_NAME{UUID="GPU-0"} 1\n', "none of DCGM's metrics", "-f"),
         (b"DCGM_FI_DEV_GPU_UTIL 1\n", "none of its 1 series names a GPU", "UUID"),
     ],
@@ -66,3 +70,51 @@ def test_an_index_that_is_none_is_missing(index: str) -> None:
     (found,), _, _ = plans_of(parse(f"DCGM_FI_DEV_GPU_UTIL{{{told}}} 1\n".encode()))
     assert found.gpus.given["index"] == (None,)
     assert found.gpus.given["minor_number"] == (None,)
+
+
+def held(body: bytes) -> tuple[tuple[str | None, ...], tuple[str | None, ...], list[str]]:
+    (found,), _, remarks = plans_of(parse(body))
+    labels = found.gpus.labels
+    return labels["label_jobs"], labels["label_pods"], [text for text, _ in remarks]
+
+
+def told(*others: dict[str, str]) -> bytes:
+    lines = [f"DCGM_FI_DEV_GPU_UTIL{{{labels(gpu=0, **one)}}} 5\n" for one in others]
+    return "".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("others", "jobs", "pods"),
+    [
+        ([{}], None, None),
+        ([{"hpc_job": "7"}], "7", None),
+        ([{"hpc_job": "7"}, {"hpc_job": "8"}, {"hpc_job": "7"}], "7 8", None),
+        ([{"hpc_job": "0"}], None, None),
+        ([{"jobid": "1234[5].pbs01"}], "1234[5].pbs01", None),
+        ([{"hpc_job": "6_1", "GPU_I_ID": "3"}, {"hpc_job": "8", "GPU_I_ID": "4"}], "6_1 8", None),
+        ([{"pod": "train-0", "namespace": "ml", "container": "main"}], None, "ml/train-0/main"),
+        ([{"pod": "train-0"}, {"pod": "x", "namespace": "y"}], None, "train-0 y/x"),
+        ([{"exported_pod": "a", "exported_namespace": "b"}], None, "b/a"),
+        ([{"namespace": "ml", "container": "main"}], None, None),
+        ([{"pod": "A b", "namespace": "ml"}], None, None),
+    ],
+)
+def test_labels_say_which_jobs_and_pods_hold_a_gpu(
+    others: list[dict[str, str]], jobs: str | None, pods: str | None
+) -> None:
+    assert held(told(*others)) == ((jobs,), (pods,), [])
+
+
+@pytest.mark.parametrize("text", ["7 8", "../x", "[red]", "-7", "a/b", "j:1", "x" * 65])
+def test_a_label_that_is_no_job_is_told_and_left_out(text: str, said: Callable[..., None]) -> None:
+    jobs, _, (remark,) = held(told({"hpc_job": text}))
+    said(remark)
+    assert jobs == (None,)
+    assert remark.startswith("has a label of a job that is no id of one: ")
+
+
+def test_of_any_number_of_jobs_on_a_gpu_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MOST_HOLDERS", 2)
+    jobs, _, (remark,) = held(told(*({"hpc_job": str(number)} for number in range(1, 5))))
+    assert jobs == ("1 2",)
+    assert remark == "has more than 2 jobs or pods on GPU-0; the first are read"

@@ -1,10 +1,12 @@
-"""DCGM's names of what the catalogue knows, before and after 4.6, and how they count.
+"""Exporters' names of what the catalogue knows of GPUs, and how they count.
 
-The catalogue has one DCGM name of each field; here is what else it is called, and in which unit.
+The catalogue has one DCGM name of each field; here is what else it is called, before and after 4.6
+and by nvidia-smi, and in which unit.
 """
 
 from __future__ import annotations
 
+import re
 from math import nextafter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -118,7 +120,8 @@ def _scale(field: Field, name: str) -> float:
     return _SCALES.get(field.unit, 1.0)
 
 
-def _metric(field: Field, scale: float, rank: int, mig_key: str) -> Metric:
+def metric_for(field: Field, scale: float, rank: int, mig_key: str = "") -> Metric:
+    """What a name means that tells a field in some unit."""
     is_whole = field.kind.is_integer
     # Beyond a whole column's largest number lies no value; the next float below it is one.
     high = min(field.high, nextafter(2.0**63, 0.0)) if is_whole else field.high
@@ -133,12 +136,75 @@ def _metrics() -> dict[str, Metric]:
         names = others if field.dcgm in others else (field.dcgm, *others)
         mig_key = f"mig_{field.key}" if f"mig_{field.key}" in CATALOGUE else ""
         for rank, name in enumerate(names if field.dcgm else ()):
-            found[name] = _metric(field, _scale(field, name), rank, mig_key)
+            found[name] = metric_for(field, _scale(field, name), rank, mig_key)
     free = CATALOGUE["mem_total_bytes"]
     # It must not be taken for the whole itself.
-    found[FREE] = _metric(free._replace(key=FREE), _MIB, 0, FREE)
+    found[FREE] = metric_for(free._replace(key=FREE), _MIB, 0, FREE)
     return found
 
 
 METRICS: Final = _metrics()
 """What each name means."""
+
+
+SMI_PREFIX: Final = "nvidia_smi_"
+"""With this begins every metric of nvidia_gpu_exporter, which asks nvidia-smi: its names are those
+of nvidia-smi's queries (`nvidia-smi --help-query-gpu`) with units at their ends."""
+
+INFO: Final = f"{SMI_PREFIX}gpu_info"
+"""Its labels are what a board says of itself."""
+
+BARE_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""It leaves out what NVML's UUIDs begin with."""
+
+_SMI_NAMES: Final = {
+    "index": ("index", 1.0),
+    "utilization_gpu_ratio": ("gpu_util_ratio", 1.0),
+    "utilization_memory_ratio": ("mem_activity_ratio", 1.0),
+    "utilization_encoder_ratio": ("encoder_util_ratio", 1.0),
+    "utilization_decoder_ratio": ("decoder_util_ratio", 1.0),
+    "memory_total_bytes": ("mem_total_bytes", 1.0),
+    "memory_used_bytes": ("mem_used_bytes", 1.0),
+    "memory_reserved_bytes": ("mem_reserved_bytes", 1.0),
+    "power_draw_watts": ("power_w", 1.0),
+    "enforced_power_limit_watts": ("power_limit_w", 1.0),
+    "power_default_limit_watts": ("power_limit_default_w", 1.0),
+    "power_min_limit_watts": ("power_limit_min_w", 1.0),
+    "power_max_limit_watts": ("power_limit_max_w", 1.0),
+    "temperature_gpu": ("temp_c", 1.0),
+    "temperature_memory": ("mem_temp_c", 1.0),
+    "clocks_current_sm_clock_hz": ("sm_clock_mhz", 1e-6),
+    "clocks_max_sm_clock_hz": ("sm_clock_max_mhz", 1e-6),
+    "clocks_current_graphics_clock_hz": ("graphics_clock_mhz", 1e-6),
+    "clocks_max_graphics_clock_hz": ("graphics_clock_max_mhz", 1e-6),
+    "clocks_current_memory_clock_hz": ("mem_clock_mhz", 1e-6),
+    "clocks_max_memory_clock_hz": ("mem_clock_max_mhz", 1e-6),
+    "clocks_event_reasons_active": ("clock_event_reasons", 1.0),
+    "clocks_throttle_reasons_active": ("clock_event_reasons", 1.0),
+    "pcie_link_gen_current": ("pcie_gen", 1.0),
+    "pcie_link_gen_max": ("pcie_gen_max", 1.0),
+    "pcie_link_width_current": ("pcie_width", 1.0),
+    "pcie_link_width_max": ("pcie_width_max", 1.0),
+    "pstate": ("perf_state", 1.0),
+    "fan_speed_ratio": ("fan_speed_ratio", 1.0),
+    "persistence_mode": ("persistence_mode", 1.0),
+    "ecc_mode_current": ("ecc_mode", 1.0),
+    "mig_mode_current": ("mig_mode", 1.0),
+    "ecc_errors_corrected_volatile_total": ("ecc_corrected_volatile_count", 1.0),
+    "ecc_errors_uncorrected_volatile_total": ("ecc_uncorrected_volatile_count", 1.0),
+    "ecc_errors_corrected_aggregate_total": ("ecc_corrected_aggregate_count", 1.0),
+    "ecc_errors_uncorrected_aggregate_total": ("ecc_uncorrected_aggregate_count", 1.0),
+}
+"""Field and scale by what follows the prefix."""
+
+
+def _smi() -> dict[str, Metric]:
+    named = enumerate(_SMI_NAMES.items())
+    return {
+        SMI_PREFIX + name: metric_for(CATALOGUE[key], scale, rank)
+        for rank, (name, (key, scale)) in named
+    }
+
+
+SMI: Final = _smi()
+"""What each of these names means."""

@@ -1,0 +1,234 @@
+"""Which series of a page tell of its host, and the blocks that are made of them.
+
+Unlike GPUs, what such a page tells carries no name of its host: a page is of one host, and one on
+which a series comes twice is of several, so that nothing of it may be added up.
+"""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.catalogue.fields import CATALOGUE, LABELS
+from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block, column_for
+from gpumon.sources.exporters.host_names import HOST_NAME, KINDS, PARTS, SELF, TEXTS, WHOLE
+from gpumon.sources.probes.decode import MAX_INTEGER, MOST_ROWS
+from gpumon.sources.probes.rates import DERIVED_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpumon.sources.exposition.parse import Page, Sample
+    from gpumon.sources.probes.rates import Rates
+
+BLOCKS: Final = ("node", "nic", "filesystem", "local_filesystem")
+
+_TOLD_APART: Final = (
+    *("cpu", "mode", "device", "port", "mountpoint", "fstype", "state", "export", "mountaddr"),
+    *("protocol", "operation", "component", "target", "fs"),
+)
+"""Labels by which series of one host differ."""
+
+_FIELDS: Final = {
+    block: tuple(
+        key
+        for key, field in CATALOGUE.items()
+        if field.block == block and key not in DERIVED_OF.get(block, ())
+    )
+    for block in BLOCKS
+}
+
+_Term = tuple[int, float]
+"""Number of a value among those that are read, and its factor."""
+
+
+class Sum(NamedTuple):
+    """One value: what is added up for it."""
+
+    key: str
+    row: int
+    terms: tuple[_Term, ...]
+
+
+class HostTable(NamedTuple):
+    """How one block is made."""
+
+    keys: tuple[str, ...]
+    sums: tuple[Sum, ...]
+    labels: Mapping[str, tuple[str | None, ...]]
+
+
+class HostPlan(NamedTuple):
+    """How the blocks of a page's host are made."""
+
+    host_name: str
+    """What it calls itself; empty: not told."""
+    cpu_count: int
+    tables: Mapping[str, HostTable]
+
+    def blocks(
+        self, name: str, values: Sequence[float], old: frozenset[int], rates: Rates, at: float
+    ) -> dict[str, Block]:
+        """The blocks.
+
+        Args:
+            name: What the node is called, for its one row.
+            values: Of the page.
+            old: Places of values that are not of the present.
+            rates: What makes rates of counters.
+            at: When the values were first seen, seconds of a steady clock.
+        """
+        made = {}
+        for block, table in self.tables.items():
+            keys = (name,) if block == "node" else table.keys
+            made[block] = self._block(block, table._replace(keys=keys), values, old, rates, at)
+        return made
+
+    def _block(
+        self,
+        block: str,
+        table: HostTable,
+        values: Sequence[float],
+        old: frozenset[int],
+        rates: Rates,
+        at: float,
+    ) -> Block:
+        count = len(table.keys)
+        columns: dict[str, list[float | int | None]] = {}
+        texts = {label: list(told) for label, told in table.labels.items()}
+        missing = {
+            (key, row): Reason.NOT_SHARED
+            for key in (*_FIELDS[block], *LABELS[block])
+            for row in range(count)
+        }
+        if block == "node" and self.cpu_count:
+            columns["cpu_count"] = [self.cpu_count]
+        for key, row, terms in table.sums:
+            told = _sum(terms, values, old)
+            if key in TEXTS:
+                text = None if isinstance(told, Reason) else TEXTS[key].get(int(told))
+                texts.setdefault(key, [None] * count)[row] = text
+            else:
+                found = told if isinstance(told, Reason) else _in_range(key, told)
+                if isinstance(found, Reason):
+                    missing[key, row] = found
+                else:
+                    columns.setdefault(key, [None] * count)[row] = found
+        for key, text_column in texts.items():
+            for row, text in enumerate(text_column):
+                if text is not None:
+                    missing.pop((key, row), None)
+        for key, column in columns.items():
+            for row, value in enumerate(column):
+                if value is not None:
+                    missing.pop((key, row), None)
+        rates.add(block, table.keys, [at] * count, columns, missing)
+        packed = {
+            key: column_for(CATALOGUE[key].kind.is_integer, column)
+            for key, column in columns.items()
+        }
+        labels = {label: tuple(told) for label, told in texts.items()}
+        return Block(table.keys, packed, labels, missing)
+
+
+def host_plan(page: Page, wanted: list[int]) -> tuple[HostPlan | None, list[tuple[str, str]]]:
+    """How a page's host is read; None: the page tells of none.
+
+    Args:
+        page: What was read.
+        wanted: Numbers of the samples whose values are needed; those of the host are added.
+
+    Returns:
+        The plan, and remarks, each with a way out.
+    """
+    gathered: dict[str, dict[str, dict[str, list[_Term]]]] = {}
+    kinds: dict[str, str] = {}
+    cpus: set[str] = set()
+    seen: set[tuple[str, ...]] = set()
+    name = ""
+    for number, sample in enumerate(page.samples):
+        if sample.name == HOST_NAME:
+            name = name or sample.labels.get("nodename", "")
+        parts = PARTS.get(sample.name)
+        if parts is None:
+            continue
+        identity = (sample.name, *(sample.labels.get(label, "") for label in _TOLD_APART))
+        if identity in seen:
+            text = "tells of several hosts, whose values cannot be told apart"
+            return None, [(text, "name the hosts' own pages")]
+        seen.add(identity)
+        if "mode" in sample.labels:
+            cpus.add(sample.labels.get("cpu", ""))
+        place = -1
+        for part in parts:
+            entity = part.entity(sample.labels)
+            if not entity:
+                continue
+            if place < 0:
+                place = len(wanted)
+                wanted.append(number)
+            of_entity = gathered.setdefault(part.block, {}).setdefault(entity, {})
+            of_entity.setdefault(part.key, []).append((place, part.factor))
+            if part.block == "filesystem":
+                kinds.setdefault(entity, _kind(sample))
+            elif part.block == "local_filesystem":
+                kinds.setdefault(entity, sample.labels.get("fstype", ""))
+    if not gathered:
+        return None, []
+    remarks: list[tuple[str, str]] = []
+    tables = {
+        block: _table(block, entities, kinds, remarks) for block, entities in gathered.items()
+    }
+    return HostPlan(name, len(cpus), tables), remarks
+
+
+def _table(
+    block: str,
+    entities: Mapping[str, Mapping[str, list[_Term]]],
+    kinds: Mapping[str, str],
+    remarks: list[tuple[str, str]],
+) -> HostTable:
+    most = MOST_ROWS[block]
+    if len(entities) > most:
+        text = f"tells {len(entities):,} rows of {block}; {most:,} are read"
+        remarks.append((text, "no node has so many: look at who answers there"))
+    keys = tuple(sorted(entities)[:most])
+    sums = tuple(
+        Sum(key, row, tuple(terms))
+        for row, entity in enumerate(keys)
+        for key, terms in entities[entity].items()
+        if key not in WHOLE or {factor < 0 for _, factor in terms} == {True, False}
+    )
+    labels: dict[str, tuple[str | None, ...]] = {}
+    if block == "filesystem":
+        labels = {"fstype": tuple(kinds[key] for key in keys), "device": keys}
+    elif block == "local_filesystem":
+        labels = {"type": tuple(kinds[key] for key in keys)}
+    return HostTable(keys if block != "node" else (SELF,), sums, labels)
+
+
+def _kind(sample: Sample) -> str:
+    return next(kind for begin, kind in KINDS.items() if sample.name.startswith(begin))
+
+
+def _sum(terms: Sequence[_Term], values: Sequence[float], old: frozenset[int]) -> float | Reason:
+    """The sum, or why there is none: what is added up without one of its parts is no sum."""
+    total = 0.0
+    for place, factor in terms:
+        if place in old:
+            return Reason.STALE
+        value = values[place]
+        if isnan(value):
+            return Reason.NOT_SAMPLED
+        if not isfinite(value):
+            return Reason.GARBAGE
+        total += value * factor
+    return total
+
+
+def _in_range(key: str, value: float) -> float | int | Reason:
+    field = CATALOGUE[key]
+    if not field.low <= value <= field.high or value > MAX_INTEGER:
+        return Reason.GARBAGE
+    return round(value) if field.kind.is_integer else value

@@ -1,0 +1,82 @@
+"""Why a page has nothing to show: whose it is by its metrics' names, and the way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpumon.sources.exporters.gpu_names import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumon.sources.exposition.parse import Page
+
+_OTHER_EXPORTERS: Final = {
+    "nvidia_gpu_": "an exporter that asks NVML itself, which is not read yet",
+    "slurm_job_": "slurm-job-exporter or one like it, which is not read yet",
+    "slurm_": "an exporter of Slurm, or slurmctld itself: numbers of jobs, not jobs; the target "
+    "slurm asks for these",
+    "amd_gpu_": "an exporter of AMD's GPUs",
+    "cgroup_": "cgroup_exporter",
+    "lustre_": "lustre_exporter",
+    "prometheus_": "Prometheus itself",
+    "vm_": "VictoriaMetrics itself",
+}
+"""Whose pages are not read, by what their names begin with."""
+
+_NODE_EXPORTER: Final = "node_"
+
+_OF_ITSELF: Final = ("go_", "process_", "promhttp_", "python_")
+"""What every exporter tells of its own program."""
+
+_WHERE: Final = "check host and port: dcgm-exporter listens on 9400 unless told otherwise"
+
+_SHOWN_NAMES: Final = 3
+
+
+class PlanError(Exception):
+    """A page is none that can be read; holds the message and the way out."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        """One line, and the way out."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -> PlanError:
+    """Why a page has nothing to show.
+
+    Args:
+        page: What was read.
+        nameless: Series of GPUs that name none.
+        odd: Why what it tells of hosts cannot be read, with the way out.
+    """
+    if odd:
+        return PlanError(*odd[0])
+    names = list(dict.fromkeys(sample.name for sample in page.samples))
+    if not names:
+        if page.wrong:
+            return PlanError(f"is no page of metrics: {page.wrong[0]}", _WHERE)
+        hint = (
+            "dcgm-exporter collects for the first time up to 30 s after its start; then see its log"
+        )
+        return PlanError("its page is empty", hint)
+    if nameless:
+        text = f"none of its {nameless:,} series names a GPU by its UUID"
+        return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter tell that label")
+    if any(name.startswith(PREFIX) for name in names):
+        text = (
+            f"tells none of DCGM's metrics that gpumon knows, but {', '.join(names[:_SHOWN_NAMES])}"
+        )
+        return PlanError(text, "see the list of fields that dcgm-exporter was given (its -f)")
+    if all(name.startswith(_OF_ITSELF) for name in names):
+        return PlanError("tells of nothing but its own program", "look at the exporter's log")
+    names = [name for name in names if not name.startswith(_OF_ITSELF)]
+    whose = [who for begin, who in _OTHER_EXPORTERS.items() if names[0].startswith(begin)]
+    if names[0].startswith(_NODE_EXPORTER):
+        shown = ", ".join(names[:_SHOWN_NAMES])
+        text = f"tells nothing of its host that gpumon knows, but {shown} (node_exporter)"
+        return PlanError(text, "see which collectors node_exporter was given")
+    told = f"is no page that gpumon reads: it tells {', '.join(names[:_SHOWN_NAMES])}"
+    return PlanError(f"{told} ({whose[0]})" if whose else told, _WHERE)

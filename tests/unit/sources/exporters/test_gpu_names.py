@@ -1,0 +1,72 @@
+"""Pages of nvidia_gpu_exporter: GPUs by the names of nvidia-smi."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.missing import Reason
+from gpumon.sources.exporters.dcgm import PageReader
+from gpumon.sources.exporters.gpu_names import SMI
+
+BARE = "df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"
+INFO = (
+    f'driver_version="550.54.15",name="NVIDIA H100",uuid="{BARE}",vbios_version="96.0",'
+    'pci_bus_id="00000000:1B:00.0",serial="[N/A]",index="3"'
+)
+PAGE = f"""nvidia_smi_command_exit_code 0
+nvidia_smi_clocks_current_sm_clock_hz{{uuid="{BARE}"}} 1.98e+09
+nvidia_smi_clocks_event_reasons_active{{uuid="{BARE}"}} 4
+nvidia_smi_enforced_power_limit_watts{{uuid="{BARE}"}} 700
+nvidia_smi_gpu_info{{{INFO}}} 1
+nvidia_smi_index{{uuid="{BARE}"}} 3
+nvidia_smi_memory_total_bytes{{uuid="{BARE}"}} 8.5899345920e+10
+nvidia_smi_memory_used_bytes{{uuid="{BARE}"}} 2147483648
+nvidia_smi_name{{uuid="{BARE}"}} 2080
+nvidia_smi_pcie_link_gen_current{{uuid="{BARE}"}} 5
+nvidia_smi_power_draw_watts{{uuid="{BARE}"}} 412.5
+nvidia_smi_pstate{{uuid="{BARE}"}} 0
+nvidia_smi_temperature_gpu{{uuid="{BARE}"}} 61
+nvidia_smi_utilization_gpu_ratio{{uuid="{BARE}"}} 0.97
+nvidia_smi_utilization_memory_ratio{{uuid="{BARE}"}} 0.4
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("index", 3),
+        ("gpu_util_ratio", 0.97),
+        ("mem_activity_ratio", 0.4),
+        ("mem_total_bytes", 85899345920.0),
+        ("mem_used_bytes", 2147483648.0),
+        ("power_w", 412.5),
+        ("power_limit_w", 700.0),
+        ("temp_c", 61.0),
+        ("sm_clock_mhz", 1980.0),
+        ("clock_event_reasons", 4),
+        ("pcie_gen", 5),
+        ("perf_state", 0),
+    ],
+)
+def test_each_name_is_a_field_in_its_unit(key: str, value: float) -> None:
+    (found,) = PageReader("gpu01").read(PAGE.encode(), 0.0, 10.0)
+    assert found.blocks["gpu"].value(key, 0) == pytest.approx(value)
+
+
+def test_a_gpu_is_nvmls_uuid_with_what_the_board_says_of_itself() -> None:
+    (found,) = PageReader("gpu01").read(PAGE.encode(), 0.0, 10.0)
+    gpu = found.blocks["gpu"]
+    assert gpu.keys == (f"GPU-{BARE}",)
+    told = {key: gpu.label(key, 0) for key in ("name", "pci_bus_id", "vbios", "serial")}
+    assert told == {
+        "name": "NVIDIA H100",
+        "pci_bus_id": "00000000:1B:00.0",
+        "vbios": "96.0",
+        "serial": None,
+    }
+    assert gpu.reason("sm_active_ratio", 0) is Reason.NOT_SHARED
+    assert found.blocks["node"].label("driver_version", 0) == "550.54.15"
+
+
+def test_no_name_is_dcgms() -> None:
+    assert not any(name.startswith("DCGM") for name in SMI)
