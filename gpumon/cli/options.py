@@ -53,7 +53,7 @@ and local where a driver is.
 Exit codes: 0 done, 1 nothing could be read or no such job, 2 wrong usage or
 configuration, 130 interrupted.
 Other commands: config, doctor, detectors, evaluate, record, replay, report,
-simulate. See COMMAND --help.
+serve, simulate. See COMMAND --help.
 """
 
 

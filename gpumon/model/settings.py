@@ -214,6 +214,12 @@ SETTINGS: Final = (
         "",
         "Folder of the books; empty: gpumon/ledger in $XDG_STATE_HOME (~/.local/state).",
     ),
+    Setting(
+        "serve.listen",
+        Form.TEXT,
+        "127.0.0.1:9777",
+        "Where `gpumon serve` listens: `HOST:PORT`, or `unix:/path` for a socket of yours alone.",
+    ),
 )
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

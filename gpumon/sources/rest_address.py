@@ -59,7 +59,7 @@ def parse_address(scheme: str, rest: str, options: dict[str, str]) -> RestAddres
     port = int(match["port"] or PORT) if match else 0
     if match is None or not is_host_name(host) or not 0 < port <= _MAX_PORT:
         raise ValueError(f"slurmrestd is written {scheme}://host[:{PORT}]")
-    if scheme == "slurm+http" and not _is_loopback(host) and is_accepted == "0":
+    if scheme == "slurm+http" and not is_loopback(host) and is_accepted == "0":
         raise ValueError(
             "plain HTTP would show the token to everyone on the way: use slurm+https://, "
             "a tunnel to localhost, or add ?insecure=1 where the network is trusted"
@@ -69,7 +69,7 @@ def parse_address(scheme: str, rest: str, options: dict[str, str]) -> RestAddres
     return RestAddress(base_url, "", token_file)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether the name can mean nothing but this machine, without asking any name server."""
     if host.lower() in _LOOPBACK_NAMES:
         return True

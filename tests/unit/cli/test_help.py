@@ -21,6 +21,7 @@ COMMANDS = (
     "record",
     "replay",
     "report",
+    "serve",
     "simulate",
 )
 
