@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gpumon.model.text import plain
 from gpumon.sources.rest_address import is_loopback
 
 _MAX_PORT: Final = 65535
@@ -115,6 +117,26 @@ def released(where: Listen, listening: socket.socket) -> None:
         with suppress(OSError):
             Path(where.path).unlink()
     listening.close()
+
+
+def encrypted(certificate: str, key: str) -> ssl.SSLContext:
+    """What TLS is served with.
+
+    Raises:
+        ListenError: The certificate or its key cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # A key that wants a password would ask for it on the terminal, where nobody may be.
+        context.load_cert_chain(certificate, key or None, password="")
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        message = (
+            f"serve.tls_certificate and serve.tls_key: {plain(certificate)}, {plain(key)}: "
+            f"{plain(said)}; both are PEM, the key without a password"
+        )
+        raise ListenError(message) from None
+    return context
 
 
 def shown(where: Listen, listening: socket.socket, *, is_encrypted: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
@@ -14,7 +15,9 @@ from gpumon import __version__
 from gpumon.model.staleness import stale_after_s
 from gpumon.report.openmetrics.exposition import CLASSIC, OPENMETRICS
 from gpumon.report.openmetrics.families import page as metrics_page
+from gpumon.report.withheld import withheld
 from gpumon.serve.exchange import TEXT, Answer, RefusedError, preferred
+from gpumon.serve.tokens import OWNER
 from gpumon.sources.rest_address import is_loopback
 
 if TYPE_CHECKING:
@@ -23,11 +26,17 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.tick import Tick
     from gpumon.serve.exchange import Asked
+    from gpumon.serve.tokens import Tokens, Viewer
     from gpumon.sources.source import Clock
 
 JSON: Final = "application/json"
 
 _KINDS: Final = {"text/plain": CLASSIC, "application/openmetrics-text": OPENMETRICS}
+
+_OPEN: Final = "/healthz"
+"""What is answered without a token: it tells nothing of anybody."""
+
+_KEY_BYTES: Final = 32
 
 _METHODS: Final = ("GET", "HEAD")
 
@@ -51,6 +60,8 @@ class Served(NamedTuple):
     clock: Clock
     document: Callable[[Tick], dict[str, Any]]
     """The JSON document of a picture."""
+    tokens: Tokens | None = None
+    """Who may ask; None: whoever can connect."""
     checks_host: bool = False
     """Whether only names of this machine are answered to, which keeps out what another site makes a
     browser ask (DNS rebinding)."""
@@ -110,6 +121,7 @@ class Routes:
         """No picture yet."""
         self._served = served
         self._pages = SharedPages()
+        self._key = secrets.token_bytes(_KEY_BYTES)
         self._routes = {
             "/": self._index,
             "/healthz": self._health,
@@ -132,6 +144,9 @@ class Routes:
             RefusedError: Nothing is.
         """
         self._check_host(asked)
+        viewer = OWNER
+        if self._served.tokens is not None and asked.path != _OPEN:
+            viewer = self._served.tokens.viewer(asked)
         route = self._routes.get(asked.path)
         if route is None:
             raise RefusedError(
@@ -142,7 +157,7 @@ class Routes:
             raise RefusedError(
                 HTTPStatus.METHOD_NOT_ALLOWED, "gpumon only answers GET and HEAD", allowed
             )
-        return await route(asked)
+        return await route(asked, viewer)
 
     def _check_host(self, asked: Asked) -> None:
         if not self._served.checks_host:
@@ -153,11 +168,11 @@ class Routes:
             message = "this server answers to localhost alone; a token file opens it to other names"
             raise RefusedError(HTTPStatus.MISDIRECTED_REQUEST, message)
 
-    async def _index(self, asked: Asked) -> Answer:
+    async def _index(self, asked: Asked, _viewer: Viewer) -> Answer:
         _accepted(asked, (TEXT,))
         return Answer(HTTPStatus.OK, INDEX.encode())
 
-    async def _health(self, asked: Asked) -> Answer:
+    async def _health(self, asked: Asked, _viewer: Viewer) -> Answer:
         _accepted(asked, (TEXT,))
         tick = self._newest()
         age_s = max(0.0, self._served.clock.now() - tick.at)
@@ -166,18 +181,21 @@ class Routes:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message)
         return Answer(HTTPStatus.OK, b"ok\n")
 
-    async def _metrics(self, asked: Asked) -> Answer:
+    async def _metrics(self, asked: Asked, viewer: Viewer) -> Answer:
         kind = _KINDS[_accepted(asked, tuple(_KINDS))]
         make = partial(metrics_page, is_open=kind == OPENMETRICS)
-        return await self._paged(asked, ("metrics", kind), make, kind)
+        return await self._paged(asked, viewer, make, kind)
 
-    async def _snapshot(self, asked: Asked) -> Answer:
+    async def _snapshot(self, asked: Asked, viewer: Viewer) -> Answer:
         _accepted(asked, (JSON,))
-        return await self._paged(asked, ("snapshot",), self._document, JSON)
+        return await self._paged(asked, viewer, self._document, JSON)
 
     def _document(self, tick: Tick) -> bytes:
         text = json.dumps(self._served.document(tick), separators=(",", ":"), allow_nan=False)
         return text.encode() + b"\n"
+
+    def _seen(self, tick: Tick, users: frozenset[str] | None) -> Tick:
+        return tick if users is None else withheld(tick, users, self._key)
 
     def _newest(self) -> Tick:
         tick = self._pages.tick
@@ -187,11 +205,13 @@ class Routes:
         return tick
 
     async def _paged(
-        self, asked: Asked, name: tuple[str, ...], make: Callable[[Tick], bytes], kind: str
+        self, asked: Asked, viewer: Viewer, make: Callable[[Tick], bytes], kind: str
     ) -> Answer:
-        """A page that all who may see it share."""
+        """A page that all who may see the same share."""
         self._newest()
-        body = await self._pages.page(name, make)
+        users = viewer.users
+        name = (kind,) if users is None else (kind, "of", *sorted(users))
+        body = await self._pages.page(name, lambda tick: make(self._seen(tick, users)))
         varies = ("Vary", "Accept, Accept-Encoding, Authorization")
         codings = asked.headers.get("accept-encoding", "identity")
         if len(body) < _LEAST_PACKED_BYTES or preferred(codings, ("gzip", "identity")) != "gzip":

@@ -96,6 +96,8 @@ def _example(setting: Setting, line: str) -> str:
     """The default, or an example where the default is an empty table."""
     if setting.form is Form.NUMBERS_BY_NAME:
         return f'{line.partition(" =")[0]} = {{ "H100" = 2.5, "default" = 1.0 }}'
+    if setting.form is Form.TEXTS_BY_NAME:
+        return f'{line.partition(" =")[0]} = {{ "ada" = ["user:ada"], "operators" = ["*"] }}'
     if setting.form is Form.PARAMETERS_BY_NAME:
         return f"{line.partition(' =')[0]} = {{ partial_gpus_idle = {{ idle_mem_ratio = 0.02 }} }}"
     return line

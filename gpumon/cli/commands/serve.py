@@ -22,12 +22,14 @@ from gpumon.serve import listen
 from gpumon.serve.listen import Listen, ListenError
 from gpumon.serve.routes import Routes, Served
 from gpumon.serve.server import HttpServer
+from gpumon.serve.tokens import TokenError, Tokens, tokens
 from gpumon.sources.address import Look, TargetError
 from gpumon.sources.open import open_sources
 from gpumon.sources.source import SystemClock, steady_s
 
 if TYPE_CHECKING:
     import socket
+    import ssl
 
     from gpumon.cli.request import WantedJobs
     from gpumon.fleet.sampler.sampler import Sampler
@@ -58,6 +60,34 @@ def _parser() -> Parser:
     return made
 
 
+class _Access(NamedTuple):
+    """Who may ask, and how."""
+
+    tokens: Tokens | None
+    context: ssl.SSLContext | None
+
+
+def _access(settings: Settings, where: Listen) -> _Access:
+    """What the configuration says of tokens and TLS.
+
+    Raises:
+        ListenError: Others could read what they may not.
+        TokenError: The tokens cannot be used.
+    """
+    file, certificate = settings.text("serve.token_file"), settings.text("serve.tls_certificate")
+    shows = settings.lists("serve.tokens")
+    if shows and not file:
+        raise TokenError("serve.tokens says what tokens show; serve.token_file names their file")
+    if not where.is_own and not (file and certificate):
+        message = (
+            f"{where.text} can be reached from other machines: set serve.token_file and "
+            "serve.tls_certificate, or listen on 127.0.0.1 or unix:/path"
+        )
+        raise ListenError(message)
+    context = listen.encrypted(certificate, settings.text("serve.tls_key")) if certificate else None
+    return _Access(tokens(file, shows) if file else None, context)
+
+
 class _Request(NamedTuple):
     """What is to be served, and where."""
 
@@ -66,6 +96,7 @@ class _Request(NamedTuple):
     settings: Settings
     period_s: float
     where: Listen
+    access: _Access
 
 
 def serve(words: list[str]) -> int:
@@ -75,13 +106,8 @@ def serve(words: list[str]) -> int:
     try:
         targets = chosen_targets(options.targets, settings) or default_targets()
         where = listen.parse(options.listen or settings.text("serve.listen"))
-        if not where.is_own:
-            message = (
-                f"{where.text} can be reached from other machines, where nobody is asked who "
-                "reads: listen on 127.0.0.1 or unix:/path"
-            )
-            raise ListenError(message)
-    except (TargetError, ListenError) as error:
+        access = _access(settings, where)
+    except (TargetError, ListenError, TokenError) as error:
         narrate(str(error))
         return USAGE
     if any(target.scheme == "recording" for target in targets):
@@ -91,7 +117,8 @@ def serve(words: list[str]) -> int:
         narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon serve demo")
         return NOTHING_READ
     wanted = wanted_of(options.job, options.user, settings, targets)
-    request = _Request(tuple(targets), wanted, settings, settings.number("period_s"), where)
+    period_s = settings.number("period_s")
+    request = _Request(tuple(targets), wanted, settings, period_s, where, access)
     try:
         listening = listen.bound(where)
     except ListenError as error:
@@ -111,10 +138,12 @@ class _Run:
         self._clock = SystemClock()
         self._ending = Ending(signal.SIGTERM, signal.SIGHUP)
         self._told: set[SourceError] = set()
-        self._address = listen.shown(request.where, listening, is_encrypted=False)
-        checks_host = not request.where.path
-        self._routes = Routes(Served(self._clock, self._document, checks_host))
-        self._server = HttpServer(listening, self._routes.answer, tell=narrate_error)
+        known, context = request.access
+        is_encrypted = context is not None
+        self._address = listen.shown(request.where, listening, is_encrypted=is_encrypted)
+        checks_host = known is None and not request.where.path
+        self._routes = Routes(Served(self._clock, self._document, known, checks_host))
+        self._server = HttpServer(listening, self._routes.answer, context, tell=narrate_error)
 
     def run(self) -> int:
         """Serve until told to end; the exit code."""

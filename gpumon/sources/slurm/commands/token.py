@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
 import shlex
-import stat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.base.own_file import NotOwnError, read_own
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.own_login import own_login
@@ -30,7 +29,6 @@ _FORM: Final = re.compile(r"[A-Za-z0-9_.~+/=-]{1,8192}")
 """What may follow `Bearer` in a header (RFC 6750), so that no token can add a header of its own."""
 
 _LOGIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
-_OTHERS: Final = 0o077
 
 
 class Token(NamedTuple):
@@ -84,25 +82,17 @@ def _read(path: str) -> str:
     """Text of a file that nobody else may read."""
     shown = plain(path)
     try:
-        # Not to wait for a writer where the path is a pipe.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        text = read_own(path, MAX_BYTES).decode("ascii", "replace")
     except OSError as error:
         raise _unusable(
             f"the token file {shown} cannot be read: {error.strerror}", "check its path and owner"
         ) from None
-    try:
-        state = os.fstat(fd)
-        if not stat.S_ISREG(state.st_mode):
-            raise _unusable(f"the token file {shown} is no regular file", "name another one")
-        if state.st_mode & _OTHERS or state.st_uid not in (os.geteuid(), 0):
-            raise _unusable(
-                f"the token file {shown} is open to others", f"`chmod 600 {shlex.quote(shown)}`"
-            )
-        text = os.read(fd, MAX_BYTES + 1).decode("ascii", "replace")
-        # What was cut off might make no token of what looks like one.
-        return text if len(text) <= MAX_BYTES else ""
-    finally:
-        os.close(fd)
+    except NotOwnError as error:
+        is_file = str(error) != "is no regular file"
+        way_out = f"`chmod 600 {shlex.quote(shown)}`" if is_file else "name another one"
+        raise _unusable(f"the token file {shown} {error}", way_out) from None
+    # What was cut off might make no token of what looks like one.
+    return text if len(text) <= MAX_BYTES else ""
 
 
 def _token(text: str, source: str) -> Token:

@@ -6,6 +6,7 @@ import http.client
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -94,6 +95,86 @@ def test_it_ends_as_it_is_told_and_leaves_no_socket(
         out, err = program.communicate(timeout=PATIENCE_S)
     assert (program.returncode, out, err) == (code, "", "")
     assert not (tmp_path / "serve.sock").exists()
+
+
+def configured(folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: object) -> None:
+    file = folder / "config.toml"
+    lines = (f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    file.write_text("[serve]\n" + "".join(lines))
+    monkeypatch.setenv("GPUMON_CONFIG", str(file))
+
+
+def test_tokens_and_tls_open_it_to_other_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: tuple[Path, Path]
+) -> None:
+    token = "t" * 20
+    file = tmp_path / "tokens"
+    file.write_text(f"ada {token}\n")
+    file.chmod(0o600)
+    (tmp_path / "config.toml").write_text(
+        f'[serve]\ntoken_file = "{file}"\ntokens = {{ ada = ["*"] }}\n'
+        f'tls_certificate = "{certificate[0]}"\ntls_key = "{certificate[1]}"\n'
+    )
+    monkeypatch.setenv("GPUMON_CONFIG", str(tmp_path / "config.toml"))
+    words = ["serve", "demo:1x1", "--listen", "0.0.0.0:0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpumon", *words], stderr=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            assert program.stderr
+            said = program.stderr.readline()
+            assert said.startswith("gpumon: serving demo:1x1 on https://0.0.0.0:")
+            port = int(said.rstrip("/\n").rpartition(":")[2])
+            context = ssl.create_default_context(cafile=str(certificate[0]))
+
+            def status(**headers: str) -> int:
+                client = http.client.HTTPSConnection(
+                    "127.0.0.1", port, context=context, timeout=PATIENCE_S
+                )
+                try:
+                    client.request("GET", "/", headers=headers)
+                    return client.getresponse().status
+                finally:
+                    client.close()
+
+            assert status() == 401
+            assert status(Authorization=f"Bearer {token}") == 200
+            program.terminate()
+            assert token not in program.communicate(timeout=PATIENCE_S)[1]
+        finally:
+            program.kill()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"token_file": "/nowhere"}, "serve.token_file: /nowhere: No such file"),
+        ({"tls_certificate": "/nowhere.pem"}, "/nowhere.pem, : No such file"),
+    ],
+)
+def test_what_is_configured_wrongly_ends_it_in_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: dict[str, object],
+    said: str,
+) -> None:
+    configured(tmp_path, monkeypatch, **settings)
+    code, told_line = told(capsys, "demo")
+    assert code == 2
+    assert said in told_line
+    assert told_line.count("\n") == 1
+
+
+def test_what_tokens_show_without_a_file_of_them_is_a_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.toml").write_text('[serve.tokens]\nada = ["user:ada"]\n')
+    monkeypatch.setenv("GPUMON_CONFIG", str(tmp_path / "config.toml"))
+    assert told(capsys, "demo") == (
+        2,
+        "gpumon: serve.tokens says what tokens show; serve.token_file names their file\n",
+    )
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
