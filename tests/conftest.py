@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -128,3 +129,17 @@ def said(request: pytest.FixtureRequest) -> Callable[..., None]:
         request.node.user_properties.append(("said", line))
 
     return keep
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that only itself vouches for, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=gpumon", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    try:
+        subprocess.run([*words, *names, *files], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed")
+    return folder / "cert.pem", folder / "key.pem"

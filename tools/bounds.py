@@ -24,13 +24,17 @@ GROUPS: Final = (
     "Prometheus",
     "recordings and files",
     "whoever looks",
+    "whoever asks the server",
     "plugins",
 )
 """The parts of the page, in order."""
 
 HEAD: Final = ("what", "at most", "when it is met")
 
-FLOORS: Final = ("base", "probe", "model", "sources", "fleet", "detect", "cli", "report/filter")
+FLOORS: Final = (
+    *("base", "probe", "model", "sources", "fleet", "detect", "cli", "report/filter"),
+    *("report/openmetrics", "serve"),
+)
 """Below gpumon, where something comes in. What is only drawn has no bound that anybody meets."""
 
 _SOUNDS_LIKE: Final = re.compile(r"(?:^|_)(?:MAX|MOST|LONGEST|LARGEST|LIMIT|TIMEOUT|BUDGET)(?:_|$)")

@@ -225,6 +225,7 @@ def helps() -> str:
         ("detectors", "describe"),
         ("detectors", "check"),
         ("record",),
+        ("serve",),
         ("replay",),
         ("evaluate",),
         ("patterns",),

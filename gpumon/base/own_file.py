@@ -3,13 +3,47 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.base.paths import make_private
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_OTHERS: Final = 0o077
+"""Bits of a file's mode that let others in."""
+
+
+class NotOwnError(Exception):
+    """A file that others could read or have made, or none at all; its message ends a sentence."""
+
+    def __init__(self, message: str, *, is_open: bool) -> None:
+        """`is_open`: it is a file, whose mode or owner lets others in."""
+        super().__init__(message)
+        self.is_open = is_open
+
+
+def read_own(path: str, most_bytes: int) -> bytes:
+    """What a file holds that nobody else may read; at most one byte more than that many.
+
+    Raises:
+        NotOwnError: It is open to others, somebody else's, or no regular file.
+        OSError: It cannot be read.
+    """
+    # Not to wait for a writer where the path is a pipe.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise NotOwnError("is no regular file", is_open=False)
+        if state.st_mode & _OTHERS or state.st_uid not in (os.geteuid(), 0):
+            raise NotOwnError("is open to others", is_open=True)
+        return os.read(descriptor, most_bytes + 1)
+    finally:
+        os.close(descriptor)
 
 
 def write_own(path: Path, text: str, *, is_new: bool = False) -> None:

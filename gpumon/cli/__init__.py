@@ -12,7 +12,7 @@ from gpumon.sources.probes import early
 
 COMMANDS = (
     *("completion", "config", "doctor", "detectors", "evaluate", "patterns", "record", "replay"),
-    *("report", "simulate", "train"),
+    *("report", "serve", "simulate", "train"),
 )
 """First words that are commands; everything else is a target of the main command.
 

@@ -56,7 +56,7 @@ and local where a driver is.
 Exit codes: 0 done, 1 nothing could be read or no such job, 2 wrong usage or
 configuration, 130 interrupted.
 Other commands: completion, config, detectors, doctor, evaluate, patterns,
-record, replay, report, simulate, train. See COMMAND --help.
+record, replay, report, serve, simulate, train. See COMMAND --help.
 """
 
 

@@ -23,6 +23,7 @@ class Form(StrEnum):
     TEXT = "a text"
     TEXTS = "a list of texts"
     NUMBERS_BY_NAME = "a table of numbers"
+    TEXTS_BY_NAME = "a table of lists of texts"
     PARAMETERS_BY_NAME = "a table of tables"
 
 
@@ -50,7 +51,7 @@ class Setting(NamedTuple):
     @property
     def has_variable(self) -> bool:
         """Whether its value can stand in a variable."""
-        return self.form is not Form.PARAMETERS_BY_NAME
+        return self.form not in (Form.TEXTS_BY_NAME, Form.PARAMETERS_BY_NAME)
 
     def checked(self, value: object) -> object:
         """The value in the setting's own type.
@@ -69,6 +70,8 @@ class Setting(NamedTuple):
                 return tuple(self._choice(item) for item in value)
         elif self.form is Form.NUMBERS_BY_NAME and isinstance(value, dict):
             return {str(name): self._number(item) for name, item in value.items()}
+        elif self.form is Form.TEXTS_BY_NAME and isinstance(value, dict):
+            return {str(name): _texts(str(name), item) for name, item in value.items()}
         elif self.form is Form.PARAMETERS_BY_NAME and isinstance(value, dict):
             return {str(name): _scalars(str(name), table) for name, table in value.items()}
         raise SettingError(f"takes {self.form.value}, not {_shown(value)}")
@@ -89,7 +92,7 @@ class Setting(NamedTuple):
         if self.form is Form.NUMBERS_BY_NAME:
             pairs = (pair.rpartition("=") for pair in text.split(",") if pair.strip())
             return self.checked({name.strip(): _number_of(item) for name, _, item in pairs})
-        if self.form is Form.PARAMETERS_BY_NAME:
+        if not self.has_variable:
             raise SettingError("can be set in a file only")
         return self.checked(text)
 
@@ -129,6 +132,13 @@ def _scalars(name: str, table: object) -> dict[str, Parameter]:
     if wrong:
         raise SettingError(f"{name}.{wrong[0]} takes a number, a text, true or false")
     return dict(table)
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    """One list of a table of them."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise SettingError(f"takes a list of texts for {name}, not {_shown(value)}")
+    return tuple(value)
 
 
 def _shown(value: object) -> str:
@@ -214,6 +224,32 @@ SETTINGS: Final = (
         "",
         "Folder of the books; empty: gpumon/ledger in $XDG_STATE_HOME (~/.local/state).",
     ),
+    Setting(
+        "serve.listen",
+        Form.TEXT,
+        "127.0.0.1:9777",
+        "Where `gpumon serve` listens: `HOST:PORT`, or `unix:/path` for a socket of yours alone.",
+    ),
+    Setting(
+        "serve.token_file",
+        Form.TEXT,
+        "",
+        "File of yours alone (mode 0600) with a line `NAME TOKEN` for each token that "
+        "`gpumon serve` takes; empty: it asks for none.",
+    ),
+    Setting(
+        "serve.tokens",
+        Form.TEXTS_BY_NAME,
+        {},
+        'Whose jobs the token of a name shows: `["user:ada"]`, or `["*"]` for everybody\'s.',
+    ),
+    Setting(
+        "serve.tls_certificate",
+        Form.TEXT,
+        "",
+        "Certificate of `gpumon serve` with those that signed it, PEM; empty: plain HTTP.",
+    ),
+    Setting("serve.tls_key", Form.TEXT, "", "Its key, PEM, in a file of yours alone."),
 )
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
@@ -257,6 +293,10 @@ class Settings(NamedTuple):
     def numbers(self, key: str) -> Mapping[str, float]:
         """Value of a setting that is a table of numbers."""
         return cast("Mapping[str, float]", self.chosen[key].value)
+
+    def lists(self, key: str) -> Mapping[str, tuple[str, ...]]:
+        """Value of a setting that is a table of lists of texts."""
+        return cast("Mapping[str, tuple[str, ...]]", self.chosen[key].value)
 
     def parameters(self, key: str) -> Mapping[str, Mapping[str, Parameter]]:
         """Value of a setting that is a table of tables."""

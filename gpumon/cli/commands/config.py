@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.base.own_file import write_own
 from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.cli.examined.configured import problems_beyond
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.cli.output import write
-from gpumon.cli.request import chosen_targets
 from gpumon.model.settings import SETTINGS, Form
-from gpumon.model.text import plain
-from gpumon.sources.address import TargetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gpumon.model.settings import Setting, Settings
+    from gpumon.model.settings import Setting
 
 _PARTS: Final = {
     "path": "files that are read, a later one over an earlier one",
@@ -67,41 +63,6 @@ def config(words: list[str]) -> int:
     return DONE
 
 
-def problems_beyond(settings: Settings) -> tuple[str, ...]:
-    """What is wrong although every value is of its form: targets, names of detectors, parameters.
-
-    Imports the detectors that are given parameters.
-    """
-    return (*_of_targets(settings), *_of_detectors(settings))
-
-
-def _of_targets(settings: Settings) -> Iterator[str]:
-    """What is wrong with the targets."""
-    try:
-        chosen_targets((), settings)
-    except TargetError as error:
-        yield str(error)
-
-
-def _of_detectors(settings: Settings) -> Iterator[str]:
-    """What is wrong with what is said of detectors."""
-    from gpumon.detect.contract import DetectorError
-    from gpumon.detect.worker import registry
-    from gpumon.detect.worker.tuning import Tuning
-
-    tuning = Tuning.of(settings)
-    if not (tuning.disabled or tuning.enabled or tuning.parameters):
-        return
-    found = {entry.key: entry for entry in registry.entries()}
-    yield from tuning.unknown(found)
-    for key, parameters in tuning.parameters.items():
-        try:
-            if key in found:
-                registry.load(found[key], parameters)
-        except DetectorError as error:
-            yield f"{tuning.parameters_origin}: {plain(str(error))}"
-
-
 def _paths() -> int:
     for place in places():
         state = "" if Path(place.path).exists() else "  (absent)"
@@ -140,6 +101,8 @@ def _example(setting: Setting, line: str) -> str:
     """The default, or an example where the default is an empty table."""
     if setting.form is Form.NUMBERS_BY_NAME:
         return f'{line.partition(" =")[0]} = {{ "H100" = 2.5, "default" = 1.0 }}'
+    if setting.form is Form.TEXTS_BY_NAME:
+        return f'{line.partition(" =")[0]} = {{ "ada" = ["user:ada"], "operators" = ["*"] }}'
     if setting.form is Form.PARAMETERS_BY_NAME:
         return f"{line.partition(' =')[0]} = {{ partial_gpus_idle = {{ idle_mem_ratio = 0.02 }} }}"
     return line

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.cli.about import check
-from gpumon.cli.commands import checks, permissions
-from gpumon.cli.commands.forecast import forecasts
+from gpumon.cli.examined import check, checks, permissions
+from gpumon.cli.examined.forecast import forecasts
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.cli.output import write, write_json
@@ -15,8 +14,8 @@ from gpumon.sources.address import TargetError, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumon.cli.about.check import Check
-    from gpumon.cli.commands.forecast import Forecast
+    from gpumon.cli.examined.check import Check
+    from gpumon.cli.examined.forecast import Forecast
     from gpumon.sources.address import Target
 
 _SIGNS: Final = {

@@ -11,6 +11,11 @@ ANY_COUNT: Final = 2.0**63
 ANY_MEMORY: Final = 2.0**40
 """Upper bound of one device's memory, bytes."""
 
+_LONG_UNITS: Final = (
+    *(("_w", "_watts"), ("_j", "_joules"), ("_c", "_celsius"), ("_s", "_seconds")),
+)
+"""Ends of keys that OpenMetrics spells out (its base units)."""
+
 
 class Kind(StrEnum):
     """How a field behaves over time, and with it how it is stored."""
@@ -60,7 +65,8 @@ class Field(NamedTuple):
     def openmetrics(self) -> str:
         """Metric name in OpenMetrics output: base unit as suffix, counters end in `_total`."""
         stem = self.key
-        for short, long in (("_w", "_watts"), ("_j", "_joules"), ("_c", "_celsius")):
-            if stem.endswith(short):
+        for short, long in _LONG_UNITS:
+            # A rate keeps its `per_s`, which every unit in front of it would need as well.
+            if stem.endswith(short) and not stem.endswith("_per_s"):
                 stem = stem.removesuffix(short) + long
         return f"gpumon_{stem}" + ("_total" if self.kind is Kind.COUNTER else "")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import stat
-from typing import Final
 
+from gpumon.base.own_file import NotOwnError, read_own
 from gpumon.model.text import plain
-
-_OTHERS: Final = 0o077
 
 
 class SecretError(Exception):
@@ -35,19 +31,12 @@ def read_secret(path: str, what: str, max_bytes: int) -> str:
     """
     shown = f"the {what} {plain(path)}"
     try:
-        # Not to wait for a writer where the path is a pipe.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        text = read_own(path, max_bytes).decode("ascii", "replace")
     except OSError as error:
         message = f"{shown} cannot be read: {error.strerror}"
         raise SecretError(message, "check its path and owner") from None
-    try:
-        state = os.fstat(fd)
-        if not stat.S_ISREG(state.st_mode):
-            raise SecretError(f"{shown} is no regular file", "name another one")
-        if state.st_mode & _OTHERS or state.st_uid not in (os.geteuid(), 0):
-            way_out = f"`chmod 600 {shlex.quote(plain(path))}`"
-            raise SecretError(f"{shown} is open to others", way_out)
-        text = os.read(fd, max_bytes + 1).decode("ascii", "replace")
-        return text if len(text) <= max_bytes else ""
-    finally:
-        os.close(fd)
+    except NotOwnError as error:
+        is_open = error.is_open
+        way_out = f"`chmod 600 {shlex.quote(plain(path))}`" if is_open else "name another one"
+        raise SecretError(f"{shown} {error}", way_out) from None
+    return text if len(text) <= max_bytes else ""

@@ -24,6 +24,7 @@ COMMANDS = (
     "record",
     "replay",
     "report",
+    "serve",
     "simulate",
     "train",
 )

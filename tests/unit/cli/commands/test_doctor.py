@@ -7,8 +7,8 @@ import json
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.about.check import ABSENT, FAULT, LESS, OK, Check
-from gpumon.cli.commands import checks, permissions
+from gpumon.cli.examined import checks, permissions
+from gpumon.cli.examined.check import ABSENT, FAULT, LESS, OK, Check
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.about.check import ABSENT, FAULT, OK
+from gpumon.cli.examined.check import ABSENT, FAULT, OK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

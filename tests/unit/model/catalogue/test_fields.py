@@ -106,6 +106,8 @@ def test_labels_and_fields_of_a_block_do_not_collide() -> None:
         ("pcie_tx_bytes", "gpumon_pcie_tx_bytes_total"),
         ("gpu_util_ratio", "gpumon_gpu_util_ratio"),
         ("mem_used_bytes", "gpumon_mem_used_bytes"),
+        ("uptime_s", "gpumon_uptime_seconds"),
+        ("pcie_tx_bytes_per_s", "gpumon_pcie_tx_bytes_per_s"),
     ],
 )
 def test_openmetrics_names_spell_the_unit_out(key: str, name: str) -> None:

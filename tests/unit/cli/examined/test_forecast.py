@@ -7,9 +7,9 @@ import json
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.about.check import ABSENT, LESS, OK
-from gpumon.cli.commands import checks, forecast, permissions
-from gpumon.cli.commands.forecast import BASE_BYTES, NODE_BYTES, forecasts
+from gpumon.cli.examined import checks, forecast, permissions
+from gpumon.cli.examined.check import ABSENT, LESS, OK
+from gpumon.cli.examined.forecast import BASE_BYTES, NODE_BYTES, forecasts
 from gpumon.model.records.cluster import Allocation
 from gpumon.sources.address import parse
 from gpumon.sources.probes.clients import LOGIN_CPU_S, OWN_BYTES, Bound

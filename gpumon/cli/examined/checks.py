@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.cli.about.check import ABSENT, FAULT, LESS, OK, Check
-from gpumon.cli.commands.config import problems_beyond
 from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.cli.examined.check import ABSENT, FAULT, LESS, OK, Check
+from gpumon.cli.examined.configured import problems_beyond
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.fault import GPU_PROCESSES
 from gpumon.model.missing import Reason

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.cli.about.check import ABSENT, LESS, OK, Check
 from gpumon.cli.configuration import ConfigurationError, load
+from gpumon.cli.examined.check import ABSENT, LESS, OK, Check
 from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES
 from gpumon.sources.own_login import own_login
 from gpumon.sources.probes.clients import LOGIN_CPU_S, OWN_BYTES, bound, read_limits

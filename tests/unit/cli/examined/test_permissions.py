@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from gpumon.cli.about.check import ABSENT, FAULT, LESS, OK
-from gpumon.cli.commands import permissions
+from gpumon.cli.examined import permissions
+from gpumon.cli.examined.check import ABSENT, FAULT, LESS, OK
 
 NOTHING = "0000000000000000"
 EVERYTHING = "000001ffffffffff"

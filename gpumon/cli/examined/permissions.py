@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.cli.about.check import ABSENT, LESS, OK, Check
+from gpumon.cli.examined.check import ABSENT, LESS, OK, Check
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:

@@ -1,0 +1,333 @@
+"""What a picture tells as metrics: every field of the catalogue, findings, and the books.
+
+No label grows without a bound: no job, process or rank has series of its own, and of what there can
+be many the first ones are told and the others counted in `gpumon_left_out`. A value that is missing
+or stale has no series, and 0 is always a measured 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from gpumon import __version__
+from gpumon.model.catalogue.field import Kind
+from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.report.document.ledger import GROUPED_BY, line
+from gpumon.report.facts.entities import KEYS, number
+from gpumon.report.openmetrics.exposition import Family, labelled, written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from gpumon.model.catalogue.field import Field
+    from gpumon.model.finding import Finding
+    from gpumon.model.records.block import Block
+    from gpumon.model.records.cluster import Node
+    from gpumon.model.records.ledger import LedgerTotals
+    from gpumon.model.records.tick import Tick
+
+    Sample = tuple[str, float | int]
+
+MOST_ENTITIES: Final = 20_000
+"""GPUs that are told, and as many nodes, ports and so on; the page has some 100 MB then, as much as
+a server still takes in its ten seconds (our choice)."""
+
+MOST_NAMES: Final = 1000
+"""Users that are told, and as many accounts and partitions, those with the most waste first."""
+
+MOST_FINDINGS: Final = 2000
+"""Findings that are told one by one; `gpumon_findings` counts all."""
+
+_NAMED_BY: Final = {
+    "node": "",
+    "nic": "port",
+    "filesystem": "mount",
+    "local_filesystem": "mount",
+    "mig": "instance",
+}
+"""Blocks of a node that are told, and the label that holds an entity's key. Links are told in sum
+by their GPU; processes, jobs' control groups and events come and go."""
+
+_LABELS: Final = frozenset({"index", "minor_number"})
+"""Values that are labels of `gpumon_gpu_info`."""
+
+_UNITS: Final = {
+    "ratio": "ratio",
+    "bytes": "bytes",
+    "s": "seconds",
+    "W": "watts",
+    "J": "joules",
+    "C": "celsius",
+}
+"""How OpenMetrics calls a unit of the catalogue, where the name ends in it."""
+
+_T = TypeVar("_T")
+
+STATES: Final = ("useful", "wasted", "suspected", "unexplained", "unobserved")
+"""The shares of the books."""
+
+
+def page(tick: Tick, *, is_open: bool) -> bytes:
+    """A picture as text.
+
+    Args:
+        tick: The picture.
+        is_open: Whether as OpenMetrics 1.0; else in Prometheus' older format.
+    """
+    return written(families(tick), is_open=is_open)
+
+
+def families(tick: Tick) -> Iterator[Family]:
+    """Everything that is told of a picture."""
+    left_out: Counter[str] = Counter()
+    yield from _own(tick)
+    yield from _nodes(tick, left_out)
+    yield from _gpus(tick, left_out)
+    for name in _NAMED_BY:
+        yield from _block(tick, name, left_out)
+    yield from _queue(tick)
+    yield from _findings(tick, left_out)
+    if tick.ledger is not None:
+        yield from _ledger(tick.ledger, left_out)
+    yield _gauge(
+        "gpumon_left_out",
+        "What this page leaves out, as there is more than it tells.",
+        [(labelled({"what": what}), count) for what, count in sorted(left_out.items()) if count],
+    )
+
+
+def _gauge(name: str, doc: str, samples: Iterable[Sample], unit: str = "") -> Family:
+    return Family(name, "gauge", doc, unit, list(samples))
+
+
+def _own(tick: Tick) -> Iterator[Family]:
+    """Of gpumon itself and its targets."""
+    yield _gauge(
+        "gpumon_build_info", "Version of gpumon.", [(labelled({"version": __version__}), 1)]
+    )
+    times = (
+        ("picture_time", "Unix time of the picture.", tick.at),
+        ("observed_since", "Unix time since when gpumon watches.", tick.observed_since),
+        ("picture_period", "Time between two pictures.", tick.period_s),
+        ("picture_lateness", "How late the picture was made.", tick.lateness_s),
+    )
+    for name, doc, value in times:
+        told = round(value, 3)
+        yield _gauge(f"gpumon_{name}_seconds", doc, [("", told)], "seconds")
+    targets = {labelled({"target": target.url}): target for target in tick.targets}
+    yield _gauge(
+        "gpumon_target_up",
+        "Whether a target answers.",
+        [(labels, int(target.is_ok)) for labels, target in targets.items()],
+    )
+    yield _gauge(
+        "gpumon_target_age_seconds",
+        "Age of a target's newest answer.",
+        [(k, round(t.age_s, 3)) for k, t in targets.items() if t.age_s is not None],
+        "seconds",
+    )
+    yield _gauge(
+        "gpumon_errors", "Errors that stand, as --json lists them.", [("", len(tick.errors))]
+    )
+
+
+def _nodes(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
+    nodes = _first(list(tick.nodes.values()), MOST_ENTITIES, "node", left_out)
+    labels = {node.name: labelled({"node": node.name}) for node in nodes}
+    yield _gauge(
+        "gpumon_node_up",
+        "Whether a node that is watched tells values that are not stale.",
+        [
+            (labels[node.name], int(not node.is_stale))
+            for node in nodes
+            if node.taken_at is not None and node.left_at is None
+        ],
+    )
+    yield _gauge(
+        "gpumon_node_age_seconds",
+        "Age of a node's newest values.",
+        [
+            (labels[node.name], round(tick.at - node.taken_at, 3))
+            for node in nodes
+            if node.taken_at is not None
+        ],
+        "seconds",
+    )
+    yield _gauge(
+        "gpumon_node_info",
+        "What a node is: its driver, and its state in Slurm.",
+        [(_node_info(node), 1) for node in nodes],
+    )
+
+
+def _node_info(node: Node) -> str:
+    driver = None if node.block is None else node.block.label("driver_version", 0)
+    return labelled({"node": node.name, "driver": driver or "", "state": node.state or ""})
+
+
+def _gpus(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
+    gpus = _first(list(tick.gpus.values()), MOST_ENTITIES, "gpu", left_out)
+    labels = [labelled({"node": gpu.node, "uuid": gpu.uuid}) for gpu in gpus]
+    yield _gauge(
+        "gpumon_gpu_info",
+        "What a GPU is, and by which target it is read.",
+        [
+            (
+                labelled(
+                    {
+                        "node": gpu.node,
+                        "uuid": gpu.uuid,
+                        "index": "" if gpu.nvml_index is None else str(gpu.nvml_index),
+                        "name": gpu.label("name") or "",
+                        "pci_bus_id": gpu.label("pci_bus_id") or "",
+                        "origin": gpu.origin,
+                    }
+                ),
+                1,
+            )
+            for gpu in gpus
+        ],
+    )
+    if tick.queue_at is not None:
+        held = Counter(uuid for view in tick.jobs for uuid in view.gpu_uuids)
+        yield _gauge(
+            "gpumon_gpu_jobs",
+            "Jobs that hold a GPU, of those that gpumon lists.",
+            [(told, held[gpu.uuid]) for told, gpu in zip(labels, gpus, strict=True)],
+        )
+    for key in KEYS["gpu"]:
+        if key not in _LABELS:
+            found = ((told, number(gpu.value(key))) for told, gpu in zip(labels, gpus, strict=True))
+            yield _field(CATALOGUE[key], found)
+
+
+def _field(field: Field, found: Iterable[tuple[str, float | int | None]]) -> Family:
+    """What the catalogue has: what only grows is a counter, all else a gauge."""
+    name, unit = field.openmetrics, _UNITS.get(field.unit, "")
+    stem = name.removesuffix("_total")
+    return Family(
+        name,
+        "counter" if field.kind is Kind.COUNTER else "gauge",
+        field.doc,
+        unit if stem.endswith(f"_{unit}") else "",
+        [(labels, value) for labels, value in found if value is not None],
+    )
+
+
+def _block(tick: Tick, name: str, left_out: Counter[str]) -> Iterator[Family]:
+    """Every value of one kind of entity of all nodes."""
+    rows: list[tuple[str, Block, int]] = []
+    known: set[str] = set()
+    for node in tick.nodes.values():
+        block = node.blocks.get(name)
+        if block is None or node.is_stale:
+            continue
+        for row, key in enumerate(block.keys):
+            labels = labelled(_names(name, node.name, key, block, row))
+            # What is alike once it was cut would be told twice, which is no page any more.
+            if labels not in known:
+                known.add(labels)
+                rows.append((labels, block, row))
+    rows = _first(rows, MOST_ENTITIES, name, left_out)
+    for field in KEYS[name]:
+        found = ((labels, number(block.value(field, row))) for labels, block, row in rows)
+        yield _field(CATALOGUE[field], found)
+
+
+def _names(name: str, node: str, key: str, block: Block, row: int) -> dict[str, str]:
+    names = {"node": node}
+    if name == "mig":
+        names["uuid"] = block.label("parent", row) or ""
+    if _NAMED_BY[name]:
+        names[_NAMED_BY[name]] = key
+    return names
+
+
+def _queue(tick: Tick) -> Iterator[Family]:
+    if tick.queue_at is None:
+        return
+    yield _gauge(
+        "gpumon_queue_age_seconds",
+        "Age of the queue's newest answer.",
+        [("", round(max(0.0, tick.at - tick.queue_at), 3))],
+        "seconds",
+    )
+    states = Counter(view.job.state for view in tick.jobs)
+    yield _gauge(
+        "gpumon_jobs",
+        "Jobs that gpumon lists, by their state in Slurm.",
+        [(labelled({"state": state}), n) for state, n in sorted(states.items())[:MOST_NAMES]],
+    )
+
+
+def _findings(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
+    counted = Counter(
+        labelled(
+            {
+                "class": finding.finding_class,
+                "severity": finding.severity.value,
+                "confidence": finding.confidence.value,
+            }
+        )
+        for finding in tick.findings
+    )
+    yield _gauge("gpumon_findings", "Findings that stand.", sorted(counted.items()))
+    gravest = sorted(tick.findings, key=lambda one: -one.severity.rank)
+    told = {_info(one): 1 for one in _first(gravest, MOST_FINDINGS, "finding", left_out)}
+    yield _gauge("gpumon_finding_info", "A finding that stands, about which subject.", told.items())
+
+
+def _info(finding: Finding) -> str:
+    return labelled(
+        {
+            "class": finding.finding_class,
+            "subject": finding.subject,
+            "severity": finding.severity.value,
+            "confidence": finding.confidence.value,
+            "detector": finding.detector,
+        }
+    )
+
+
+def _ledger(books: LedgerTotals, left_out: Counter[str]) -> Iterator[Family]:
+    """The books. They are gauges: what is suspected today may be found useful tomorrow."""
+    total = line(books.total())
+    yield _gauge(
+        "gpumon_ledger_gpu_seconds",
+        "What became of GPU time since the books were opened: the states sum to the allocation.",
+        [(labelled({"state": state}), total[f"{state}_gpu_seconds"]) for state in STATES],
+    )
+    for share, key in (("wasted", "waste"), ("suspected", "suspected")):
+        yield _gauge(
+            f"gpumon_ledger_{share}_gpu_seconds",
+            f"GPU time {share} by class.",
+            [(labelled({"class": name}), amount) for name, amount in total[key].items()],
+        )
+    amounts = (
+        ("energy_joules", "energy_j", "Energy of the time over which it was measured.", "joules"),
+        ("cost", "cost", "Price of the allocation and its energy, as prices are configured.", ""),
+    )
+    for name, key, doc, unit in amounts:
+        if total[key] is not None:
+            yield _gauge(f"gpumon_ledger_{name}", doc, [("", total[key])], unit)
+    for dimension in GROUPED_BY:
+        lines = [(name, line(one)) for name, one in books.by(dimension).items()]
+        told = _first(lines, MOST_NAMES, dimension, left_out)
+        yield _gauge(
+            f"gpumon_ledger_{dimension}_gpu_seconds",
+            f"What became of GPU time by {dimension}.",
+            [sample for name, one in told for sample in _shares(dimension, name, one)],
+        )
+
+
+def _shares(dimension: str, name: str, one: Mapping[str, Any]) -> Iterator[Sample]:
+    for state in STATES:
+        labels = labelled({dimension: name or "unknown", "state": state})
+        yield labels, one[f"{state}_gpu_seconds"]
+
+
+def _first(found: list[_T], most: int, what: str, left_out: Counter[str]) -> list[_T]:
+    left_out[what] = max(left_out[what], len(found) - most)
+    return found[:most]

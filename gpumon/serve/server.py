@@ -1,0 +1,195 @@
+"""Serves answers over HTTP/1.1 on a thread of its own, within bounds of number, time and size.
+
+One loop holds all connections: a client that says nothing, says it slowly or reads slowly costs a
+place among the connections and nothing else, and loses it when its time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from gpumon.model.fault import fault
+from gpumon.serve.exchange import MOST_HEAD_BYTES, Answer, RefusedError, read, write
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import Awaitable, Callable
+
+    from gpumon.model.fault import SourceError
+    from gpumon.serve.exchange import Asked
+
+MOST_CONNECTIONS: Final = 256
+"""Five times the terminals that are meant to attach to one server; each costs some 100 KiB."""
+
+HEAD_TIMEOUT_S: Final = 10.0
+"""For a whole question, handshake of TLS included: nginx gives it 60, Apache 20."""
+
+IDLE_TIMEOUT_S: Final = 75.0
+"""Between two questions: longer than the minute that is the longest usual one between scrapes."""
+
+BODY_TIMEOUT_S: Final = 120.0
+"""For a client to take an answer: 100 MB at 1 MB/s."""
+
+CLOSE_LIMIT_S: Final = 0.4
+
+_REST_S: Final = 1.0
+"""After a connection could not be accepted, as no more files can be opened."""
+
+
+class HttpServer:
+    """Answers whoever connects to a socket, until it is closed."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        answer: Callable[[Asked], Awaitable[Answer]],
+        context: ssl.SSLContext | None = None,
+        *,
+        head_timeout_s: float = HEAD_TIMEOUT_S,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+        body_timeout_s: float = BODY_TIMEOUT_S,
+        tell: Callable[[SourceError], None] = lambda _error: None,
+    ) -> None:
+        """Nothing is accepted before `start`.
+
+        Args:
+            listening: A socket that listens and does not block; closed by whoever made it.
+            answer: Called in the server's loop for each question.
+            context: Certificate and key; None: without TLS.
+            head_timeout_s: For a whole question.
+            idle_timeout_s: Between two questions.
+            body_timeout_s: For a client to take an answer.
+            tell: Is told of an answer that failed by gpumon's own fault.
+        """
+        self._listening = listening
+        self._answer = answer
+        self._context = context
+        self._head_timeout_s = head_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._body_timeout_s = body_timeout_s
+        self._tell = tell
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._thread.start()
+
+    def call(self, what: Callable[[], None]) -> None:
+        """Have something done in the loop, from any thread; after the end nothing is."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(what)
+
+    def close(self) -> None:
+        """End every connection; bounded."""
+        self.call(self._stop)
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_LIMIT_S)
+        else:
+            self._loop.close()
+
+    def _stop(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            with suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(self._accept())
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            self._loop.run_until_complete(asyncio.wait(self._tasks, timeout=CLOSE_LIMIT_S / 2))
+        self._loop.close()
+
+    async def _accept(self) -> None:
+        while True:
+            try:
+                accepted, _ = await self._loop.sock_accept(self._listening)
+            except OSError:
+                # No file is left for it: it waits in the kernel's own row.
+                await asyncio.sleep(_REST_S)
+                continue
+            if len(self._tasks) >= MOST_CONNECTIONS:
+                # Whoever is told why would take the place that there is not.
+                accepted.close()
+                continue
+            task = self._loop.create_task(self._serve(accepted))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        """One connection, from its beginning to its end."""
+        reader = asyncio.StreamReader(limit=MOST_HEAD_BYTES, loop=self._loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
+        try:
+            async with asyncio.timeout(self._head_timeout_s):
+                transport, _ = await self._loop.connect_accepted_socket(
+                    lambda: protocol, accepted, ssl=self._context
+                )
+        except (OSError, TimeoutError):
+            accepted.close()
+            return
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
+        try:
+            limit_s = self._head_timeout_s
+            while await self._exchange(reader, writer, limit_s):
+                limit_s = self._idle_timeout_s
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            # What the client does not take is not waited for.
+            transport.abort()
+
+    async def _exchange(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit_s: float
+    ) -> bool:
+        """Whether another question may follow on this connection."""
+        asked = None
+        try:
+            async with asyncio.timeout(limit_s):
+                asked = await read(reader)
+            if asked is None:
+                return False
+            answer = await self._answered(asked)
+        except RefusedError as error:
+            answer = error.answer
+        keeps = asked is not None and asked.keeps
+        has_body = asked is None or asked.method != "HEAD"
+        async with asyncio.timeout(self._body_timeout_s):
+            await write(writer, answer, has_body=has_body, keeps=keeps)
+            if not keeps:
+                await _ended(writer)
+        return keeps
+
+    async def _answered(self, asked: Asked) -> Answer:
+        try:
+            return await self._answer(asked)
+        except RefusedError:
+            raise
+        # One question that gpumon stumbles over must not end the others.
+        except Exception as error:  # noqa: BLE001
+            told = fault(f"answering {asked.path}", error)
+            self._tell(told)
+            raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "gpumon stumbled") from None
+
+
+async def _ended(writer: asyncio.StreamWriter) -> None:
+    """Say that nothing follows, and have the rest sent."""
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
