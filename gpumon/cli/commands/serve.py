@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from gpumon.sources.address import Target
 
 
-def _parser() -> Parser:
+def parser() -> Parser:
+    """What the command understands."""
     made = Parser(
         prog="gpumon serve",
         description="Serve metrics and documents over HTTP; it only reads.",
@@ -101,7 +102,7 @@ class _Request(NamedTuple):
 
 def serve(words: list[str]) -> int:
     """Exit code of the command."""
-    options = _parser().parse_args(words)
+    options = parser().parse_args(words)
     settings = settings_with(period_s=options.period, is_all=options.all)
     try:
         targets = chosen_targets(options.targets, settings) or default_targets()

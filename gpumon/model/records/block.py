@@ -53,7 +53,8 @@ EMPTY_BLOCK: Final = Block((), {}, {}, {})
 def with_rest(best: Block, other: Block) -> Block:
     """A block of one row with what only another one tells of the same entity.
 
-    A host may be told of by several: its GPUs' exporter names the driver, another one its CPUs.
+    A host may be told of by several: its GPUs' exporter names the driver, another one its CPUs. Why
+    something is missing is told by whichever says it, the best one first.
     """
     if not (best.keys and other.keys):
         return best if best.keys else other
@@ -62,12 +63,12 @@ def with_rest(best: Block, other: Block) -> Block:
     columns = {key: c for key, c in other.columns.items() if other.value(key, 0) is not None}
     labels = {key: told for key, told in other.labels.items() if told[0] is not None}
     new = {*columns, *labels} - told - named
-    if not new:
-        return best
+    why = {place: why for place, why in other.missing.items() if place[0] not in {*told, *named}}
+    why.update((place, own) for place, own in best.missing.items() if place[0] not in new)
     return best._replace(
         columns={**best.columns, **{key: c for key, c in columns.items() if key in new}},
         labels={**best.labels, **{key: text for key, text in labels.items() if key in new}},
-        missing={place: why for place, why in best.missing.items() if place[0] not in new},
+        missing=why,
     )
 
 
