@@ -181,6 +181,8 @@ class Processes:
         self._read_at = float("-inf")
         """When all of them were read."""
         self._last: Dict[int, Read] = {}
+        self._mounts_of: Dict[str, str] = {}
+        """By mount namespace the mounts that were read in this pass."""
         self.is_new = False
         """Whether the last rows tell anything that those before did not."""
         self.refused: List[Dict[str, str]] = []
@@ -198,6 +200,7 @@ class Processes:
         if is_turn:
             self._read_at = now
         self.is_new = is_turn
+        self._mounts_of.clear()
         order = sorted(set(pids))
         self.refused = []
         if len(order) > MAX_PROCESSES:
@@ -379,7 +382,7 @@ class Processes:
         job_id = found.job_id
         if found.sluid is not None and variables.get("SLURM_JOB_ID", "").isdecimal():
             job_id = variables["SLURM_JOB_ID"]
-        mounts = files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        mounts = self._mounts(folder)
         for label, value in (
             ("job_id", job_id),
             ("sluid", found.sluid),
@@ -391,10 +394,19 @@ class Processes:
                 row.labels[label] = value
         return found.folders
 
+    def _mounts(self, folder: str) -> str:
+        """Mounts of a process, read once in each pass for all that share a namespace of them."""
+        try:
+            namespace = os.readlink(folder + "/ns/mnt")
+        except OSError:
+            return files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        if namespace not in self._mounts_of:
+            self._mounts_of[namespace] = files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        return self._mounts_of[namespace]
+
     def _file(self, row: Row, label: str, path: str) -> Optional[bytes]:
         try:
-            with open(path, "rb") as file:
-                return file.read(1 << 20)
+            return files.read_bytes(path)
         except PermissionError:
             row.missing[label] = NO_PERMISSION
         except OSError:
