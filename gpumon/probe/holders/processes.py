@@ -220,7 +220,7 @@ class Processes:
             if stat.start is not None:
                 known[(pid, stat.start)] = entry
             if stat.start is not None and now - entry.since["place"] >= PLACE_PERIOD_S:
-                self._place(pid, entry, now)
+                self._place(entry, self._status(pid), now)
             self._last[pid] = Read(self._used(pid, entry, stat, now), last is None)
         self.is_new = self.is_new or before.keys() != self._last.keys()
         if is_turn:
@@ -244,7 +244,10 @@ class Processes:
         except OSError:
             return ""
 
-    def _place(self, pid: int, known: Known, now: float) -> None:
+    def _status(self, pid: int) -> str:
+        return files.read_or_empty("%s/%d/status" % (self._root, pid), 8192)
+
+    def _place(self, known: Known, status: str, now: float) -> None:
         """Note which CPUs it may use now, in place of those that were noted before."""
         known.since["place"] = now
         row = known.row
@@ -252,7 +255,6 @@ class Processes:
             row.values.pop(key, None)
             row.labels.pop(key, None)
             row.missing.pop(key, None)
-        status = files.read_or_empty("%s/%d/status" % (self._root, pid), 8192)
         allowed = self._numa.allowed(status)
         if allowed is not None:
             row.labels["cpus_allowed"] = allowed.listed
@@ -366,11 +368,14 @@ class Processes:
         if environ is not None:
             row.labels["rank_vars"] = json.dumps(variables, sort_keys=True)
         folders = self._belongs(row, folder, variables)
-        inner = inner_pid(files.read_or_empty(folder + "/status", 8192))
+        status = self._status(pid)
+        inner = inner_pid(status)
         if inner is not None:
             row.values["inner_pid"] = inner
         row.lose(["inner_pid"], NOT_SUPPORTED)
-        return Known(row, folders, {"place": float("-inf")})
+        known = Known(row, folders, {})
+        self._place(known, status, now)
+        return known
 
     def _belongs(self, row: Row, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
         """Label the row with its job and its container; the job's folders by controller."""
