@@ -166,7 +166,9 @@ class GpumonApp(DressedApp):
         # The end of the refresh comes some frames after the picture itself, or in its place where
         # another textual shows pictures otherwise.
         self.call_after_refresh(self._start_feed)
-        self.set_interval(1.0, self.check_silence)
+        # Whoever has nothing to do should not be woken for a look; a recording's time goes on.
+        look_s = 1.0 if isinstance(self._feed, Player) else FOOTPRINT_PERIOD_S
+        self.set_interval(look_s, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:

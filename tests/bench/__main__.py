@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.bench import live, oneshot, peers, probe, tree
-from tests.bench.node import GPU_MEMORY, GPU_NAME, busy_node
+from tests.bench.node import GPU_NAME, GPUS, busy_node, gpu_memory
 from tests.bench.shown import Rows, show
 from tests.bench.terminal import Terminal
 from tests.lab.standin.driver import CompilerMissingError
@@ -28,10 +28,10 @@ SETTLE_S = 4.0
 PATIENCE_S = 15.0
 
 
-def marker_of(program: str) -> str:
+def marker_of(program: str, each: int = 1) -> str:
     """What a program on the pretend machine has drawn once it shows data."""
     first, *_ = program.split()
-    return {"gpumon": GPU_MEMORY, "empty": "Textual"}.get(first, GPU_NAME)
+    return {"gpumon": gpu_memory(each), "empty": "Textual"}.get(first, GPU_NAME)
 
 
 def once(env: dict[str, str], runs: int, has_peers: bool) -> Rows:
@@ -59,11 +59,17 @@ def once(env: dict[str, str], runs: int, has_peers: bool) -> Rows:
     ]
 
 
-def watching(env: dict[str, str], seconds: float, commands: dict[str, list[str]]) -> Rows:
+def watching(
+    env: dict[str, str],
+    seconds: float,
+    commands: dict[str, list[str]],
+    size: tuple[int, int],
+    each: int,
+) -> Rows:
     """Programs in a terminal at one look a second."""
     rows: Rows = []
     for name, words in commands.items():
-        with Terminal(words, env, marker_of(name)) as terminal:
+        with Terminal(words, env, marker_of(name, each), size) as terminal:
             terminal.wait_for_paint(SETTLE_S)
             tree.measure(terminal.pid, SETTLE_S)
             shares = tree.measure(terminal.pid, seconds)
@@ -98,14 +104,14 @@ def _sum(shares: dict[str, tuple[float, float, float]]) -> tuple[float, float, f
     return share, rss, pss
 
 
-def painting(env: dict[str, str], runs: int, commands: dict[str, list[str]]) -> Rows:
+def painting(env: dict[str, str], runs: int, commands: dict[str, list[str]], each: int) -> Rows:
     """From start to the first text, to the first GPU, and from `q` to the end."""
     taken: dict[str, list[tuple[float | None, float | None, float | None]]] = {
         name: [] for name in commands
     }
     for turn in range(runs + 1):
         for name, words in commands.items():
-            with Terminal(words, env, marker_of(name)) as terminal:
+            with Terminal(words, env, marker_of(name, each)) as terminal:
                 terminal.wait_for_paint(PATIENCE_S)
             if turn:
                 taken[name].append((terminal.paint_s, terminal.marker_s, terminal.quit_s))
@@ -181,11 +187,16 @@ def on_a_node(
         found["once"] = once(env, options.runs, has_peers)
         show("Cold, one answer (medians; memory of the largest process)", found["once"])
     if "paint" in wanted:
-        found["paint"] = painting(env, options.paints, gpumon | empty)
+        found["paint"] = painting(env, options.paints, gpumon | empty, options.each)
         show("Start in a 200x60 terminal (medians)", found["paint"])
     if "watch" in wanted:
-        found["watch"] = watching(env, options.seconds, gpumon)
-        show(f"Watching at 1 Hz for {options.seconds:g} s", found["watch"])
+        for size in options.watch_size or ("200x60",):
+            columns, lines = map(int, size.split("x"))
+            found[f"watch {size}"] = watching(
+                env, options.seconds, gpumon, (columns, lines), options.each
+            )
+            title = f"Watching at 1 Hz for {options.seconds:g} s, {size}"
+            show(title, found[f"watch {size}"])
     if "probe" in wanted:
         found["probe"] = probes(env, options.seconds / 2)
         show("The probe alone, at 1 Hz", found["probe"])
@@ -203,6 +214,10 @@ def main() -> int:
     parser.add_argument("--paints", type=int, default=5, help="starts in the terminal")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of a watch")
     parser.add_argument("--size", default="120x40", help="terminal of the live part")
+    parser.add_argument(
+        "--watch-size", action="append", metavar="COLUMNSxROWS", help="terminals of a watch"
+    )
+    parser.add_argument("--each", type=int, default=1, help="processes on each GPU")
     parser.add_argument("--only", choices=PARTS, action="append")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables there as well")
     options = parser.parse_args()
@@ -211,11 +226,14 @@ def main() -> int:
     if trouble:
         print(trouble)
     about = machine()
-    print(f"8 GPUs, 8 processes, stand-in driver; {about}")
+    print(f"{GPUS} GPUs, {GPUS * options.each} processes, stand-in driver; {about}")
     found: dict[str, Rows] = {}
     try:
         if set(NODE_PARTS) & set(wanted):
-            with tempfile.TemporaryDirectory() as folder, busy_node(Path(folder)) as env:
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                busy_node(Path(folder), options.each) as env,
+            ):
                 found |= on_a_node(wanted, env, options, not trouble)
         if "live" in wanted:
             found |= live.show_live(live.WHICH, options.size, 10, not trouble)

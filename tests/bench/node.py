@@ -22,14 +22,23 @@ WORKLOAD = Path(__file__).parents[1] / "lab" / "standin" / "workload.py"
 GPU_NAME = "H100"
 """Part of the GPUs' name: where a peer shows it, it shows data."""
 HELD_GIB = 40
-GPU_MEMORY = f"{HELD_GIB}/80"
-"""Used of all memory of every GPU, as a row of gpumon has it, which does not name the GPU."""
+LITTLE_GIB = 0.5
+"""What each process beside the first one holds."""
 GPM_SM, GPM_TENSOR, GPM_DRAM = 2, 5, 10
 
 
+def gpu_memory(each: int) -> str:
+    """Used of all memory of every GPU, as a row of gpumon has it, which does not name the GPU."""
+    return f"{HELD_GIB + (each - 1) * LITTLE_GIB:.0f}/80"
+
+
 @contextmanager
-def busy_node(folder: Path) -> Iterator[dict[str, str]]:
-    """Environment of the node, while a process holds each GPU and its values change every second.
+def busy_node(folder: Path, each: int = 1) -> Iterator[dict[str, str]]:
+    """Environment of the node, while processes hold its GPUs, whose values change every second.
+
+    Args:
+        folder: Where the driver's state is kept.
+        each: Processes on each GPU.
 
     Raises:
         CompilerMissingError: the stand-in driver cannot be built.
@@ -40,7 +49,11 @@ def busy_node(folder: Path) -> Iterator[dict[str, str]]:
     del env["NVML_STANDIN_COUNTS"]
     # An installer compiles what it installs, the peers among it: a checkout is to be no slower.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    workloads = [_workload(index, env) for index in range(GPUS)]
+    workloads = [
+        _workload(index, HELD_GIB if number == 0 else LITTLE_GIB, env)
+        for number in range(each)
+        for index in range(GPUS)
+    ]
     over = threading.Event()
     change = threading.Thread(target=_vary, args=(standin.state, over))
     change.start()
@@ -57,9 +70,9 @@ def busy_node(folder: Path) -> Iterator[dict[str, str]]:
             workload.communicate()
 
 
-def _workload(index: int, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def _workload(index: int, gib: float, env: dict[str, str]) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-I", "-S", str(WORKLOAD), "--index", str(index)]
-    words += ["--mem-gib", str(HELD_GIB), "--sm", "60", "--tensor", "30", "--seconds", "3600"]
+    words += ["--mem-gib", str(gib), "--sm", "60", "--tensor", "30", "--seconds", "3600"]
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE)
 
 

@@ -17,7 +17,8 @@ from tests.bench.pty_start import started
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-COLUMNS, ROWS = 200, 60
+SIZE = (200, 60)
+"""Columns and rows of a large terminal."""
 PAINTED = 10
 """So many visible characters make a first paint; the rest before it is set-up of the terminal."""
 
@@ -31,7 +32,13 @@ _QUIT_S = 10.0
 class Terminal:
     """A running program behind a pseudo-terminal, drained by a thread."""
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str], marker: str) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        env: Mapping[str, str],
+        marker: str,
+        size: tuple[int, int] = SIZE,
+    ) -> None:
         self._marker = marker.encode()
         self._head = bytearray()
         self.paint_s: float | None = None
@@ -39,7 +46,7 @@ class Terminal:
         self.quit_s: float | None = None
         self._state = tempfile.TemporaryDirectory()
         self._begin = time.perf_counter()
-        self._process, self._master = started(words, env, COLUMNS, ROWS, self._state.name)
+        self._process, self._master = started(words, env, *size, self._state.name)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._drain, daemon=True)
         self._thread.start()

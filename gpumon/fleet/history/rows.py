@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Node
     from gpumon.model.records.tick import Tick
 
+    _Columns = Sequence[array[float] | array[int] | None]
+    """One field of all blocks of a part."""
+
 EXACT_BELOW: Final = 2.0**24
 """Whole numbers below this are exact in float32."""
 
@@ -186,6 +189,8 @@ class Gathering:
         self._targets = _index([chunk.columns[name] for name in part.fresh])
         self._increases = increases
         self._slots = increases.slots(part.fresh)
+        self._made: dict[str, tuple[_Columns, NDArray[np.float64]]] = {}
+        """By field the columns of the last row and what was made of them."""
 
     def is_for(self, part: Part, chunk: Chunk) -> bool:
         """Whether it holds for a part of a later tick and a chunk."""
@@ -199,12 +204,19 @@ class Gathering:
         for position, key in enumerate(self._chunk.shape.keys):
             columns = [_column_of(block, key) for block in blocks]
             if any(column is not None for column in columns):
-                row[position, self._targets] = self._values(key, columns, sizes)
+                row[position, self._targets] = self._renewed(key, columns, sizes)
+
+    def _renewed(self, key: str, columns: _Columns, sizes: Sequence[int]) -> NDArray[np.float64]:
+        """The values of a field, those of the last row where its columns are the very same."""
+        made = self._made.get(key)
+        if made is None or any(a is not b for a, b in zip(made[0], columns, strict=True)):
+            made = self._made[key] = columns, self._values(key, columns, sizes)
+        return made[1]
 
     def _values(
         self,
         key: str,
-        columns: Sequence[array[float] | array[int] | None],
+        columns: _Columns,
         sizes: Sequence[int],
     ) -> NDArray[np.float64]:
         kind = CATALOGUE[key].kind

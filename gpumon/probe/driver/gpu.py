@@ -158,6 +158,9 @@ class Gpu:
             elif tier not in wanted.tiers:
                 row.at = float("inf")
                 row.missing.update(dict.fromkeys(keys_of(tier), NOT_SHARED))
+        self._told = Row(self.uuid, 0.0)
+        self._told_at: Any = None
+        """Of when its parts are; who the other GPUs are is learned last."""
         self._throughput: Dict[str, float] = {}
         self._fan_count: Optional[int] = None
         """None: not known yet."""
@@ -203,9 +206,19 @@ class Gpu:
         links = self.links.last(now) if is_hurried else self.links.read(now, is_zoomed)
         is_cut = self._rows[tiers.SLOW].values.get("mig_mode") == 1
         instances = self.instances.read(now, is_cut, is_zoomed)
-        for part in (self.fixed, *self._rows.values()):
-            row.add(part)
+        row.add(self._seldom())
         return Look(row, held, links, instances)
+
+    def _seldom(self) -> Row:
+        """All that is not read at every beat, put together when some of it was read."""
+        parts = (self.fixed, *self._rows.values())
+        read_at = (self.fixed.missing.get(ANCESTORS), *(part.at for part in parts))
+        if read_at != self._told_at:
+            told = Row(self.uuid, 0.0)
+            for part in parts:
+                told.add(part)
+            self._told_at, self._told = read_at, told
+        return self._told
 
     def _is_due(self, tier: str, now: float) -> bool:
         return now - self._rows[tier].at >= tiers.PERIODS_S[tier] - tiers.SLACK_S

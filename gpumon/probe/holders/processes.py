@@ -181,6 +181,8 @@ class Processes:
         self._read_at = float("-inf")
         """When all of them were read."""
         self._last: Dict[int, Read] = {}
+        self._mounts_of: Dict[str, str] = {}
+        """By mount namespace the mounts that were read in this pass."""
         self.is_new = False
         """Whether the last rows tell anything that those before did not."""
         self.refused: List[Dict[str, str]] = []
@@ -198,6 +200,7 @@ class Processes:
         if is_turn:
             self._read_at = now
         self.is_new = is_turn
+        self._mounts_of.clear()
         order = sorted(set(pids))
         self.refused = []
         if len(order) > MAX_PROCESSES:
@@ -217,7 +220,7 @@ class Processes:
             if stat.start is not None:
                 known[(pid, stat.start)] = entry
             if stat.start is not None and now - entry.since["place"] >= PLACE_PERIOD_S:
-                self._place(pid, entry, now)
+                self._place(entry, self._status(pid), now)
             self._last[pid] = Read(self._used(pid, entry, stat, now), last is None)
         self.is_new = self.is_new or before.keys() != self._last.keys()
         if is_turn:
@@ -241,7 +244,10 @@ class Processes:
         except OSError:
             return ""
 
-    def _place(self, pid: int, known: Known, now: float) -> None:
+    def _status(self, pid: int) -> str:
+        return files.read_or_empty("%s/%d/status" % (self._root, pid), 8192)
+
+    def _place(self, known: Known, status: str, now: float) -> None:
         """Note which CPUs it may use now, in place of those that were noted before."""
         known.since["place"] = now
         row = known.row
@@ -249,7 +255,6 @@ class Processes:
             row.values.pop(key, None)
             row.labels.pop(key, None)
             row.missing.pop(key, None)
-        status = files.read_or_empty("%s/%d/status" % (self._root, pid), 8192)
         allowed = self._numa.allowed(status)
         if allowed is not None:
             row.labels["cpus_allowed"] = allowed.listed
@@ -363,11 +368,14 @@ class Processes:
         if environ is not None:
             row.labels["rank_vars"] = json.dumps(variables, sort_keys=True)
         folders = self._belongs(row, folder, variables)
-        inner = inner_pid(files.read_or_empty(folder + "/status", 8192))
+        status = self._status(pid)
+        inner = inner_pid(status)
         if inner is not None:
             row.values["inner_pid"] = inner
         row.lose(["inner_pid"], NOT_SUPPORTED)
-        return Known(row, folders, {"place": float("-inf")})
+        known = Known(row, folders, {})
+        self._place(known, status, now)
+        return known
 
     def _belongs(self, row: Row, folder: str, variables: Dict[str, str]) -> Dict[str, str]:
         """Label the row with its job and its container; the job's folders by controller."""
@@ -379,7 +387,7 @@ class Processes:
         job_id = found.job_id
         if found.sluid is not None and variables.get("SLURM_JOB_ID", "").isdecimal():
             job_id = variables["SLURM_JOB_ID"]
-        mounts = files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        mounts = self._mounts(folder)
         for label, value in (
             ("job_id", job_id),
             ("sluid", found.sluid),
@@ -391,10 +399,19 @@ class Processes:
                 row.labels[label] = value
         return found.folders
 
+    def _mounts(self, folder: str) -> str:
+        """Mounts of a process, read once in each pass for all that share a namespace of them."""
+        try:
+            namespace = os.readlink(folder + "/ns/mnt")
+        except OSError:
+            return files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        if namespace not in self._mounts_of:
+            self._mounts_of[namespace] = files.read_or_empty(folder + "/mountinfo", 1 << 16)
+        return self._mounts_of[namespace]
+
     def _file(self, row: Row, label: str, path: str) -> Optional[bytes]:
         try:
-            with open(path, "rb") as file:
-                return file.read(1 << 20)
+            return files.read_bytes(path)
         except PermissionError:
             row.missing[label] = NO_PERMISSION
         except OSError:

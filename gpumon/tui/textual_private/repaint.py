@@ -10,7 +10,6 @@ from textual.geometry import NULL_OFFSET, Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 
-from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.cropping import cropped
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class PlainLines(_Mixin):
     def render_lines(self, crop: Region) -> list[Strip]:
         """These lines, or a stretch of each."""
         filters = self.get_line_filters()
-        if look_of(self).has_true_colours:
+        if getattr(getattr(self.app, "look", None), "has_true_colours", False):
             # It looks at every piece of every line for colours of the terminal's own.
             filters = [one for one in filters if type(one) is not ANSIToTruecolor]
         ground = self.background_colors[1] if filters else BLACK

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tools import screencast, screenshots
+from tools import local_places, screencast, screenshots
 from tools.screenshots import IMAGES, ROOT
 
 PAGES = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
@@ -23,7 +23,9 @@ def test_every_page_is_in_the_list_of_the_site():
     assert listed == set(PAGES)
 
 
-@pytest.mark.parametrize(("tool", "kind"), [(screencast, "task"), (screenshots, "view")])
+@pytest.mark.parametrize(
+    ("tool", "kind"), [(screencast, "task"), (screenshots, "view"), (local_places, "place")]
+)
 def test_a_name_that_no_picture_has_is_an_error(tool, kind, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [tool.__name__, "--only", "nosuch,jobs,waste"])
     monkeypatch.setattr(tool.shutil, "which", lambda _name: "/usr/bin/tmux")

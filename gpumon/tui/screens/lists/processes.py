@@ -21,8 +21,8 @@ from gpumon.report.lists.all_processes import (
 )
 from gpumon.report.lists.export import as_csv, as_json
 from gpumon.report.next_steps.roads import has_this_machine, is_this_machine
-from gpumon.report.tables.process import PROCESS_PARTS
-from gpumon.report.text.cells import Cell
+from gpumon.report.tables.process import PROCESS_PARTS, unread_words
+from gpumon.report.text.cells import Cell, Tone, paragraph
 from gpumon.report.wording.empty_states import UNTOLD_PROCESSES, silent_nodes_lines
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
@@ -48,6 +48,10 @@ _SIGNALS: Final = {
 
 _ENDS_WITHIN_S: Final = 3.0
 """How long its end is waited for before it is said that it is still there."""
+
+FEW_GPUS: Final = 128
+"""GPUs up to which it is counted of how many processes the PID is all that is known: a machine's,
+or those of a job. Of a fleet's it would take as long as a key may."""
 
 _NOT_HERE: Final = "it does not run on this machine, or that is not sure: target local"
 
@@ -77,10 +81,13 @@ class ProcessesView(FleetView["ProcessRow"]):
         return process_steps(digest)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """Also nodes that have gone silent, and processes where no job runs."""
+        """Also nodes that have gone silent, processes where no job runs, or why all are dark."""
         lines = super().head_lines(digest, width)
         lines += silent_nodes_lines(digest.tick, width)
-        return lines + stray_lines(digest, width)
+        lines += stray_lines(digest, width)
+        if len(digest.tick.gpus) <= FEW_GPUS and (why := unread_words(every_process(digest))):
+            lines += paragraph(why, width, Tone.DIM)
+        return lines
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No GPU has a process, or no GPU is known."""

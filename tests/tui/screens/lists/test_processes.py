@@ -86,6 +86,37 @@ async def test_cores_and_memory_are_those_of_the_tree_where_it_is_known(stage):
         assert [(row[0], row[5]) for row in rows(s)] == [("2", "3.0")]
 
 
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (Reason.NO_PERMISSION, "1 of 2 by their PID alone: /proc shows this user no more of them."),
+        (Reason.NO_PROCESS, "1 of 2 by their PID alone: gone, or not in this PID namespace."),
+    ],
+)
+async def test_why_lines_are_a_pid_alone_is_said_above_them(stage, why, words):
+    """As under hidepid and in a container."""
+    known, dark = Seat(1), Seat(2)
+    made = workstation((known, dark))
+    gpus = {
+        uuid: one._replace(processes=tuple(_darkened(p, why) for p in one.processes))
+        for uuid, one in made.gpus.items()
+    }
+    async with stage(made._replace(gpus=gpus), size=(120, 24)) as s:
+        await s.press("colon", *"ps", "enter")
+        assert s.lines[2].strip() == words
+        assert [row[0] for row in rows(s)] == ["PID", "1", "2"]
+    async with stage(made, size=(120, 24)) as s:
+        await s.press("colon", *"ps", "enter")
+        assert "PID alone" not in s.text
+
+
+def _darkened(process, why):
+    """One of which nothing but the PID is known, and the first as it is."""
+    if process.pid == 1:
+        return process
+    return process._replace(name=None, uid=None, user=None, why=why)
+
+
 async def test_u_keeps_ones_own_processes(stage):
     seats = (*SEATS, Seat(55, user=own_login()))
     async with stage(workstation(seats), size=(120, 24)) as s:

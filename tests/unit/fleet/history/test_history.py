@@ -114,6 +114,19 @@ def test_the_cpu_time_of_a_job_is_kept_with_what_it_used_before_and_other_counte
     assert view.series(uuids[0], "energy_j", 60.0).values.tolist() == [0.0, 60000256.0]
 
 
+def test_columns_that_come_again_unchanged_are_kept_in_each_row():
+    """A probe's reader hands on the very column where a field was not told anew."""
+    history = History()
+    still = block(["a", "b"], power_w=[5.0, 6.0], energy_j=[100, 200])
+    moved = block(["a", "b"], power_w=[7.0, 6.0], energy_j=[130, 200])
+    for at, told in ((1.0, still), (2.0, still), (3.0, moved), (4.0, moved), (5.0, still)):
+        history.append(tick(at, gpus(told)))
+    _, power = history.reader().window("a", "power_w", 0.0, 9.0)
+    assert power == [5.0, 5.0, 7.0, 7.0, 5.0]
+    _, energy = history.reader().window("a", "energy_j", 0.0, 9.0)
+    assert energy[:4] == [0.0, 0.0, 30.0, 30.0]
+
+
 def test_rows_of_a_block_may_come_in_any_order():
     one = block(["a", "b", "c"], power_w=[1.0, 2.0, 3.0])
     pictured = gpus(one)

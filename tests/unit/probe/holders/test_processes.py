@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from gpumon.probe.holders import processes as kernel_processes
 from gpumon.probe.holders.processes import Processes, rank_variables
+from gpumon.probe.kernel import files
 from gpumon.probe.kernel.numa import Numa
 
 if TYPE_CHECKING:
@@ -338,6 +340,21 @@ def test_a_process_is_read_once_and_a_reused_pid_again(tmp_path: Path) -> None:
     assert known.rows([], 11.0) == []
     (folder / "comm").write_text("third\n")
     assert known.rows([77], 16.0)[0].labels["name"] == "third"
+
+
+def test_mounts_are_read_once_for_all_that_share_them(tmp_path: Path) -> None:
+    """They are the longest file of a process, and most share them."""
+    for pid, namespace in ((77, "a"), (78, "a"), (79, "b")):
+        folder = process(tmp_path, pid, cgroup="0::/\n")
+        (folder / "ns").mkdir()
+        (folder / "ns/mnt").symlink_to(f"mnt:[{namespace}]")
+    reads = []
+    with mock.patch.object(files, "read_or_empty", lambda path, _most=0: reads.append(path) or ""):
+        Processes(str(tmp_path)).rows([77, 78, 79], 5.0)
+    assert [path for path in reads if "mountinfo" in path] == [
+        f"{tmp_path}/77/mountinfo",
+        f"{tmp_path}/79/mountinfo",
+    ]
 
 
 def test_the_parent_is_told(tmp_path: Path) -> None:

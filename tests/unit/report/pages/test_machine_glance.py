@@ -53,6 +53,32 @@ def test_each_gpu_has_a_line_with_what_it_uses_of_what_there_is():
     assert "350/700 W" in first
 
 
+class Past:
+    """A history in which every GPU was fully busy, that counts how often it is asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def window(self, _uuid, _key, start, end):
+        self.asked += 1
+        return [start + 1.0, end], [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("watched_s", "asked"),
+    [pytest.param(3600.0, 2, id="long"), pytest.param(5.0, 5, id="new")],
+)
+def test_a_past_that_is_long_is_looked_up_every_ten_seconds(watched_s, asked):
+    past, lasting = Past(), {}
+    begin = AT // 10 * 10
+    for second in (0.0, 2.0, 4.0, 9.0, 11.0):
+        made = machine(1)._replace(
+            history=past, at=begin + second, observed_since=begin + second - watched_s
+        )
+        machine_glance(Digest(made, lasting), made.nodes["n1"], 120, 30)
+    assert past.asked == asked
+
+
 def test_what_is_not_known_is_no_empty_bar():
     lines = lines_of(machine(1, sm_active_ratio=None, gpu_util_ratio=None, mem_used_bytes=None))
     (line,) = [line for line in lines if line.startswith("GPU ")]
