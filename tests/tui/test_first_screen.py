@@ -81,3 +81,13 @@ async def test_gpus_that_nobody_sees_are_counted_where_the_others_are(stage, dem
         await s.press("2")
         assert "80 of 88 GPUs on 11 nodes" in s.lines[0]
         assert re.search(r"of 88 GPUs held|88 GPUs: ", s.lines[1])
+
+
+async def test_a_job_on_a_small_terminal_tells_what_became_of_its_time(stage, demo_past):
+    """Its sixteen ranks are two lines, so that nothing above them is cut."""
+    async with stage(demo_past.newest, (80, 24)) as s:
+        await s.press("enter")
+        assert "more lines" not in s.text
+        assert re.search(r"wasted [\d.]+ GPU-h", s.text)
+        assert re.search(r"^ +6 gpu007 .*‼ hang", s.text, re.MULTILINE)
+        assert "14 more like it" in s.text
