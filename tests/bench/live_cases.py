@@ -122,8 +122,8 @@ NODE: Final = b":jobs\r:node gpu006\r"
 
 def at_rest() -> Case:
     """Every view and every kind of page of the demo, which nobody touches."""
-    roots = ("jobs", "gpus", "nodes", "pending", "ended", "users", "accounts", "partitions")
-    roots += ("fleet", "reservations", "processes")
+    roots = ["jobs", "gpus", "nodes", "pending", "ended", "users", "accounts", "partitions"]
+    roots += ["fleet", "reservations", "processes"]
     views: list[tuple[str, bytes, tuple[Stroke, ...]]] = [
         (name, f":{name}\r".encode(), ()) for name in roots
     ]

@@ -73,3 +73,21 @@ async def test_a_large_terminal_cuts_no_name_and_gives_most_sentences_whole(stag
         shown = rows_of(s)
         assert "3 of 8 GPUs unused for at least 2.0 h" in shown["48217"]
         assert "2 GPUs idle with 104.8 GiB of memory" in shown["48215"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=str)
+async def test_gpus_that_nobody_sees_are_counted_where_the_others_are(stage, demo_past, size):
+    async with stage(demo_past.newest, size) as s:
+        await s.press("2")
+        assert "80 of 88 GPUs on 11 nodes" in s.lines[0]
+        assert re.search(r"of 88 GPUs held|88 GPUs: ", s.lines[1])
+
+
+async def test_a_job_on_a_small_terminal_tells_what_became_of_its_time(stage, demo_past):
+    """Its sixteen ranks are two lines, so that nothing above them is cut."""
+    async with stage(demo_past.newest, (80, 24)) as s:
+        await s.press("enter")
+        assert "more lines" not in s.text
+        assert re.search(r"wasted [\d.]+ GPU-h", s.text)
+        assert re.search(r"^ +6 gpu007 .*‼ hang", s.text, re.MULTILINE)
+        assert "14 more like it" in s.text

@@ -118,8 +118,14 @@ class GpusView(PaneView["GpuRow"]):
             "gpumon ssh://NODE reads a node, gpumon demo shows a simulated cluster.",
         )
 
+    def _gpu_count(self) -> int:
+        """All GPUs, also those that only the queue tells of, as the headline counts them."""
+        from gpumon.report.headline.fleet_gpus import fleet_gpus
+
+        return 0 if self.digest is None else fleet_gpus(self.digest).gpus
+
     def amount(self) -> str:
-        """`32 GPUs on 4 nodes`."""
+        """`32 GPUs on 4 nodes`; `80 of 88 GPUs on 11 nodes` where nobody sees the others."""
         if self.digest is None:
             return ""
         tick = self.digest.tick
@@ -136,6 +142,8 @@ class GpusView(PaneView["GpuRow"]):
             count = f"{shown} of {gpus} GPUs"
         if not gpus and any(node.errors or awaited_call(node) for node in tick.nodes.values()):
             count = "– GPUs"
+        elif shown == known and not self.is_narrowed and gpus < (every := self._gpu_count()):
+            count = f"{gpus} of {every} GPUs"
         if self.grid.is_counting:
             count = "… GPUs"
         return f"{count} on {nodes} node{'s' if nodes != 1 else ''} "

@@ -102,7 +102,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         view = digest.tick.job(self.job_id)
         if view is None or len(view.gpu_uuids) + len(view.ranks) > _FEW:
             return None
-        return max(_NOTICE, len(self.rows(digest)))
+        return len(self.rows(digest)) or _NOTICE
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """What is wrong comes first, then what it did, what it is, its output and its books.
