@@ -141,7 +141,7 @@ def parser() -> argparse.ArgumentParser:
         dest="look_s",
         type=seconds,
         metavar="SECONDS",
-        help="look that long before answering (default 1; 0: one sample, no detectors)",
+        help="observe that long before answering (default 1; 0: one sample, no detectors)",
     )
     made.add_argument(
         "--watch",
@@ -157,21 +157,24 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_accounting(made)
     made.add_argument(
-        "--period", type=period, metavar="SECONDS", help="beat of the terminal (default 1)"
+        "--period",
+        type=period,
+        metavar="SECONDS",
+        help="time between two samples of the terminal (default 1)",
     )
     _add_past(made)
     add_ascii(made)
     made.add_argument(
         "--allow-actions",
         action="store_true",
-        help="let the terminal run scancel and requeue on x's page, after the job id is typed, and "
-        "send signals to this machine's processes with K in :ps, after the PID is typed",
+        help="let the terminal cancel and requeue jobs (x) once you type the job id, and send "
+        "signals to this machine's processes (K in :ps) once you type the PID",
     )
     _add_counters(made)
     made.add_argument(
         "--exit-status",
         action="store_true",
-        help="leave with 0/1/2/3 for ok/warning/critical/unknown, as monitoring checks expect",
+        help="exit with 0/1/2/3 for ok/warning/critical/unknown, as monitoring checks expect",
     )
     made.add_argument(
         "--version",
@@ -184,12 +187,11 @@ def parser() -> argparse.ArgumentParser:
 
 def add_whose(made: argparse.ArgumentParser) -> None:
     """The options that name one job or one user."""
-    made.add_argument("--job", metavar="ID", help="only this job; JSON also tells what bounds it")
+    made.add_argument("--job", metavar="ID", help="only this job; JSON also names its ceiling")
     made.add_argument(
         "--user",
         metavar="NAME",
-        help="only this user's jobs; without a queue the GPUs on which the user has processes, and "
-        "these alone",
+        help="only this user's jobs; without a queue only the user's processes and their GPUs",
     )
 
 
@@ -226,7 +228,7 @@ def _add_counters(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--no-gpm",
         action="store_true",
-        help="leave the driver's performance counters (GPM) alone, for example beside a profiler",
+        help="do not read the driver's performance counters (GPM), for example beside a profiler",
     )
     made.add_argument(
         "--tiers",
@@ -244,7 +246,7 @@ def _add_past(made: argparse.ArgumentParser) -> None:
         dest="past_s",
         type=past,
         metavar="TIME",
-        help="of a demo: begin with so much of a past, 0 with none (default: 2h of up to "
+        help="how much past a demo begins with, 0 for none (default: 2h up to "
         f"{PAST_GPUS} GPUs, none for --json, --watch and --for)",
     )
 
@@ -262,12 +264,12 @@ def _add_accounting(made: argparse.ArgumentParser) -> None:
         "--since",
         type=since,
         metavar="WHEN",
-        help="the same since then: 24h, 7days, 2026-11-20, 2026-11-20T08:00 (at most 31 days)",
+        help="the same since WHEN: 24h, 7days, 2026-11-20, 2026-11-20T08:00 (at most 31 days)",
     )
     made.add_argument(
         "--steps",
         action="store_true",
-        help="also what the running steps of the job of --job have used so far (sstat)",
+        help="also what the running steps of --job have used so far (sstat)",
     )
 
 

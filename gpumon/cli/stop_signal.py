@@ -56,7 +56,7 @@ class Ending:
         self.tell()
 
     def tell(self) -> None:
-        """It is the end."""
+        """End the wait."""
         self._is_told = True
         # Full, it wakes whoever waits as well; closed, nobody waits any more.
         with suppress(OSError):

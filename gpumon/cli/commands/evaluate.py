@@ -24,9 +24,9 @@ def parser() -> Parser:
     """What the command understands."""
     made = Parser(
         prog="gpumon evaluate",
-        description="Play labelled recordings and score what is said of them: found and missed, "
-        "false alarms, delays, GPU-hours; beside it what simple public rules would say. The labels "
-        "are in FILE.labels.json.",
+        description="Replay labelled recordings and score the findings: found and missed, false "
+        "alarms, delays, GPU-hours. Simple public rules are scored beside them. The labels are in "
+        "FILE.labels.json.",
     )
     made.add_argument("files", nargs="+", metavar="FILE", help="a recording with labels beside it")
     made.add_argument("--json", action="store_true", help="one JSON document")

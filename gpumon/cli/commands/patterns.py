@@ -38,11 +38,11 @@ def parser() -> Parser:
     """What the command understands."""
     made = Parser(
         prog="gpumon patterns",
-        description="Play recordings, and group the jobs of whose GPU time the most is unexplained "
-        "(neither useful nor claimed by a detector) by how they behave: a card for each pattern, "
-        "with what its jobs share, whose they are, and the one in their middle. A pattern that "
-        "has a name is a class of its own from the next start of gpumon on. A terminal does the "
-        "same of what it has seen, with :patterns, :name and :unname.",
+        description="Replay recordings and group the jobs with the most unexplained GPU time "
+        "(neither useful nor claimed by a detector) by their behaviour. Each pattern "
+        "has a card: what its jobs share, whose they are, and the most typical one. A "
+        "pattern with a name becomes a class of its own at the next start. In the "
+        "terminal, :patterns, :name and :unname do the same with what it has seen.",
     )
     made.add_argument(
         "files", nargs="*", metavar="FILE", help="a recording, or the folder of a rolling one"
@@ -50,12 +50,12 @@ def parser() -> Parser:
     made.add_argument("--json", action="store_true", help="one JSON document")
     made.add_argument(
         "--name", action="append", default=[], metavar="NUMBER=NAME", type=_numbered,
-        help="call a pattern of these files so; a name that is there already gets a new version",
+        help="name a pattern of these files; a name that exists gets a new version",
     )  # fmt: skip
-    made.add_argument("--named", action="store_true", help="list what has a name, and who named it")
+    made.add_argument("--named", action="store_true", help="list the names, and who gave them")
     made.add_argument(
-        "--undo", metavar="NAME", help="take back the newest version of a name: the one before "
-        "counts again, or nothing is called so any more",
+        "--undo", metavar="NAME", help="remove the newest version of a name; the one before it "
+        "counts again, if there is one",
     )  # fmt: skip
     return made
 

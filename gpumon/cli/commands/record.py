@@ -50,9 +50,11 @@ def parser() -> Parser:
         help="file (.zst: compressed), or with --keep or --max-size a folder; then what to record",
     )
     made.add_argument(
-        "--for", dest="for_s", type=duration, metavar="TIME", help="end after 90, 30m, 24h, 7d"
+        "--for", dest="for_s", type=duration, metavar="TIME", help="stop after 90, 30m, 24h, 7d"
     )
-    made.add_argument("--period", type=period, metavar="SECONDS", help="beat (default 1)")
+    made.add_argument(
+        "--period", type=period, metavar="SECONDS", help="time between two samples (default 1)"
+    )
     made.add_argument("--append", action="store_true", help="continue a recording")
     made.add_argument("--force", action="store_true", help="replace a recording")
     made.add_argument(

@@ -47,7 +47,7 @@ def parser() -> Parser:
         "--speed",
         type=speed,
         metavar="TIMES",
-        help="recorded seconds per real one, or max; with --json NDJSON, a document a picture",
+        help="recorded seconds per real one, or max; with --json NDJSON, a document a tick",
     )
     made.add_argument(
         "--watch",
@@ -61,9 +61,9 @@ def parser() -> Parser:
     add_whose(made)
     add_filter(made)
     add_ascii(made)
-    made.add_argument("--no-detectors", action="store_true", help="judge nothing")
+    made.add_argument("--no-detectors", action="store_true", help="run no detectors")
     made.add_argument(
-        "--exit-status", action="store_true", help="leave with 0/1/2/3 as monitoring checks expect"
+        "--exit-status", action="store_true", help="exit with 0/1/2/3 as monitoring checks expect"
     )
     return made
 

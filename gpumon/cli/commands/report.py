@@ -39,15 +39,15 @@ def parser() -> Parser:
     made = Parser(
         prog="gpumon report",
         description="Where GPU time went: useful, wasted by class, suspected, unexplained, "
-        "unobserved. Reads the books that gpumon keeps where ledger.is_kept is set. With --since "
-        "the span of the same length before stands beside it.",
+        "unobserved. Reads the ledger that gpumon writes where ledger.is_kept is set. With "
+        "--since, the span of the same length before is shown beside it.",
     )
     made.add_argument(
         "--since", type=since, metavar="WHEN", help="24h, 7days, 2026-11-20 (default: everything)"
     )
     made.add_argument("--by", choices=tuple(NAMES), default="user", help="default: user")
     made.add_argument("--json", action="store_true", help="one JSON document")
-    made.add_argument("--directory", metavar="DIR", help="the books' folder")
+    made.add_argument("--directory", metavar="DIR", help="folder of the ledger")
     return made
 
 

@@ -73,15 +73,17 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, default=1, metavar="N", help="which fleet (default 1)")
     made.add_argument("--for", dest="for_s", type=duration, metavar="TIME", help="default 1h")
     made.add_argument("--nodes", type=fleet, metavar="NODESxGPUS", help="default 10x8")
-    made.add_argument("--period", type=period, metavar="SECONDS", help="beat, default 1")
+    made.add_argument(
+        "--period", type=period, metavar="SECONDS", help="time between two samples, default 1"
+    )
     made.add_argument(
         "--start", type=instant, default=BEGIN, metavar="TIME", help="default 2026-01-01"
     )
     made.add_argument(
         "--shift",
         action="store_true",
-        help="another generator: other boards, periods, jobs and noise, so that what was tuned on "
-        "the first is tried on it; size, length and beat are drawn unless they are told",
+        help="use another generator, with other boards, periods, jobs and noise, to test what was "
+        "tuned on the first; size, length and period are drawn unless they are given",
     )
     made.add_argument("--force", action="store_true", help="replace a recording")
     return made

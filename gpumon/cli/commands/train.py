@@ -26,10 +26,10 @@ def parser() -> Parser:
     """What the command understands."""
     made = Parser(
         prog="gpumon train",
-        description="Fit a model to labelled recordings, and tell how well each class is told on "
-        "recordings that were left out. The labels are in FILE.labels.json; findings that were "
-        "judged in the terminal (V) lie in cases.json of the state folder. Classes that are told "
-        "well are kept; the detector `learned` reads the model where its parameter names it.",
+        description="Fit a model to labelled recordings, and score each class on recordings that "
+        "were left out. The labels are in FILE.labels.json; findings that you judged in the "
+        "terminal (V) are in cases.json of the state folder. Classes that score well go into the "
+        "model. The detector `learned` reads it where its parameter names it.",
     )
     made.add_argument(
         "files",

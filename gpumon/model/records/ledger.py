@@ -33,9 +33,6 @@ KWH_J: Final = 3.6e6
 
 NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
 
-DIMENSIONS: Final = ("job", "user", "account", "partition", "gpu")
-"""What totals can be made by, besides the class of waste."""
-
 
 class Prices(NamedTuple):
     """What GPU time and energy cost; nothing where nobody said."""
@@ -302,7 +299,7 @@ class LedgerTotals(_Booked):
         return found
 
     def by(self, dimension: str) -> Mapping[str, Total]:
-        """Totals by one of `DIMENSIONS`, the most wasteful first."""
+        """Totals by job, user, account, partition or GPU, the most wasteful first."""
         if dimension not in self._tables:
             self._tables[dimension] = MappingProxyType(self._table(dimension))
         return self._tables[dimension]

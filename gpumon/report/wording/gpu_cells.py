@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, clock_event_names
 from gpumon.model.catalogue.process import ONLY_DRAWS
@@ -36,8 +36,6 @@ class HasGpu(Protocol):
         """The MIG instance of it that the row is about; None: the whole GPU."""
         ...
 
-
-GpuLike = TypeVar("GpuLike", bound=HasGpu)
 
 SHORT_REASONS: Final = {
     "software power cap": "power cap",

@@ -25,8 +25,6 @@ class Board(NamedTuple):
     """Part number of the board."""
     mem_total_bytes: int
     mem_reserved_bytes: int
-    bf16_flops: float
-    """Dense tensor peak, FLOP/s."""
     dram_bytes_per_s: float
     peer_bytes_per_s: float
     """Peak between GPUs of a node, per direction: NVLinks together, or the host's switches."""
@@ -120,7 +118,6 @@ H100: Final = Board(
     part="692-2G520-0200-000",
     mem_total_bytes=85_520_809_984,
     mem_reserved_bytes=629_145_600,
-    bf16_flops=989e12,
     dram_bytes_per_s=3.35e12,
     peer_bytes_per_s=450e9,
     links=18,
@@ -156,7 +153,6 @@ A100: Final = Board(
     part="692-2G506-0210-002",
     mem_total_bytes=84_990_623_744,
     mem_reserved_bytes=629_145_600,
-    bf16_flops=312e12,
     dram_bytes_per_s=2.04e12,
     peer_bytes_per_s=300e9,
     links=12,
@@ -201,7 +197,6 @@ B200: Final = H100._replace(
     vbios="97.00.64.00.03",
     part="692-2G525-0220-000",
     mem_total_bytes=192_265_846_784,
-    bf16_flops=2250e12,
     dram_bytes_per_s=8.0e12,
     peer_bytes_per_s=900e9,
     link_bytes_per_s=50_000e6,
@@ -245,7 +240,6 @@ A30: Final = A100_PCIE._replace(
     name="NVIDIA A30",
     part="900-21001-0040-000",
     mem_total_bytes=25_769_803_776,
-    bf16_flops=165e12,
     dram_bytes_per_s=0.933e12,
     power_limit_w=165.0,
     idle_w=28.0,
@@ -263,7 +257,6 @@ L40S: Final = A100_PCIE._replace(
     vbios="95.02.66.00.02",
     part="900-2G133-0080-000",
     mem_total_bytes=48_305_799_168,
-    bf16_flops=362e12,
     dram_bytes_per_s=0.864e12,
     port_gbps=200.0,
     power_limit_w=350.0,
@@ -285,7 +278,6 @@ L4: Final = L40S._replace(
     name="NVIDIA L4",
     part="900-2G193-0000-000",
     mem_total_bytes=24_152_899_584,
-    bf16_flops=121e12,
     dram_bytes_per_s=0.3e12,
     port_gbps=100.0,
     power_limit_w=72.0,
@@ -305,7 +297,6 @@ V100: Final = A100._replace(
     vbios="88.00.80.00.01",
     part="900-2G503-0010-000",
     mem_total_bytes=34_089_205_760,
-    bf16_flops=125e12,
     dram_bytes_per_s=0.9e12,
     peer_bytes_per_s=150e9,
     links=6,
@@ -340,7 +331,6 @@ T4: Final = V100._replace(
     vbios="90.04.96.00.02",
     part="900-2G183-0000-001",
     mem_total_bytes=16_106_127_360,
-    bf16_flops=65e12,
     dram_bytes_per_s=0.32e12,
     peer_bytes_per_s=5e9,
     links=0,

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
 
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "THIRD-PARTY.md"])
 def test_links_lead_to_files(page: str) -> None:
     links = LINK.findall((ROOT / page).read_text(encoding="utf-8"))
     assert [link for link in links if not (ROOT / link).exists()] == []
@@ -40,3 +40,14 @@ def test_every_dependency_has_its_licence() -> None:
         stated = metadata.metadata(name)
         told = stated.get("License-Expression") or stated.get("License") or ""
         assert listed[name].split()[0].rstrip(",") in told, name
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md"])
+def test_what_it_names_is_there(page: str) -> None:
+    """Files and modules of the repository, as far as they are written with their folder."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:gpumon|detectors|tests|tools|docs)/[\w./-]+\w)`", text)
+    modules = re.findall(r"python -m (tools\.\w+)", text)
+    files = [*paths, *(f"{module.replace('.', '/')}.py" for module in modules)]
+    assert len(files) > 20
+    assert [name for name in files if not (ROOT / name).exists()] == []

@@ -1,0 +1,114 @@
+"""Counts words that docs/words.md does not want, and the words of the pages written by hand.
+
+    python -m tools.words            lower the counts in tools/words.json to today's
+    python -m tools.words --check    name what is above its count, exit 1 if anything is
+
+A count is never raised: whoever needs a word in one place rewords another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+COUNTS: Final = ROOT / "tools" / "words.json"
+GLOSSARY: Final = "words.md"
+TOTAL: Final = "words written by hand"
+README_WORDS: Final = "words of README.md"
+HELP: Final = "--help"
+
+_GENERATED: Final = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
+_CODE: Final = re.compile(r"^```.*?^```|`[^`\n]+`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+
+
+def hand_written(text: str) -> str:
+    """A page without its generated parts."""
+    return _GENERATED.sub("", text)
+
+
+def unwanted(page: str) -> re.Pattern[str]:
+    """What the glossary's second table lists, as one pattern.
+
+    Args:
+        page: Text of the glossary.
+    """
+    table = page.partition("| not written |")[2].partition("\n\n")[0]
+    words = [
+        word
+        for row in table.splitlines()
+        for word in re.findall(r"`([^`]+)`", row.strip("|").partition("|")[0])
+    ]
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b(?!-)", re.IGNORECASE)
+
+
+def counted(texts: Mapping[str, str], glossary: str) -> dict[str, int]:
+    """Unwanted words of each text, code left out; texts without any are not in it."""
+    pattern = unwanted(glossary)
+    counts = {name: len(pattern.findall(_CODE.sub(" ", text))) for name, text in texts.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
+def pages() -> dict[str, str]:
+    """What people read and wrote: README, CONTRIBUTING and docs, without generated parts."""
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return {file.name: hand_written(file.read_text(encoding="utf-8")) for file in files}
+
+
+def helps() -> str:
+    """What the parsers of every command say."""
+    from gpumon.cli.commands.completion import every_command
+    from gpumon.cli.options import EPILOG
+
+    def docs() -> Iterator[str]:
+        yield EPILOG
+        for command in every_command():
+            yield command.doc
+            yield from (option.doc for option in command.options)
+            yield from (argument.doc for argument in command.arguments)
+
+    return "\n".join(docs())
+
+
+def today() -> dict[str, int]:
+    """Every count as it is now."""
+    texts = pages()
+    glossary = texts.pop(GLOSSARY)
+    counts = counted({**texts, HELP: helps()}, glossary)
+    lengths = {name: len(text.split()) for name, text in texts.items()}
+    return {
+        TOTAL: sum(lengths.values()) + len(glossary.split()),
+        README_WORDS: lengths["README.md"],
+        **counts,
+    }
+
+
+def above(now: Mapping[str, int], most: Mapping[str, int]) -> list[str]:
+    """A line for each count that is higher than it may be."""
+    return [
+        f"{name}: {count}, at most {most.get(name, 0)}"
+        for name, count in now.items()
+        if count > most.get(name, 0)
+    ]
+
+
+def main(words: Sequence[str]) -> int:
+    """1 where a count is too high."""
+    now, most = today(), json.loads(COUNTS.read_text(encoding="utf-8"))
+    for line in above(now, most):
+        print(f"{line}; docs/{GLOSSARY} has the words to use")
+    if "--check" not in words:
+        lowered = {name: min(count, now.get(name, 0)) for name, count in most.items()}
+        kept = {name: count for name, count in lowered.items() if count}
+        COUNTS.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    return int(bool(above(now, most)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
