@@ -45,6 +45,8 @@ targets:
   ssh://[user@]host     nodes over your own OpenSSH; host[001-128] is a list
   dcgm+http://host:9400/metrics
                         pages of dcgm-exporter; host[001-128] is a list
+  gpumon+http://host:9777
+                        another gpumon's serve; gpumon+unix:///socket here
   demo[:NODESxGPUS]     a simulated fleet with known faults
   ./FILE.gpumon         a recording
 

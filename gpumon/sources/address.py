@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Job
     from gpumon.sources.exporter_address import PageAddress
     from gpumon.sources.rest_address import RestAddress
+    from gpumon.sources.served_address import ServedAddress
 
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 """Login names that ssh's `-l` may be given."""
@@ -39,9 +40,13 @@ REST_SCHEMES: Final = ("slurm+http", "slurm+https", "slurm+unix")
 PAGE_SCHEMES: Final = ("dcgm+http", "dcgm+https")
 """Targets that are pages of exporters."""
 
+SERVED_SCHEMES: Final = ("gpumon+http", "gpumon+https", "gpumon+unix")
+"""Targets that are another gpumon's `serve`."""
+
 KNOWN: Final = (
     "local, slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket, "
-    "ssh://[user@]host, dcgm+http[s]://host:9400/metrics, demo[:NODESxGPUS], ./FILE.gpumon"
+    "ssh://[user@]host, dcgm+http[s]://host:9400/metrics, "
+    "gpumon+http[s]://host:9777, gpumon+unix:///socket, demo[:NODESxGPUS], ./FILE.gpumon"
 )
 
 
@@ -65,7 +70,7 @@ class Target(NamedTuple):
 
     url: str
     scheme: str
-    """`local`, `slurm`, `ssh`, `exporter`, `demo` or `recording`."""
+    """`local`, `slurm`, `ssh`, `exporter`, `served`, `demo` or `recording`."""
     hosts: tuple[str, ...] = ()
     user: str = ""
     port: int | None = None
@@ -76,6 +81,8 @@ class Target(NamedTuple):
     """The slurmrestd of a Slurm target that is asked by HTTP."""
     pages: tuple[PageAddress, ...] = ()
     """The pages of exporters."""
+    served: ServedAddress | None = None
+    """The other gpumon."""
     path: str = ""
     """File or folder of a recording."""
     cluster: str = ""
@@ -135,6 +142,8 @@ def parse(text: str) -> Target:
         return _slurm_rest(shown, scheme, rest, options)
     if slashes and scheme in PAGE_SCHEMES:
         return _pages(shown, scheme, text.partition("://")[2])
+    if slashes and scheme in SERVED_SCHEMES:
+        return _served(shown, scheme, rest, options)
     if path.partition(":")[0] == "demo":
         return _demo(shown, path, options)
     if is_recording(text):
@@ -194,6 +203,17 @@ def _pages(url: str, scheme: str, rest: str) -> Target:
         return Target(url, "exporter", pages=parse_pages(scheme, rest))
     except ValueError as error:
         # What it was written as may hold a password.
+        message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
+        raise TargetError(message) from error
+
+
+def _served(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:
+    from gpumon.sources.served_address import parse_served
+
+    try:
+        return Target(url, "served", served=parse_served(scheme, rest, options))
+    except ValueError as error:
+        # What it was written as may hold a password by mistake.
         message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
         raise TargetError(message) from error
 
