@@ -14,6 +14,7 @@ from tools.fault_rows.fault import Fault
 from tools.fault_rows.files import FILES, RECORDINGS
 from tools.fault_rows.machine import MACHINE, PLUGINS
 from tools.fault_rows.nodes import NODES
+from tools.fault_rows.served import SERVED
 from tools.fault_rows.slurm import SLURM, SLURMRESTD
 
 __all__ = ["FAULTS", "Fault"]
@@ -24,6 +25,7 @@ FAULTS: Final[dict[str, tuple[Fault, ...]]] = {
     "Slurm": SLURM,
     "slurmrestd": SLURMRESTD,
     "Exporters": EXPORTERS,
+    "gpumon serve, and who attaches": SERVED,
     "Files and disks": FILES,
     "Recordings and hostile files": RECORDINGS,
     "This machine": MACHINE,

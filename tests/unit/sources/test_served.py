@@ -74,8 +74,9 @@ class Server:
 class World:
     """A server and who follows it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, said: Callable[..., None]) -> None:
         self.path = folder / "s"
+        self.said = said
         self.open: list[Any] = []
         self.frames: list[Frame] = []
 
@@ -108,12 +109,13 @@ class World:
         frames = self.told(source, lambda told: any(frame.errors for frame in told))
         found = next(frame.errors[0] for frame in frames if frame.errors)
         assert found.where == source.url
+        self.said(found.message, found.hint)
         return found.message, found.hint
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
+def world(tmp_path: Path, said: Callable[..., None]) -> Iterator[World]:
+    made = World(tmp_path, said)
     yield made
     for one in reversed(made.open):
         one.close()
@@ -199,7 +201,7 @@ MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "words"),
     [
         (Answer(401, b""), "wants a token (HTTP 401)"),
         (Answer(403, b""), "does not show its frames to this token (HTTP 403)"),
@@ -220,10 +222,10 @@ MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'
         ),
     ],
 )
-def test_whatever_is_wrong_is_one_line(world: World, answer: Answer, said: str) -> None:
+def test_whatever_is_wrong_is_one_line(world: World, answer: Answer, words: str) -> None:
     world.serve().answer = answer
     message, hint = world.error(world.follow())
-    assert message.startswith(said)
+    assert message.startswith(words)
     assert hint
     assert (message + hint).isprintable()
 
