@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,14 @@ from tests.worlds.clocks import Hasty
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from gpumon.model.records.frame import Frame
     from gpumon.serve.exchange import Asked
     from gpumon.sources.source import Source
+
+Say = Callable[..., None]
 
 
 class Server:
@@ -74,9 +77,8 @@ class Server:
 class World:
     """A server and who follows it."""
 
-    def __init__(self, folder: Path, said: Callable[..., None]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.path = folder / "s"
-        self.said = said
         self.open: list[Any] = []
         self.frames: list[Frame] = []
 
@@ -105,17 +107,17 @@ class World:
         eventually(look, "enough was told")
         return self.frames
 
-    def error(self, source: Source) -> tuple[str, str]:
+    def error(self, source: Source, said: Say) -> tuple[str, str]:
         frames = self.told(source, lambda told: any(frame.errors for frame in told))
         found = next(frame.errors[0] for frame in frames if frame.errors)
         assert found.where == source.url
-        self.said(found.message, found.hint)
+        said(found.message, found.hint)
         return found.message, found.hint
 
 
 @pytest.fixture
-def world(tmp_path: Path, said: Callable[..., None]) -> Iterator[World]:
-    made = World(tmp_path, said)
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
     yield made
     for one in reversed(made.open):
         one.close()
@@ -147,14 +149,14 @@ def test_what_is_new_is_asked_for_by_number(world: World) -> None:
 
 
 def test_a_server_that_ends_is_told_at_once_and_its_return_as_well(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, said: Say
 ) -> None:
     monkeypatch.setattr(module, "_LEAST_RETRY_S", 0.01)
     server = world.serve()
     source = world.follow()
     world.told(source, valued("gpu001"))
     server.stop()
-    message, hint = world.error(source)
+    message, hint = world.error(source, said)
     assert message.startswith("cannot be read: ")
     assert "gpumon serve" in hint
     again = world.serve()
@@ -222,20 +224,20 @@ MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'
         ),
     ],
 )
-def test_whatever_is_wrong_is_one_line(world: World, answer: Answer, words: str) -> None:
+def test_whatever_is_wrong_is_one_line(world: World, answer: Answer, words: str, said: Say) -> None:
     world.serve().answer = answer
-    message, hint = world.error(world.follow())
+    message, hint = world.error(world.follow(), said)
     assert message.startswith(words)
     assert hint
     assert (message + hint).isprintable()
 
 
 def test_an_answer_that_is_too_large_is_given_up(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, said: Say
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_ANSWER_BYTES", 1000)
     world.serve()
-    assert "larger than" in world.error(world.follow())[0]
+    assert "larger than" in world.error(world.follow(), said)[0]
 
 
 def test_a_token_is_sent_from_its_file_and_told_nowhere(world: World, tmp_path: Path) -> None:
@@ -249,23 +251,23 @@ def test_a_token_is_sent_from_its_file_and_told_nowhere(world: World, tmp_path: 
     assert "T0ken" not in repr(frames) + source.url
 
 
-def test_a_token_that_others_can_read_is_not_sent(world: World, tmp_path: Path) -> None:
+def test_a_token_that_others_can_read_is_not_sent(world: World, tmp_path: Path, said: Say) -> None:
     file = tmp_path / "token"
     file.write_text("T0kenT0kenT0ken\n")
     file.chmod(0o644)
     server = world.serve()
-    assert "is open to others" in world.error(world.follow(query=f"?token_file={file}"))[0]
+    assert "is open to others" in world.error(world.follow(query=f"?token_file={file}"), said)[0]
     assert server.asked == []
 
 
 def test_a_server_that_says_nothing_is_given_up_and_holds_up_nobody(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, said: Say
 ) -> None:
     monkeypatch.setattr(module, "TIMEOUT_S", 0.05)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(world.path))
         silent.listen()
         source = world.follow()
-        assert world.error(source)[0].startswith("gave no whole answer within")
+        assert world.error(source, said)[0].startswith("gave no whole answer within")
         source.wish(Wish(is_by_hand=True))
         source.close()

@@ -177,11 +177,13 @@ def test_what_is_configured_wrongly_ends_it_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     told: Told,
+    said: Say,
     settings: dict[str, object],
     words: str,
 ) -> None:
     configured(tmp_path, monkeypatch, **settings)
     code, told_line = told("demo")
+    said(told_line)
     assert code == 2
     assert words in told_line
     assert told_line.count("\n") == 1
@@ -199,25 +201,25 @@ def test_what_tokens_show_without_a_file_of_them_is_a_mistake(
 
 
 Told = Callable[..., tuple[int, str]]
+Say = Callable[..., None]
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str], said: Callable[..., None]) -> Told:
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
     """What the command says, and how it ends."""
 
     def run(*words: str) -> tuple[int, str]:
         code = main(["serve", *words])
-        line = capsys.readouterr().err
-        said(line.strip())
-        return code, line
+        return code, capsys.readouterr().err
 
     return run
 
 
 @pytest.mark.parametrize("where", ["0.0.0.0:9777", "[::]:9777", "login1:9777"])
-def test_other_machines_are_not_let_in(told: Told, where: str) -> None:
+def test_other_machines_are_not_let_in(told: Told, said: Say, where: str) -> None:
     code, line = told("demo", "--listen", where)
     assert code == 2
+    said(line)
     assert line.startswith(f"gpumon: {where} can be reached from other machines")
     assert line.count("\n") == 1
 
@@ -235,10 +237,11 @@ def test_a_recording_is_not_served(told: Told) -> None:
     )
 
 
-def test_a_port_that_is_taken_is_said_with_the_way_out(told: Told) -> None:
+def test_a_port_that_is_taken_is_said_with_the_way_out(told: Told, said: Say) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         code, line = told("demo", "--listen", str(port))
+    said(line)
     assert code == 1
     assert "--listen names another place" in line
     assert line.count("\n") == 1
