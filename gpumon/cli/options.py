@@ -48,6 +48,8 @@ targets:
   prometheus+https://host:9090
                         Prometheus, VictoriaMetrics and their like, which gather
                         such pages; ?token_file= or ?login_file= lets you in
+  gpumon+http://host:9777
+                        another gpumon's serve; gpumon+unix:///socket here
   demo[:NODESxGPUS]     a simulated fleet with known faults
   ./FILE.gpumon         a recording
 

@@ -71,7 +71,9 @@ def bound(where: Listen) -> socket.socket:
     try:
         return _unix(where.path) if where.path else _tcp(where)
     except OSError as error:
-        said = error.strerror or str(error)
+        is_name = isinstance(error, socket.gaierror) or error.errno is None
+        # What the library adds of the address is said already.
+        said = (error.strerror or str(error)) if is_name else os.strerror(error.errno or 0)
         message = f"cannot listen on {where.text}: {said}; --listen names another place"
         raise ListenError(message) from None
 

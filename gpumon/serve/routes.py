@@ -7,6 +7,7 @@ import gzip
 import json
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -17,6 +18,7 @@ from gpumon.report.openmetrics.exposition import CLASSIC, OPENMETRICS
 from gpumon.report.openmetrics.families import page as metrics_page
 from gpumon.report.withheld import withheld
 from gpumon.serve.exchange import TEXT, Answer, RefusedError, preferred
+from gpumon.serve.frames import NDJSON
 from gpumon.serve.tokens import OWNER
 from gpumon.sources.rest_address import is_loopback
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.tick import Tick
     from gpumon.serve.exchange import Asked
+    from gpumon.serve.frames import FrameFeed
     from gpumon.serve.tokens import Tokens, Viewer
     from gpumon.sources.source import Clock
 
@@ -43,6 +46,9 @@ _METHODS: Final = ("GET", "HEAD")
 _LEAST_PACKED_BYTES: Final = 1024
 """Less is not packed: it fits into one packet as it is."""
 
+LONGEST_WAIT_S: Final = 30.0
+"""Longest that a question for frames waits for a picture: proxies give one up after a minute."""
+
 _LEVEL: Final = 3
 """Of gzip: metrics become a twentieth at any level, and higher ones take several times as long."""
 
@@ -50,6 +56,7 @@ INDEX: Final = f"""gpumon {__version__} serves what it sees, and changes nothing
 
 /metrics       OpenMetrics, or Prometheus' text format 0.0.4, as asked for by Accept
 /v1/snapshot   the JSON document of `gpumon --json`
+/v1/frames     what sources say, for a terminal: gpumon gpumon+http://HOST:9777
 /healthz       whether the picture is fresh; needs no token
 """
 
@@ -60,6 +67,8 @@ class Served(NamedTuple):
     clock: Clock
     document: Callable[[Tick], dict[str, Any]]
     """The JSON document of a picture."""
+    feed: FrameFeed
+    """What sources say, for terminals that attach."""
     tokens: Tokens | None = None
     """Who may ask; None: whoever can connect."""
     checks_host: bool = False
@@ -121,12 +130,14 @@ class Routes:
         """No picture yet."""
         self._served = served
         self._pages = SharedPages()
+        self._waiting: list[asyncio.Future[None]] = []
         self._key = secrets.token_bytes(_KEY_BYTES)
         self._routes = {
             "/": self._index,
             "/healthz": self._health,
             "/metrics": self._metrics,
             "/v1/snapshot": self._snapshot,
+            "/v1/frames": self._frames,
         }
 
     def take(self, tick: Tick) -> None:
@@ -190,6 +201,31 @@ class Routes:
         _accepted(asked, (JSON,))
         return await self._paged(asked, viewer, self._document, JSON)
 
+    async def _frames(self, asked: Asked, viewer: Viewer) -> Answer:
+        _accepted(asked, (NDJSON,))
+        if viewer.users is not None:
+            message = 'frames tell of everybody: they want a token that shows "*"'
+            raise RefusedError(HTTPStatus.FORBIDDEN, message)
+        feed = self._served.feed
+        position = feed.position(asked.query.get("since", ""))
+        wait_s = _wait_s(asked.query.get("wait", "0"))
+        if position == feed.sequence and wait_s > 0:
+            news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(news)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await news
+            if news in self._waiting:
+                self._waiting.remove(news)
+        return Answer(HTTPStatus.OK, await asyncio.wrap_future(feed.since(position)), NDJSON)
+
+    def rouse(self) -> None:
+        """Answer those who wait for a picture; in the server's loop."""
+        waiting, self._waiting = self._waiting, []
+        for news in waiting:
+            if not news.done():
+                news.set_result(None)
+
     def _document(self, tick: Tick) -> bytes:
         text = json.dumps(self._served.document(tick), separators=(",", ":"), allow_nan=False)
         return text.encode() + b"\n"
@@ -218,6 +254,15 @@ class Routes:
             return Answer(HTTPStatus.OK, body, kind, (varies,))
         packed = await self._pages.packed(name, body)
         return Answer(HTTPStatus.OK, packed, kind, (varies, ("Content-Encoding", "gzip")))
+
+
+def _wait_s(text: str) -> float:
+    """How long a client waits for a picture; what is no number is no wait."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return 0.0
+    return min(seconds, LONGEST_WAIT_S) if seconds > 0 else 0.0
 
 
 def _accepted(asked: Asked, kinds: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpumon.sources.exporter_address import PageAddress
     from gpumon.sources.prometheus_address import EngineAddress
     from gpumon.sources.rest_address import RestAddress
+    from gpumon.sources.served_address import ServedAddress
 
 USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 """Login names that ssh's `-l` may be given."""
@@ -43,10 +44,13 @@ PAGE_SCHEMES: Final = ("dcgm+http", "dcgm+https")
 ENGINE_SCHEMES: Final = ("prometheus+http", "prometheus+https")
 """Targets that are servers with Prometheus' interface."""
 
+SERVED_SCHEMES: Final = ("gpumon+http", "gpumon+https", "gpumon+unix")
+"""Targets that are another gpumon's `serve`."""
+
 KNOWN: Final = (
     "local, slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket, "
     "ssh://[user@]host, dcgm+http[s]://host:9400/metrics, prometheus+http[s]://host:9090, "
-    "demo[:NODESxGPUS], ./FILE.gpumon"
+    "gpumon+http[s]://host:9777, gpumon+unix:///socket, demo[:NODESxGPUS], ./FILE.gpumon"
 )
 
 
@@ -70,7 +74,7 @@ class Target(NamedTuple):
 
     url: str
     scheme: str
-    """`local`, `slurm`, `ssh`, `exporter`, `prometheus`, `demo` or `recording`."""
+    """`local`, `slurm`, `ssh`, `exporter`, `prometheus`, `served`, `demo` or `recording`."""
     hosts: tuple[str, ...] = ()
     user: str = ""
     port: int | None = None
@@ -83,6 +87,8 @@ class Target(NamedTuple):
     """The pages of exporters."""
     engine: EngineAddress | None = None
     """The server of a target with Prometheus' interface."""
+    served: ServedAddress | None = None
+    """The other gpumon."""
     path: str = ""
     """File or folder of a recording."""
     cluster: str = ""
@@ -144,6 +150,8 @@ def parse(text: str) -> Target:
         return _pages(shown, scheme, text.partition("://")[2])
     if slashes and scheme in ENGINE_SCHEMES:
         return _engine(shown, scheme, rest, options)
+    if slashes and scheme in SERVED_SCHEMES:
+        return _served(shown, scheme, rest, options)
     if path.partition(":")[0] == "demo":
         return _demo(shown, path, options)
     if is_recording(text):
@@ -214,6 +222,17 @@ def _engine(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target
         return Target(url, "prometheus", engine=parse_engine(scheme, rest, options))
     except ValueError as error:
         # What it was written as may hold a password.
+        message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
+        raise TargetError(message) from error
+
+
+def _served(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:
+    from gpumon.sources.served_address import parse_served
+
+    try:
+        return Target(url, "served", served=parse_served(scheme, rest, options))
+    except ValueError as error:
+        # What it was written as may hold a password by mistake.
         message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
         raise TargetError(message) from error
 

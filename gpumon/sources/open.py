@@ -72,6 +72,10 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         from gpumon.sources.prometheus.server import PrometheusServer
 
         return PrometheusServer(target.url, target.engine, look.period_s, clock, look.is_single)
+    if target.served is not None:
+        from gpumon.sources.served import ServedFrames
+
+        return ServedFrames(target.url, target.served, look, clock)
     if target.scheme == "ssh":
         from gpumon.sources.probes.pool import ProbePool
         from gpumon.sources.probes.road import Road

@@ -16,6 +16,10 @@ import pytest
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
+from gpumon.serve import exchange as served
+from gpumon.serve.frames import NDJSON, FrameFeed
+from gpumon.serve.listen import Listen, bound, released
+from gpumon.serve.server import HttpServer
 from gpumon.sources.address import Look, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.rest_address import RestAddress
@@ -28,6 +32,7 @@ from tests.unit.sources.slurm.restd import Restd, Said, jwt, told
 from tests.worlds.probe import children, eventually
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
 
     from gpumon.model.records.frame import Frame
@@ -64,6 +69,7 @@ class Workshop:
         self.children: list[subprocess.Popen[str]] = []
         self.restds: list[Restd] = []
         self.exporters: list[PageServer] = []
+        self.servers: list[tuple[HttpServer, Listen, socket.socket]] = []
 
     def command(self, name: str, script: str) -> None:
         path = self.bin / name
@@ -208,6 +214,34 @@ class Workshop:
     def engine_rubbish(self) -> Source:
         return self.engine(Answer(HOSTILE.encode() * 99, headers=JSON))
 
+    def served(self) -> Source:
+        feed, told = FrameFeed(["demo:2x4"], 1.0, SystemClock().now), self.open("demo:2x4")
+        with started(told) as look:
+            frames = settled(told, look)
+        hostile = {"gpu001": HOSTILE}
+        feed.frames(frame._replace(node=hostile.get(frame.node, frame.node)) for frame in frames)
+        feed.beat(SystemClock().now(), 1.0)
+        lines = feed.since(None).result()
+        feed.close()
+        return self.attach(served.Answer(200, lines, NDJSON))
+
+    def served_refused(self) -> Source:
+        return self.attach(served.Answer(302, b"", headers=(("Location", HOSTILE),)))
+
+    def served_rubbish(self) -> Source:
+        return self.attach(served.Answer(200, HOSTILE.encode() * 99, NDJSON))
+
+    def attach(self, answer: served.Answer) -> Source:
+        async def say(_asked: object) -> served.Answer:
+            return answer
+
+        where = Listen("s", path=str(self.folder / "serve"))
+        listening = bound(where)
+        server = HttpServer(listening, say)
+        server.start()
+        self.servers.append((server, where, listening))
+        return self.open(f"gpumon+unix://{where.path}")
+
     def slurm(self) -> Source:
         self.scontrol()
         self.node()
@@ -217,12 +251,18 @@ class Workshop:
     def close(self) -> None:
         for server in (*self.restds, *self.exporters):
             server.stop()
+        for one, where, listening in self.servers:
+            one.close()
+            released(where, listening)
         for program in self.children:
             program.kill()
             program.communicate()
 
 
-SOUND = ("local", "single", "lost", "ssh", "demo", "queue", "rest", "pages", "engine", "slurm")
+SOUND = (
+    *("local", "single", "lost", "ssh", "demo", "queue", "rest", "pages", "engine", "served"),
+    "slurm",
+)
 TROUBLED = (
     "no_driver",
     "ssh_refused",
@@ -235,6 +275,8 @@ TROUBLED = (
     "pages_rubbish",
     "engine_refused",
     "engine_rubbish",
+    "served_refused",
+    "served_rubbish",
 )
 
 

@@ -15,6 +15,7 @@ from tools.fault_rows.files import FILES, RECORDINGS
 from tools.fault_rows.machine import MACHINE, PLUGINS
 from tools.fault_rows.nodes import NODES
 from tools.fault_rows.prometheus import PROMETHEUS
+from tools.fault_rows.served import SERVED
 from tools.fault_rows.slurm import SLURM, SLURMRESTD
 
 __all__ = ["FAULTS", "Fault"]
@@ -26,6 +27,7 @@ FAULTS: Final[dict[str, tuple[Fault, ...]]] = {
     "slurmrestd": SLURMRESTD,
     "Exporters": EXPORTERS,
     "Prometheus": PROMETHEUS,
+    "gpumon serve, and who attaches": SERVED,
     "Files and disks": FILES,
     "Recordings and hostile files": RECORDINGS,
     "This machine": MACHINE,

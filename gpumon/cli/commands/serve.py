@@ -18,7 +18,9 @@ from gpumon.cli.request import (
     wanted_of,
 )
 from gpumon.cli.stop_signal import Ending
+from gpumon.fleet.replay.recorder import Recorder
 from gpumon.serve import listen
+from gpumon.serve.frames import FrameFeed
 from gpumon.serve.listen import Listen, ListenError
 from gpumon.serve.routes import Routes, Served
 from gpumon.serve.server import HttpServer
@@ -143,7 +145,11 @@ class _Run:
         is_encrypted = context is not None
         self._address = listen.shown(request.where, listening, is_encrypted=is_encrypted)
         checks_host = known is None and not request.where.path
-        self._routes = Routes(Served(self._clock, self._document, known, checks_host))
+        urls = [target.url for target in request.targets]
+        self._feed = FrameFeed(urls, request.period_s, self._clock.now)
+        self._recorder = Recorder(self._feed, lambda _error: None)
+        served = Served(self._clock, self._document, self._feed, known, checks_host)
+        self._routes = Routes(served)
         self._server = HttpServer(listening, self._routes.answer, context, tell=narrate_error)
 
     def run(self) -> int:
@@ -167,9 +173,10 @@ class _Run:
         except KeyboardInterrupt:
             status = INTERRUPTED
         finally:
+            sampler.close()
             self._server.close()
             self._routes.close()
-            sampler.close()
+            self._feed.close()
         for error in filter(None, (sampler.unkept, sampler.failure)):
             narrate_error(error)
         return status if sampler.failure is None else NOTHING_READ
@@ -182,7 +189,7 @@ class _Run:
         settings = request.settings
         look = Look(request.period_s, is_single=False, keeps=request.wanted.keeps)
         return Sampler(
-            open_sources(request.targets, look, self._clock),
+            self._recorder.sources(open_sources(request.targets, look, self._clock)),
             self._clock,
             request.period_s,
             past_of(settings),
@@ -194,6 +201,8 @@ class _Run:
 
     def _take(self, tick: Tick) -> None:
         self._routes.take(tick)
+        self._recorder.beat(tick)
+        self._feed.settled(lambda: self._server.call(self._routes.rouse))
         for error in tick.errors:
             if error not in self._told:
                 self._told.add(error)

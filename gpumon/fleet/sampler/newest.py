@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.join.disputes import Disputes
 from gpumon.model.fault import DRIVER
+from gpumon.model.records.frame import merged_queues
 from gpumon.model.records.tick import TargetState
 
 if TYPE_CHECKING:
@@ -103,23 +104,7 @@ class Newest:
     @property
     def queue(self) -> QueueRecords | None:
         """Last answers of every queue as one, None where no target is a queue."""
-        answers = list(self._queues.values())
-        if not answers:
-            return None
-        merged = answers[0]
-        for other in answers[1:]:
-            merged = merged._replace(
-                jobs=merged.jobs + other.jobs,
-                nodes=merged.nodes + other.nodes,
-                jobs_at=min(merged.jobs_at, other.jobs_at),
-                nodes_at=min(merged.nodes_at, other.nodes_at),
-                partitions=merged.partitions + other.partitions,
-                reservations=merged.reservations + other.reservations,
-                is_filtered=merged.is_filtered or other.is_filtered,
-                # Two answers of one cluster are of it; of several, each name tells its own.
-                cluster=merged.cluster if merged.cluster == other.cluster else "",
-            )
-        return merged
+        return merged_queues(list(self._queues.values()))
 
     @property
     def ended(self) -> EndedJobs | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumon.model.records.block import EMPTY_BLOCK, Block
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gpumon.model.fault import SourceError
     from gpumon.model.records.accounting import EndedReport
@@ -29,6 +29,26 @@ class QueueRecords(NamedTuple):
     """Whether jobs that the queue listed were left out, as nobody asked for them."""
     cluster: str = ""
     """Slurm's name of the cluster, lower case; empty: not told, or each record's name tells its."""
+
+
+def merged_queues(answers: Sequence[QueueRecords]) -> QueueRecords | None:
+    """Last answers of several queues as one, None where there is none."""
+    if not answers:
+        return None
+    merged = answers[0]
+    for other in answers[1:]:
+        merged = merged._replace(
+            jobs=merged.jobs + other.jobs,
+            nodes=merged.nodes + other.nodes,
+            jobs_at=min(merged.jobs_at, other.jobs_at),
+            nodes_at=min(merged.nodes_at, other.nodes_at),
+            partitions=merged.partitions + other.partitions,
+            reservations=merged.reservations + other.reservations,
+            is_filtered=merged.is_filtered or other.is_filtered,
+            # Two answers of one cluster are of it; of several, each name tells its own.
+            cluster=merged.cluster if merged.cluster == other.cluster else "",
+        )
+    return merged
 
 
 class Frame(NamedTuple):

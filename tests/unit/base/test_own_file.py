@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpumon.base.own_file import write_own, write_whole
+from gpumon.base.own_file import NotOwnError, read_own, write_own, write_whole
 
 OLD = "what was there"
 NEW = "new " * 50_000
@@ -90,3 +90,28 @@ def test_a_folder_that_is_a_file_or_gone_is_an_error(tmp_path):
         write_own(tmp_path / "file" / "notes.json", NEW)
     with pytest.raises(FileNotFoundError):
         write_whole(tmp_path / "gone" / "jobs.csv", NEW)
+
+
+def test_what_nobody_else_may_read_is_read_up_to_a_bound(tmp_path: Path) -> None:
+    file = tmp_path / "own"
+    file.write_text("secret")
+    file.chmod(0o600)
+    assert read_own(str(file), 100) == b"secret"
+    # One byte more shows that there is more.
+    assert read_own(str(file), 3) == b"secr"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_file_that_is_open_to_others_is_not_read(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "own"
+    file.write_text("secret")
+    file.chmod(mode)
+    with pytest.raises(NotOwnError, match="is open to others"):
+        read_own(str(file), 100)
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    with pytest.raises(NotOwnError, match="is no regular file"):
+        read_own(str(pipe), 100)

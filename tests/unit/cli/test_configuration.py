@@ -301,3 +301,15 @@ def test_a_key_without_end_is_refused_before_it_is_read(
 ) -> None:
     text = "period_s = 2\n" + shape.format(".".join([part] * 200_000)) + "\n"
     assert _problems(text, tmp_path) == (": line 2: a key of more than 50 parts",)
+
+
+def test_what_tokens_show_is_a_table_of_lists(tmp_path: Path) -> None:
+    _write(tmp_path, '[serve.tokens]\nada = ["user:ada"]\nops = ["*"]\n')
+    settings = load({"XDG_CONFIG_HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "none")})
+    assert settings.lists("serve.tokens") == {"ada": ("user:ada",), "ops": ("*",)}
+    assert not BY_KEY["serve.tokens"].has_variable
+
+
+def test_what_a_token_shows_is_a_list_of_texts(tmp_path: Path) -> None:
+    (problem,) = _problems('[serve.tokens]\nada = "user:ada"\n', tmp_path)
+    assert "serve.tokens takes a list of texts for ada, not 'user:ada'" in problem

@@ -53,7 +53,9 @@ def test_what_is_no_address_is_said_in_one_line(text: str) -> None:
 def test_a_port_that_is_taken_is_said_with_the_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(ListenError, match=f"cannot listen on {port}: .*--listen"):
+        with pytest.raises(
+            ListenError, match=f"cannot listen on {port}: Address already in use; --listen"
+        ):
             listen.bound(parse(str(port)))
 
 

@@ -12,7 +12,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_classic
 
 from gpumon.report.document.document import document
+from gpumon.serve import routes as module
 from gpumon.serve.exchange import Answer, Asked, RefusedError
+from gpumon.serve.frames import FrameFeed
 from gpumon.serve.routes import Routes, Served
 from tests.worlds.clocks import Hasty
 from tests.worlds.tick import AT, fleet
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.tick import Tick
 
-PATHS = ("/", "/healthz", "/metrics", "/v1/snapshot")
+PATHS = ("/", "/healthz", "/metrics", "/v1/snapshot", "/v1/frames")
 
 
 class World:
@@ -31,7 +33,8 @@ class World:
     def __init__(self, tick: Tick | None = None, **served: Any) -> None:
         self.made = 0
         self.clock = Hasty(AT)
-        self.routes = Routes(Served(self.clock, self._document, **served))
+        self.feed = FrameFeed(["demo"], 1.0, self.clock.now)
+        self.routes = Routes(Served(self.clock, self._document, self.feed, **served))
         if tick is not None:
             self.routes.take(tick)
 
@@ -65,6 +68,7 @@ def world() -> Any:
     yield make
     for one in made:
         one.routes.close()
+        one.feed.close()
 
 
 def test_the_snapshot_is_the_document_of_the_picture(world: Callable[..., World]) -> None:
@@ -163,3 +167,54 @@ def test_what_another_site_makes_a_browser_ask_is_not_answered(
     world: Callable[..., World], host: str
 ) -> None:
     assert world(fleet(), checks_host=True).ask("/metrics", host=host).status == 421
+
+
+def asking(world: World, **query: str) -> Asked:
+    return Asked("GET", "/v1/frames", query, {}, keeps=True)
+
+
+def test_frames_are_lines_of_a_recording_and_a_mark(world: Callable[..., World]) -> None:
+    served = world()
+    served.feed.beat(AT, 1.0)
+    answer = served.ask("/v1/frames")
+    assert answer.kind == "application/x-ndjson"
+    kinds = [json.loads(line)["kind"] for line in answer.body.splitlines()]
+    assert kinds == ["header", "sync", "beat", "mark"]
+
+
+def test_who_waits_for_a_picture_is_answered_as_it_comes(world: Callable[..., World]) -> None:
+    served = world()
+    served.feed.beat(AT, 1.0)
+    position = f"{served.feed.run}-1"
+
+    async def waits() -> Answer:
+        await asyncio.wrap_future(served.feed.since(None))
+        answer = asyncio.ensure_future(
+            served.routes.answer(asking(served, since=position, wait="inf"))
+        )
+        await asyncio.sleep(0)
+        served.feed.beat(AT + 1, 1.0)
+        await asyncio.wrap_future(served.feed.since(1))
+        served.routes.rouse()
+        return await answer
+
+    kinds = [json.loads(line)["kind"] for line in asyncio.run(waits()).body.splitlines()]
+    assert kinds == ["beat", "mark"]
+
+
+@pytest.mark.parametrize("wait", ["0", "-1", "x", "nan", "0.001"])
+def test_nobody_waits_longer_than_they_ask_for(world: Callable[..., World], wait: str) -> None:
+    served = world()
+    served.feed.beat(AT, 1.0)
+
+    async def asks() -> Answer:
+        await asyncio.wrap_future(served.feed.since(None))
+        since = f"{served.feed.run}-1"
+        return await served.routes.answer(asking(served, since=since, wait=wait))
+
+    assert json.loads(asyncio.run(asks()).body)["kind"] == "mark"
+
+
+def test_a_wait_has_an_end(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_WAIT_S", 0.001)
+    test_nobody_waits_longer_than_they_ask_for(world, "1e9")

@@ -11,6 +11,7 @@ import pytest
 from gpumon.report.document.document import document
 from gpumon.serve import tokens as module
 from gpumon.serve.exchange import Answer, Asked, RefusedError
+from gpumon.serve.frames import FrameFeed
 from gpumon.serve.routes import Routes, Served
 from gpumon.serve.tokens import TokenError, tokens
 from tests.worlds.clocks import Hasty
@@ -101,10 +102,12 @@ def test_more_tokens_than_there_may_be_are_refused(
 
 @pytest.fixture
 def routes(tmp_path: Path) -> Any:
-    made = Routes(Served(Hasty(AT), document, tokens(file(tmp_path), SHOWS)))
+    feed = FrameFeed(["demo"], 1.0, Hasty(AT).now)
+    made = Routes(Served(Hasty(AT), document, feed, tokens(file(tmp_path), SHOWS)))
     made.take(fleet())
     yield made
     made.close()
+    feed.close()
 
 
 def ask(routes: Routes, token: str | None, path: str) -> Answer:
@@ -114,7 +117,7 @@ def ask(routes: Routes, token: str | None, path: str) -> Answer:
         return error.answer
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/snapshot", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/metrics", "/v1/snapshot", "/v1/frames", "/nowhere"])
 def test_nothing_is_told_without_a_token(routes: Routes, path: str) -> None:
     assert ask(routes, None, path).status == 401
 
@@ -132,3 +135,9 @@ def test_each_token_shows_its_own(routes: Routes) -> None:
     assert b"hidden" not in ask(routes, BOSS, "/metrics").body
     # In either order: a page that is shared is so only by who may see the same.
     assert jobs(GRACE) == {"grace", "hidden"}
+
+
+def test_frames_tell_of_everybody_and_want_a_token_that_shows_all(routes: Routes) -> None:
+    assert ask(routes, BOSS, "/v1/frames").status == 200
+    refused = ask(routes, GRACE, "/v1/frames")
+    assert (refused.status, refused.body.count(b"\n")) == (403, 1)

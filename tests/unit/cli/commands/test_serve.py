@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,26 @@ def test_metrics_document_and_health_of_a_demo(tmp_path: Path) -> None:
         assert sum(bool(node["gpus"]) for node in said["nodes"]) == 2
 
 
+def test_another_gpumon_shows_the_same_without_a_probe_of_its_own(tmp_path: Path) -> None:
+    with serving(tmp_path) as program:
+        eventually(lambda: program.get("/healthz")[0] == 200, "a picture")
+        words = ["--json", "--for", "0", f"gpumon+unix://{program.socket}"]
+        looked = subprocess.run(
+            [sys.executable, "-m", "gpumon", *words], capture_output=True, timeout=PATIENCE_S
+        )
+        served = json.loads(program.get("/v1/snapshot")[1])
+    seen = json.loads(looked.stdout)
+    assert (looked.returncode, looked.stderr, seen["errors"]) == (0, b"", [])
+    for name in ("nodes", "jobs"):
+        key = "name" if name == "nodes" else "job_id"
+        assert [one[key] for one in seen[name]] == [one[key] for one in served[name]]
+    assert all(
+        gpu["origin"] == f"gpumon+unix://{program.socket}"
+        for node in seen["nodes"]
+        for gpu in node["gpus"]
+    )
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)]
 )
@@ -146,7 +167,7 @@ def test_tokens_and_tls_open_it_to_other_machines(
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "words"),
     [
         ({"token_file": "/nowhere"}, "serve.token_file: /nowhere: No such file"),
         ({"tls_certificate": "/nowhere.pem"}, "/nowhere.pem, : No such file"),
@@ -155,58 +176,72 @@ def test_tokens_and_tls_open_it_to_other_machines(
 def test_what_is_configured_wrongly_ends_it_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    told: Told,
+    said: Say,
     settings: dict[str, object],
-    said: str,
+    words: str,
 ) -> None:
     configured(tmp_path, monkeypatch, **settings)
-    code, told_line = told(capsys, "demo")
+    code, told_line = told("demo")
+    said(told_line)
     assert code == 2
-    assert said in told_line
+    assert words in told_line
     assert told_line.count("\n") == 1
 
 
 def test_what_tokens_show_without_a_file_of_them_is_a_mistake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     (tmp_path / "config.toml").write_text('[serve.tokens]\nada = ["user:ada"]\n')
     monkeypatch.setenv("GPUMON_CONFIG", str(tmp_path / "config.toml"))
-    assert told(capsys, "demo") == (
+    assert told("demo") == (
         2,
         "gpumon: serve.tokens says what tokens show; serve.token_file names their file\n",
     )
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    code = main(["serve", *words])
-    return code, capsys.readouterr().err
+Told = Callable[..., tuple[int, str]]
+Say = Callable[..., None]
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """What the command says, and how it ends."""
+
+    def run(*words: str) -> tuple[int, str]:
+        code = main(["serve", *words])
+        return code, capsys.readouterr().err
+
+    return run
 
 
 @pytest.mark.parametrize("where", ["0.0.0.0:9777", "[::]:9777", "login1:9777"])
-def test_other_machines_are_not_let_in(capsys: pytest.CaptureFixture[str], where: str) -> None:
-    code, said = told(capsys, "demo", "--listen", where)
+def test_other_machines_are_not_let_in(told: Told, said: Say, where: str) -> None:
+    code, line = told("demo", "--listen", where)
     assert code == 2
-    assert said.startswith(f"gpumon: {where} can be reached from other machines")
-    assert said.count("\n") == 1
+    said(line)
+    assert line.startswith(f"gpumon: {where} can be reached from other machines")
+    assert line.count("\n") == 1
 
 
 @pytest.mark.parametrize("where", ["nowhere", "1.2.3.4:x"])
-def test_what_is_no_address_is_said(capsys: pytest.CaptureFixture[str], where: str) -> None:
-    code, said = told(capsys, "demo", "--listen", where)
-    assert (code, said.count("\n")) == (2, 1)
+def test_what_is_no_address_is_said(told: Told, where: str) -> None:
+    code, line = told("demo", "--listen", where)
+    assert (code, line.count("\n")) == (2, 1)
 
 
-def test_a_recording_is_not_served(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, "./x.gpumon") == (
+def test_a_recording_is_not_served(told: Told) -> None:
+    assert told("./x.gpumon") == (
         2,
         "gpumon: a recording has a time of its own and is not served; gpumon replay shows it\n",
     )
 
 
-def test_a_port_that_is_taken_is_said_with_the_way_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_said_with_the_way_out(told: Told, said: Say) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        code, said = told(capsys, "demo", "--listen", str(port))
+        code, line = told("demo", "--listen", str(port))
+    said(line)
     assert code == 1
-    assert "--listen names another place" in said
-    assert said.count("\n") == 1
+    assert "--listen names another place" in line
+    assert line.count("\n") == 1

@@ -1,0 +1,389 @@
+"""The source of a target that is another gpumon's `serve`: its frames, as it was told them.
+
+One thread asks for what came since the last answer, and the server answers when there is more. No
+probe is started and no queue asked: that the other one does.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.base.own_file import NotOwnError, read_own
+from gpumon.model.fault import SourceError, shortage
+from gpumon.model.records.frame import Frame, merged_queues
+from gpumon.model.staleness import stale_after_s
+from gpumon.model.text import plain
+from gpumon.sources.recording.decode import Decoder, Header, LineError, RecordingError, Told
+from gpumon.sources.recording.read import MAX_LINE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.model.records.frame import QueueRecords
+    from gpumon.sources.address import Look
+    from gpumon.sources.served_address import ServedAddress
+    from gpumon.sources.source import Clock, Wish
+
+TIMEOUT_S: Final = 15.0
+"""For an answer beyond what it was asked to wait: 10,000 GPUs take some seconds to be encoded."""
+
+LARGEST_ANSWER_BYTES: Final = 256 * 2**20
+"""Of one answer: 10,000 nodes of 8 GPUs have less (20 KB each, measured)."""
+
+CLOSE_LIMIT_S: Final = 0.3
+
+_SKEW_S: Final = 2.0
+"""Clocks that differ by less are taken for one: as much an answer may be on its way."""
+
+_LEAST_REST_S: Final = 0.05
+_LEAST_RETRY_S: Final = 1.0
+_MOST_TOKEN_BYTES: Final = 4096
+_MOST_KEPT_FRAMES: Final = 100_000
+"""Frames that nobody has taken: ten pictures of 10,000 nodes; the oldest are dropped."""
+
+_SHOWN: Final = 120
+_NDJSON: Final = "application/x-ndjson"
+_PAGES: Final = ("dcgm", "prometheus")
+"""How origins begin that tell less of a node than its probe does."""
+
+
+class _FailedError(Exception):
+    """There is no answer; holds the message and the way out."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class _Unix(http.client.HTTPConnection):
+    """A connection over a UNIX socket."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class _Road(NamedTuple):
+    """By which of the server's targets a node is shown."""
+
+    origin: str
+    at: float
+
+
+class ServedFrames:
+    """Follows one server."""
+
+    def __init__(self, url: str, address: ServedAddress, look: Look, clock: Clock) -> None:
+        """Nothing runs before `start`.
+
+        Args:
+            url: Target, the origin of every frame.
+            address: Where it is.
+            look: How it is looked at: once, or for as long as somebody does.
+            clock: Time of arrival.
+        """
+        self.url = url
+        self._address = address
+        self._look = look
+        self._clock = clock
+        self._period_s = look.period_s
+        self._frames: deque[Frame] = deque(maxlen=_MOST_KEPT_FRAMES)
+        self._wake: Callable[[], None] = lambda: None
+        self._is_settled = False
+        self._is_closing = threading.Event()
+        self._roused = threading.Event()
+        self._connection: http.client.HTTPConnection | None = None
+        self._deadline: float | None = None
+        self._decoder = Decoder()
+        self._since = ""
+        self._is_invented = False
+        self._roads: dict[str, _Road] = {}
+        self._queues: dict[str, QueueRecords] = {}
+        self._thread = threading.Thread(target=self._run, name=f"served {url}", daemon=True)
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begin to follow without waiting for it."""
+        self._wake = wake
+        self._thread.start()
+
+    def poll(self) -> list[Frame]:
+        """Frames that arrived since the last poll."""
+        # A server that drips its answer keeps within the time of each single read.
+        deadline = self._deadline
+        if deadline is not None and self._clock.monotonic() > deadline:
+            self._cut()
+        frames = []
+        while self._frames:
+            frames.append(self._frames.popleft())
+        return frames
+
+    def pending(self) -> bool:
+        """Whether the server has neither answered nor failed yet."""
+        return not self._is_settled
+
+    def wish(self, wish: Wish) -> None:
+        """Try again now where it was asked for; the beat is the server's own."""
+        if wish.period_s is not None and wish.period_s > 0:
+            self._period_s = wish.period_s
+        if wish.is_by_hand:
+            self._roused.set()
+
+    def close(self) -> None:
+        """End the exchange; a server that does not let go is abandoned."""
+        self._is_closing.set()
+        self._roused.set()
+        self._cut()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_LIMIT_S)
+
+    def _cut(self) -> None:
+        """Have whatever the thread waits for on the connection fail."""
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _run(self) -> None:
+        try:
+            while not self._is_closing.is_set():
+                rest_s = self._one_look()
+                if self._look.is_single:
+                    return
+                self._roused.wait(rest_s)
+                self._roused.clear()
+        finally:
+            self._forget_connection()
+
+    def _one_look(self) -> float:
+        """Ask once and hand over what was said; how long to rest then."""
+        began = time.monotonic()
+        try:
+            frames = self._asked()
+            rest_s = _LEAST_REST_S
+        except _FailedError as error:
+            frames = [self._failure(error.message, error.hint)]
+            rest_s = max(_LEAST_RETRY_S, self._period_s)
+        except Exception as error:  # noqa: BLE001 - an answer that stumbles must not end the source
+            words, way_out = shortage(error) or (repr(error), "please report this line")
+            frames = [self._failure(f"gpumon stumbled over an answer: {words}", way_out)]
+            rest_s = max(_LEAST_RETRY_S, self._period_s)
+        if self._is_closing.is_set():
+            return 0.0
+        self._frames.extend(frames)
+        self._is_settled = True
+        self._wake()
+        return max(_LEAST_REST_S, rest_s - (time.monotonic() - began))
+
+    def _failure(self, message: str, hint: str) -> Frame:
+        # What it had told may have been cut off: the next answer begins anew.
+        self._since = ""
+        self._forget_connection()
+        error = SourceError(self.url, plain(message), hint)
+        return Frame(self.url, "", self._clock.now(), 0.0, {}, (error,))
+
+    def _forget_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        self._deadline = None
+        if connection is not None:
+            connection.close()
+
+    def _asked(self) -> list[Frame]:
+        """Frames of one answer."""
+        wait_s = 0.0 if self._look.is_single else min(20.0, 2 * self._period_s)
+        self._deadline = self._clock.monotonic() + wait_s + 2 * TIMEOUT_S
+        try:
+            return list(self._read(self._response(wait_s)))
+        except ssl.SSLError as error:
+            said = plain(str(error.reason or error), _SHOWN)
+            hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
+            if "WRONG_VERSION" in said or "UNKNOWN_PROTOCOL" in said:
+                hint = "it speaks no TLS there: gpumon+http:// reads it without"
+            raise _FailedError(f"no TLS with it: {said}", hint) from None
+        except TimeoutError:
+            message = f"gave no whole answer within {TIMEOUT_S:g} s"
+            raise _FailedError(message, "look at the machine that it runs on") from None
+        except (OSError, http.client.HTTPException) as error:
+            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), _SHOWN)
+            hint = "look whether gpumon serve runs there; gpumon asks again by itself"
+            raise _FailedError(f"cannot be read: {said}", hint) from None
+        except RecordingError as error:
+            raise _FailedError(f"what it tells {error}", "update the older gpumon") from None
+        finally:
+            self._deadline = None
+
+    def _response(self, wait_s: float) -> http.client.HTTPResponse:
+        headers = {"Accept": _NDJSON, "User-Agent": "gpumon", **self._authorization()}
+        path = f"/v1/frames?wait={wait_s:g}" + (f"&since={self._since}" if self._since else "")
+        if self._connection is None:
+            self._connection = self._connected()
+        self._connection.request("GET", path, headers=headers)
+        # Behind the connection's own time comes the one that it was asked to wait.
+        self._connection.sock.settimeout(wait_s + TIMEOUT_S)
+        response = self._connection.getresponse()
+        if response.status != http.client.OK:
+            raise _status(response)
+        kind = response.headers.get_content_type()
+        if kind != _NDJSON:
+            message = f"answers with {plain(kind, _SHOWN)}, which is no gpumon serve"
+            raise _FailedError(message, "check host and port; a proxy may stand in front of it")
+        return response
+
+    def _connected(self) -> http.client.HTTPConnection:
+        address = self._address
+        if address.path:
+            return _Unix(address.path, TIMEOUT_S)
+        if address.is_encrypted:
+            # It reads SSL_CERT_FILE and SSL_CERT_DIR, and checks names.
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(
+                address.host, address.port, timeout=TIMEOUT_S, context=context
+            )
+        return http.client.HTTPConnection(address.host, address.port, timeout=TIMEOUT_S)
+
+    def _authorization(self) -> dict[str, str]:
+        path = self._address.token_file
+        if not path:
+            return {}
+        shown = plain(path)
+        try:
+            words = read_own(path, _MOST_TOKEN_BYTES).decode("ascii", "replace").split()
+        except OSError as error:
+            message = f"the token file {shown} cannot be read: {error.strerror}"
+            raise _FailedError(message, "check its path and owner") from None
+        except NotOwnError as error:
+            raise _FailedError(f"the token file {shown} {error}", "chmod 600 keeps it") from None
+        # The line of the server's own file, NAME TOKEN, is taken as well.
+        if not 1 <= len(words) <= 2 or not words[-1].isascii() or not words[-1].isprintable():
+            raise _FailedError(f"the token file {shown} holds no token", "it holds the token alone")
+        return {"Authorization": f"Bearer {words[-1]}"}
+
+    def _read(self, response: http.client.HTTPResponse) -> Iterator[Frame]:
+        told: list[Frame] = []
+        size, mark = 0, None
+        while raw := response.readline(MAX_LINE_BYTES):
+            size += len(raw)
+            if size > LARGEST_ANSWER_BYTES or not raw.endswith(b"\n"):
+                message = f"its answer is cut off, or larger than {LARGEST_ANSWER_BYTES >> 20} MiB"
+                raise _FailedError(message, "check what listens there")
+            if raw.startswith(b'{"kind":"mark",'):
+                mark = _Mark.of(raw)
+                continue
+            try:
+                said = self._decoder.read(raw)
+            except LineError as error:
+                message = f"tells what no gpumon tells ({error})"
+                raise _FailedError(message, "check what listens there") from None
+            if isinstance(said, Header):
+                self._begun(said)
+            elif isinstance(said, Frame):
+                told.append(said)
+            elif isinstance(said, Told):
+                told.append(said.frame)
+        # Only this tells the connection that the answer is read.
+        response.read()
+        if mark is None:
+            raise _FailedError("its answer is cut off", "gpumon asks again by itself")
+        self._since = mark.since
+        now = self._clock.now()
+        behind_s = now - mark.at
+        shift_s = behind_s if abs(behind_s) > _SKEW_S else 0.0
+        for frame in told:
+            if self._is_shown(frame, now):
+                yield self._own(frame, shift_s)
+
+    def _begun(self, header: Header) -> None:
+        """The server tells all that holds: it was begun anew, or this one was away too long."""
+        self._roads.clear()
+        self._queues.clear()
+        self._is_invented = all(url.partition(":")[0] == "demo" for url in header.targets)
+
+    def _is_shown(self, frame: Frame, now: float) -> bool:
+        """Whether it speaks for its node: of several roads to one the best that is not silent."""
+        if not frame.node:
+            return True
+        held = self._roads.get(frame.node)
+        if (
+            held is not None
+            and held.origin != frame.origin
+            and _rank(held.origin) <= _rank(frame.origin)
+            and now - held.at <= stale_after_s(self._period_s)
+        ):
+            return False
+        if frame.blocks:
+            self._roads[frame.node] = _Road(frame.origin, now)
+        return True
+
+    def _own(self, frame: Frame, shift_s: float) -> Frame:
+        """A frame as of this target, by this machine's clock."""
+        queue = None
+        if frame.queue is not None:
+            self._queues[frame.origin] = self._wanted(frame.queue, shift_s)
+            queue = merged_queues(list(self._queues.values()))
+        return frame._replace(origin=self.url, taken_at=frame.taken_at + shift_s, queue=queue)
+
+    def _wanted(self, queue: QueueRecords, shift_s: float) -> QueueRecords:
+        """The jobs that are looked for; where all are invented nobody looks for their own."""
+        keeps = self._look.keeps
+        jobs = tuple(job for job in queue.jobs if self._is_invented or keeps(job))
+        return queue._replace(
+            jobs=jobs,
+            is_filtered=queue.is_filtered or len(jobs) < len(queue.jobs),
+            jobs_at=queue.jobs_at + shift_s,
+            nodes_at=queue.nodes_at + shift_s,
+        )
+
+
+class _Mark(NamedTuple):
+    """Where an answer ends."""
+
+    since: str
+    at: float
+
+    @classmethod
+    def of(cls, raw: bytes) -> _Mark:
+        try:
+            told = json.loads(raw)
+            run, number, at = told["run"], told["sequence"], told["at"]
+            if not (isinstance(run, str) and run.isalnum() and isinstance(number, int)):
+                raise ValueError
+            return cls(f"{run[:64]}-{number}", float(at))
+        except (ValueError, LookupError, TypeError, OverflowError):
+            message = "tells what no gpumon tells (its mark)"
+            raise _FailedError(message, "check what listens there") from None
+
+
+def _rank(origin: str) -> int:
+    return int(origin.startswith(_PAGES))
+
+
+def _status(response: http.client.HTTPResponse) -> _FailedError:
+    """Any answer but 200."""
+    status = response.status
+    if status == http.client.UNAUTHORIZED:
+        return _FailedError("wants a token (HTTP 401)", "name its file: ?token_file=/path")
+    if status == http.client.FORBIDDEN:
+        return _FailedError(
+            "does not show its frames to this token (HTTP 403)", 'ask for one that shows "*"'
+        )
+    if 300 <= status < 400:
+        to = plain(response.headers.get("location", ""), _SHOWN) or "nowhere"
+        return _FailedError(
+            f"redirects to {to}, which is not followed", "name that address yourself"
+        )
+    if status == http.client.NOT_FOUND:
+        return _FailedError("has no frames (HTTP 404)", "check that gpumon serve listens there")
+    return _FailedError(f"answers with an error (HTTP {status})", "gpumon asks again by itself")

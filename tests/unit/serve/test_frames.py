@@ -1,0 +1,183 @@
+"""Frames for terminals that attach: whoever comes late knows what knows who was there all along."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.model.fault import SourceError
+from gpumon.model.records.frame import Frame
+from gpumon.serve import frames as module
+from gpumon.serve.frames import FrameFeed
+from gpumon.sources.demo import DemoSource
+from gpumon.sources.recording.decode import Beat, Decoder, Header
+from tests.worlds.clocks import Hasty
+from tests.worlds.tick import AT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class World:
+    """A feed of a demo, beat by beat."""
+
+    def __init__(self) -> None:
+        self.clock = Hasty(AT)
+        self.source = DemoSource("demo:2x4", 2, 4, 1, self.clock, 1.0, 0.0)
+        self.source.start(lambda: None)
+        self.feed = FrameFeed(["demo:2x4"], 1.0, self.clock.now)
+
+    def beat(self, *more: Frame) -> None:
+        self.clock.time += 1.0
+        self.feed.frames([*self.source.poll(), *more])
+        self.feed.beat(self.clock.time, 1.0)
+
+    def close(self) -> None:
+        self.source.close()
+        self.feed.close()
+
+
+class Follower:
+    """Reads what a feed tells, as a terminal does."""
+
+    def __init__(self, world: World) -> None:
+        self._feed = world.feed
+        self._decoder = Decoder()
+        self.position: int | None = None
+        self.begun = 0
+        self.beats = 0
+
+    def ask(self) -> list[Frame]:
+        found = []
+        for raw in self._feed.since(self.position).result(30.0).splitlines(keepends=True):
+            said = self._decoder.read(raw)
+            if isinstance(said, Frame):
+                found.append(said)
+            self.begun += isinstance(said, Header)
+            self.beats += isinstance(said, Beat)
+        self.position = self._feed.sequence
+        return found
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    made.beat()
+    yield made
+    made.close()
+
+
+def newest(frames: list[Frame]) -> dict[str, Frame]:
+    return {frame.node: frame for frame in frames}
+
+
+def content(frame: Frame) -> object:
+    """What a frame tells, in an order of its own: NaN is like itself."""
+    blocks = {
+        name: (
+            block.keys,
+            sorted((key, repr(column)) for key, column in block.columns.items()),
+            sorted(block.labels.items()),
+            sorted(block.missing.items()),
+        )
+        for name, block in frame.blocks.items()
+    }
+    return frame.node, frame.taken_at, blocks, frame.errors, frame.queue
+
+
+def test_all_that_holds_is_told_to_who_comes(world: World) -> None:
+    frames = newest(Follower(world).ask())
+    assert {"", "gpu001", "gpu002"} <= frames.keys()
+    assert frames[""].queue is not None
+    assert len(frames["gpu001"].block("gpu").keys) == 4
+
+
+def test_who_follows_is_told_each_picture_once(world: World) -> None:
+    follower = Follower(world)
+    follower.ask()
+    assert follower.ask() == []
+    world.beat()
+    world.beat()
+    assert newest(follower.ask())["gpu001"].taken_at == pytest.approx(AT + 3, abs=1.0)
+    assert (follower.begun, follower.beats) == (1, 3)
+
+
+def test_who_comes_late_goes_on_as_who_was_there_all_along(world: World) -> None:
+    early = Follower(world)
+    early.ask()
+    silent = Frame("demo:2x4", "gpu002", AT + 2, 0.0, {}, (SourceError("gpu002", "is gone"),))
+    world.beat(silent)
+    early.ask()
+    late = Follower(world)
+    late.ask()
+    for _ in range(3):
+        world.beat()
+        assert list(map(content, early.ask())) == list(map(content, late.ask()))
+
+
+def test_the_last_values_of_a_node_that_fails_are_told_to_who_comes(world: World) -> None:
+    gone = Frame("ssh://n1", "n1", AT, 0.0, {}, (SourceError("n1", "is gone"),))
+    valued = newest(Follower(world).ask())["gpu001"]
+    world.beat(valued._replace(origin="ssh://n1", node="n1"), gone)
+    told = [frame for frame in Follower(world).ask() if frame.node == "n1"]
+    assert [bool(frame.blocks) for frame in told] == [True, False]
+    assert told[1].errors == gone.errors
+
+
+def test_a_position_of_another_server_or_none_at_all_begins_anew(world: World) -> None:
+    feed = world.feed
+    assert feed.position(f"{feed.run}-1") == 1
+    for text in ("", "1", "other-1", f"{feed.run}-", f"{feed.run}-x", f"{feed.run}-{'9' * 5000}"):
+        assert feed.position(text) is None
+    follower = Follower(world)
+    follower.ask()
+    follower.position = 99
+    follower.ask()
+    assert follower.begun == 2
+
+
+def test_who_was_away_for_more_pictures_than_are_kept_begins_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PICTURES", 2)
+    follower, away = Follower(world), Follower(world)
+    follower.ask()
+    away.ask()
+    for _ in range(3):
+        world.beat()
+        follower.ask()
+    away.ask()
+    assert (follower.begun, away.begun) == (1, 2)
+
+
+def test_pictures_beyond_the_room_for_them_are_not_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGEST_KEPT_BYTES", 10)
+    follower = Follower(world)
+    follower.ask()
+    world.beat()
+    assert newest(follower.ask()).keys() >= {"gpu001"}
+    assert follower.begun == 2
+
+
+def test_nothing_is_encoded_once_nobody_asks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNASKED_PICTURES", 2)
+    follower = Follower(world)
+    follower.ask()
+    for _ in range(4):
+        world.beat()
+    assert newest(follower.ask()).keys() >= {"gpu001"}
+    assert follower.begun == 2
+
+
+def test_all_who_come_at_one_picture_share_what_is_told(world: World) -> None:
+    first, second = (world.feed.since(None).result(30.0) for _ in range(2))
+    assert first == second
+
+
+def test_a_picture_after_the_end_is_nobody_s(world: World) -> None:
+    world.feed.close()
+    world.beat()
+    world.feed.settled(lambda: None)
