@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from gpumon.model.catalogue.fields import CATALOGUE
@@ -10,8 +12,11 @@ from gpumon.simulate.cluster.sim_cluster import Fleet
 from gpumon.sources.exporters.dcgm import PageReader
 from tests.bench.roads import DEFAULT, names_told, page_of
 
+if TYPE_CHECKING:
+    from gpumon.model.records.block import Block
 
-def node_block():
+
+def node_block() -> tuple[str, Block]:
     at = 1_800_000_000.0
     frames = FrameMaker(Fleet(2, 4, 7, at - 900.0), "demo").frames(at, 5.0)
     frame = next(one for one in frames if one.block("gpu").keys)
@@ -19,7 +24,7 @@ def node_block():
 
 
 @pytest.mark.parametrize("is_all", [True, False])
-def test_every_value_comes_back_in_the_catalogues_unit(is_all):
+def test_every_value_comes_back_in_the_catalogues_unit(is_all: bool) -> None:
     node, block = node_block()
     names = names_told(is_all=is_all)
     (reading,) = PageReader(node).read(page_of(block, node, names), 1_800_000_000.0, 5.0)
