@@ -27,6 +27,9 @@ MOST_NODES: Final = 16384
 FORGOTTEN_S: Final = 3600.0
 """A node that has told nothing for so long is no longer missed, as no screen shows it any more."""
 
+UNKNOWN_INTERVAL_S: Final = 60.0
+"""Taken for the time between two samples where there are not two: Prometheus' own default."""
+
 UNNAMED: Final = "unnamed"
 """What a node is called that no label names."""
 
@@ -95,17 +98,18 @@ class Nodes:
         return errors
 
 
-def limit_of(interval_s: float, period_s: float, beat_s: float) -> float:
+def limit_of(interval_s: float | None, period_s: float, beat_s: float) -> float:
     """Age from which on a sample is not of the present.
 
     A node that has ended is stale within two of its own intervals, or of our periods where these
     are longer; nobody is stale because the server is asked more seldom than that.
 
     Args:
-        interval_s: Between two samples.
+        interval_s: Between two samples; None: nobody knows.
         period_s: What the user asked for.
         beat_s: Between two looks.
     """
+    interval_s = interval_s or UNKNOWN_INTERVAL_S
     two_s = 2.0 * max(interval_s, period_s)
     return max(two_s, interval_s + 1.5 * beat_s, stale_after_s(0.0))
 

@@ -39,9 +39,6 @@ INTERVAL_BACK_S: Final = 300.0
 """From samples of this time follows how often there is one: what is older is not told any more
 (Prometheus' own look back)."""
 
-UNKNOWN_INTERVAL_S: Final = 60.0
-"""Taken for the time between two samples where there are not two: Prometheus' own default."""
-
 MOST_LONG: Final = 8
 """GPUs of which samples over time are asked for, each of another node."""
 
@@ -77,8 +74,8 @@ class Seen(NamedTuple):
     known: Mapping[Key, Known]
     values: Mapping[str, Mapping[Key, float]]
     """By name of the metric."""
-    interval_s: float
-    """Between two samples."""
+    interval_s: float | None
+    """Between two samples; None: there are not two yet."""
     remarks: tuple[tuple[str, str], ...]
     """What is odd, each with a way out."""
 
@@ -111,9 +108,7 @@ class Questions:
         known, nameless = await self._known(now - SETTLED_S, values)
         if self._interval_s is None and known:
             self._interval_s = await self._interval(now - SETTLED_S, known)
-        return Seen(
-            now, known, values, self._interval_s or UNKNOWN_INTERVAL_S, self._remarks(nameless)
-        )
+        return Seen(now, known, values, self._interval_s, self._remarks(nameless))
 
     async def _ask_names(self, now: float) -> None:
         params = {
@@ -131,7 +126,9 @@ class Questions:
                 if seen
                 else "holds no metric of DCGM"
             )
-            raise FetchError(message, "have it read the pages of dcgm-exporter: DCGM_FI_…")
+            hint = "have it read the pages of dcgm-exporter: DCGM_FI_…"
+            # Two short questions cost nobody, and a server that has just begun will have some soon.
+            raise FetchError(message, hint, is_refused=True)
         self._named_at = now
         self._told_by = [name for name in self._told_by if name in found]
         # It may have been set anew since.

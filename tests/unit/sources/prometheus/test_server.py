@@ -254,6 +254,17 @@ def test_a_server_without_gpus_says_what_it_lacks(
     assert (frame.node, frame.blocks) == ("", {})
 
 
+def test_a_server_that_has_no_metric_yet_is_asked_on_every_beat(
+    engine: Engine, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "RETRY_S", (0.1, 3600.0))
+    series, engine.series = engine.series, {}
+    _, look = opened(engine.target)
+    eventually(lambda: len(look()) >= 4, "it is asked again and again")
+    engine.series = series
+    eventually(lambda: bool(look()[-1].blocks), "it is read")
+
+
 def test_a_server_that_ends_and_comes_back_is_read_again(opened: Open) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -310,7 +321,11 @@ def test_where_there_are_not_two_samples_the_servers_own_default_counts(
         name: [(dict(one, UUID="GPU x"), v) for one, v in rows]
         for name, rows in engine.series.items()
     }
-    assert once(opened, engine)[0].stale_after_s == 120.0
+    source, look = opened(engine.target, once=True)
+    eventually(lambda: not source.pending(), "it has answered")
+    assert look()[0].stale_after_s == 120.0
+    # It is asked on the beat until there are.
+    assert source.beat_s < 7.5
 
 
 @pytest.mark.parametrize(
