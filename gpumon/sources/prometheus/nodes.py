@@ -120,7 +120,10 @@ class _NodeReader:
     def __init__(self, host: str) -> None:
         self._host = host
         self.told_at = 0.0
-        self._cells: list[tuple[str, Key]] = []
+        self._names: tuple[str, ...] = ()
+        self._cells: list[int] = []
+        """Which values there are: the number of the metric times that of its places, and the place
+        among them."""
         self._labels: list[Mapping[str, str]] = []
         self._plan: NodePlan | None = None
         self._order: Sequence[int] = ()
@@ -141,24 +144,26 @@ class _NodeReader:
             for key, some in wholes.items()
             if key not in seen.known
         ]
-        cells = []
-        values = []
-        samples: list[Sample] = []
-        for name, rows in seen.values.items():
+        names = tuple(seen.values)
+        cells: list[int] = []
+        values: list[float] = []
+        number = 0
+        for rows in seen.values.values():
             for key, _ in places:
                 value = rows.get(key)
                 if value is not None:
-                    cells.append((name, key))
+                    cells.append(number)
                     values.append(value)
+                number += 1
+        is_same = cells == self._cells and labels == self._labels and names == self._names
         plan = self._plan
-        if plan is None or cells != self._cells or labels != self._labels:
-            by_key = dict(places)
-            samples = [
-                Sample(name, by_key[key], value, None, None)
-                for (name, key), value in zip(cells, values, strict=True)
-            ]
+        if plan is None or not is_same:
+            samples = []
+            for cell, value in zip(cells, values, strict=True):
+                metric, place = divmod(cell, len(places))
+                samples.append(Sample(names[metric], places[place][1], value, None, None))
             (plan,), self._order, _ = plans_of(Page(tuple(samples), (), 0))
-            self._plan, self._cells, self._labels = plan, cells, labels
+            self._plan, self._names, self._cells, self._labels = plan, names, cells, labels
             self._data = b""
         values = [values[number] for number in self._order]
         age_s = seen.asked_at - self.told_at
