@@ -120,11 +120,14 @@ def test_a_clock_that_goes_wrong_there_changes_no_age(engine: Engine, opened: Op
     assert -10.0 < once(opened, engine)[0].taken_at - now < 60.0
 
 
-def test_samples_that_are_too_old_are_no_picture_of_now(engine: Engine, opened: Open) -> None:
+def test_samples_that_are_too_old_are_no_picture_of_now(
+    engine: Engine, opened: Open, said: Callable[..., None]
+) -> None:
     engine.ages_s = {"gpu02": 290.0}
     first, gone = once(opened, engine)
     assert (first.node, bool(first.blocks), gone.node, gone.blocks) == ("gpu01", True, "gpu02", {})
     assert gone.errors[0].message == "the server tells no present sample of its GPUs"
+    said(gone.errors[0].message, gone.errors[0].hint)
     engine.age_s = 290.0
     engine.ages_s = {}
     frames = once(opened, engine)
@@ -207,12 +210,15 @@ def test_gpus_of_exporters_that_tell_other_metrics_are_all_known(
     assert second.block("gpu").value("gpu_util_ratio", 0) == 0.07
 
 
-def test_series_without_a_gpu_and_warnings_are_told_once(engine: Engine, opened: Open) -> None:
+def test_series_without_a_gpu_and_warnings_are_told_once(
+    engine: Engine, opened: Open, said: Callable[..., None]
+) -> None:
     engine.hold("DEV_GPU_UTIL", *((one, 97.0) for one in GPUS), ({"job": "x"}, 5.0))
     engine.warnings = ["store A is down", "store B is down"]
     first, second = once(opened, engine)
     assert second.errors == ()
     messages = [error.message for error in first.errors]
+    said(messages[0], first.errors[0].hint)
     assert messages == [
         "warns beside its values, of which some may be missing: store A is down (and 1 more)",
         "1 series name no GPU by its UUID and are left out",
