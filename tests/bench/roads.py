@@ -19,7 +19,7 @@ from gpumon.evaluation.witness import Witness
 from gpumon.fleet.replay.feed import play
 from gpumon.model.records.frame import Frame
 from gpumon.sources.exporters.dcgm import PageReader
-from gpumon.sources.exporters.dcgm_names import FREE, METRICS
+from gpumon.sources.exporters.gpu_names import FREE, METRICS
 from gpumon.sources.recording.source import Playback, Recording
 from gpumon.sources.recording.write import RecordingWriter
 

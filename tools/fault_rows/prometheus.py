@@ -56,6 +56,20 @@ PROMETHEUS: Final = (
         _ELSE,
     ),
     Fault(
+        "an exporter ends whose pages Prometheus gathers",
+        "all other nodes, on their beat",
+        "the server tells no present sample of its GPUs",
+        "its values, after two of the server's intervals, though the server repeats them for 5 min",
+        (_SERVER + "test_samples_that_are_too_old_are_no_picture_of_now",),
+    ),
+    Fault(
+        "a part of what Prometheus asks for is missing",
+        "all values that there are",
+        "warns beside its values, of which some may be missing",
+        "what that part holds",
+        (_SERVER + "test_series_without_a_gpu_and_warnings_are_told_once",),
+    ),
+    Fault(
         "a secret file is open to others or holds none",
         _OTHERS,
         "is open to others|holds no token|holds no login",

@@ -107,7 +107,8 @@ class Fetcher:
                     return await self._exchange()
         except TimeoutError:
             raise error_of(late(self._timeout_s, PEER)) from None
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, ssl.SSLError) as error:
+            # What TLS 1.3 says behind the handshake comes as it is.
             raise error_of(failure(error, self._timeout_s, PEER)) from None
 
     async def close(self) -> None:

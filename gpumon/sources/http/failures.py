@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 SHOWN: Final = 120
 """Characters of what a system, a server or a header says that are shown."""
+
+
+_WANTS_OURS: Final = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA")
+"""What a server says of our certificate; it comes with its first answer, as TLS 1.3 has it."""
 
 
 class Trouble(NamedTuple):
@@ -51,7 +57,9 @@ class Peer(NamedTuple):
     """The way out where its certificate has expired."""
 
 
-def failure(error: httpx.HTTPError | httpx.StreamError, timeout_s: float, peer: Peer) -> Trouble:
+def failure(
+    error: httpx.HTTPError | httpx.StreamError | ssl.SSLError, timeout_s: float, peer: Peer
+) -> Trouble:
     """Why an exchange within a time brought no answer."""
     import httpx
 
@@ -64,6 +72,8 @@ def failure(error: httpx.HTTPError | httpx.StreamError, timeout_s: float, peer: 
         return late(timeout_s, peer)
     elif "expired" in told:
         hint = peer.certificate
+    elif any(alert in told for alert in _WANTS_OURS):
+        hint = "it lets in only who shows a certificate of their own that it believes"
     elif "CERTIFICATE" in told:
         hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
     elif "SSL" in told:

@@ -17,9 +17,22 @@ CLOSE_LIMIT_S: Final = 0.3
 class LoopThread:
     """Runs one coroutine until it ends or is told to."""
 
-    def __init__(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Nothing runs before `start`; `name` is the thread's, `main` makes the coroutine."""
+    def __init__(
+        self,
+        name: str,
+        main: Callable[[], Coroutine[Any, Any, None]],
+        end: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        """Nothing runs before `start`.
+
+        Args:
+            name: The thread's.
+            main: Makes the coroutine.
+            end: Makes the one that frees what is left when it is over, which nobody breaks off.
+        """
         self._main = main
+        self._end = end
+        self._is_ending = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -43,6 +56,8 @@ class LoopThread:
             self._thread.join(limit_s)
 
     def _stop(self) -> None:
+        if self._is_ending:
+            return
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
 
@@ -55,6 +70,10 @@ class LoopThread:
                 if not self._is_closing:
                     loop.run_until_complete(self._main())
         finally:
+            self._is_ending = True
+            if self._end is not None:
+                with suppress(Exception):
+                    loop.run_until_complete(self._end())
             self._loop = None
             loop.close()
 

@@ -116,7 +116,10 @@ def vector(answer: Answer) -> Rows:
         labels, pair = one.get("metric"), _pair(one.get("value"))
         if pair is None or not isinstance(labels, dict):
             continue
-        if all(isinstance(text, str) for text in labels.values()):
+        for text in labels.values():
+            if not isinstance(text, str):
+                break
+        else:
             rows.append(Row(labels, pair[1]))
     return Rows(rows, len(listed) - len(rows))
 

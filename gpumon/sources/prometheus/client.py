@@ -124,7 +124,8 @@ class Client:
                     return await self._exchange(path, params)
         except TimeoutError:
             raise error_of(late(self._timeout_s, _PEER)) from None
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, ssl.SSLError) as error:
+            # What TLS 1.3 says behind the handshake comes as it is.
             raise error_of(failure(error, self._timeout_s, _PEER)) from None
 
     async def _exchange(self, path: str, params: Mapping[str, str]) -> Answer:

@@ -27,6 +27,9 @@ MOST_NODES: Final = 16384
 FORGOTTEN_S: Final = 3600.0
 """A node that has told nothing for so long is no longer missed, as no screen shows it any more."""
 
+UNKNOWN_INTERVAL_S: Final = 60.0
+"""Taken for the time between two samples where there are not two: Prometheus' own default."""
+
 UNNAMED: Final = "unnamed"
 """What a node is called that no label names."""
 
@@ -95,17 +98,18 @@ class Nodes:
         return errors
 
 
-def limit_of(interval_s: float, period_s: float, beat_s: float) -> float:
+def limit_of(interval_s: float | None, period_s: float, beat_s: float) -> float:
     """Age from which on a sample is not of the present.
 
     A node that has ended is stale within two of its own intervals, or of our periods where these
     are longer; nobody is stale because the server is asked more seldom than that.
 
     Args:
-        interval_s: Between two samples.
+        interval_s: Between two samples; None: nobody knows.
         period_s: What the user asked for.
         beat_s: Between two looks.
     """
+    interval_s = interval_s or UNKNOWN_INTERVAL_S
     two_s = 2.0 * max(interval_s, period_s)
     return max(two_s, interval_s + 1.5 * beat_s, stale_after_s(0.0))
 
@@ -116,7 +120,10 @@ class _NodeReader:
     def __init__(self, host: str) -> None:
         self._host = host
         self.told_at = 0.0
-        self._cells: list[tuple[str, Key]] = []
+        self._names: tuple[str, ...] = ()
+        self._cells: list[int] = []
+        """Which values there are: the number of the metric times that of its places, and the place
+        among them."""
         self._labels: list[Mapping[str, str]] = []
         self._plan: NodePlan | None = None
         self._order: Sequence[int] = ()
@@ -137,24 +144,26 @@ class _NodeReader:
             for key, some in wholes.items()
             if key not in seen.known
         ]
-        cells = []
-        values = []
-        samples: list[Sample] = []
-        for name, rows in seen.values.items():
+        names = tuple(seen.values)
+        cells: list[int] = []
+        values: list[float] = []
+        number = 0
+        for rows in seen.values.values():
             for key, _ in places:
                 value = rows.get(key)
                 if value is not None:
-                    cells.append((name, key))
+                    cells.append(number)
                     values.append(value)
+                number += 1
+        is_same = cells == self._cells and labels == self._labels and names == self._names
         plan = self._plan
-        if plan is None or cells != self._cells or labels != self._labels:
-            by_key = dict(places)
-            samples = [
-                Sample(name, by_key[key], value, None, None)
-                for (name, key), value in zip(cells, values, strict=True)
-            ]
+        if plan is None or not is_same:
+            samples = []
+            for cell, value in zip(cells, values, strict=True):
+                metric, place = divmod(cell, len(places))
+                samples.append(Sample(names[metric], places[place][1], value, None, None))
             (plan,), self._order, _ = plans_of(Page(tuple(samples), (), 0))
-            self._plan, self._cells, self._labels = plan, cells, labels
+            self._plan, self._names, self._cells, self._labels = plan, names, cells, labels
             self._data = b""
         values = [values[number] for number in self._order]
         age_s = seen.asked_at - self.told_at

@@ -39,9 +39,6 @@ INTERVAL_BACK_S: Final = 300.0
 """From samples of this time follows how often there is one: what is older is not told any more
 (Prometheus' own look back)."""
 
-UNKNOWN_INTERVAL_S: Final = 60.0
-"""Taken for the time between two samples where there are not two: Prometheus' own default."""
-
 MOST_LONG: Final = 8
 """GPUs of which samples over time are asked for, each of another node."""
 
@@ -77,8 +74,8 @@ class Seen(NamedTuple):
     known: Mapping[Key, Known]
     values: Mapping[str, Mapping[Key, float]]
     """By name of the metric."""
-    interval_s: float
-    """Between two samples."""
+    interval_s: float | None
+    """Between two samples; None: there are not two yet."""
     remarks: tuple[tuple[str, str], ...]
     """What is odd, each with a way out."""
 
@@ -93,6 +90,8 @@ class Questions:
         self._named_at = float("-inf")
         self._told_by: list[str] = []
         self._interval_s: float | None = None
+        self._labels: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = {}
+        """Labels of each GPU as they came last, and made harmless."""
         self._warnings: dict[str, None] = {}
         self._left_out = 0
 
@@ -111,9 +110,7 @@ class Questions:
         known, nameless = await self._known(now - SETTLED_S, values)
         if self._interval_s is None and known:
             self._interval_s = await self._interval(now - SETTLED_S, known)
-        return Seen(
-            now, known, values, self._interval_s or UNKNOWN_INTERVAL_S, self._remarks(nameless)
-        )
+        return Seen(now, known, values, self._interval_s, self._remarks(nameless))
 
     async def _ask_names(self, now: float) -> None:
         params = {
@@ -131,19 +128,31 @@ class Questions:
                 if seen
                 else "holds no metric of DCGM"
             )
-            raise FetchError(message, "have it read the pages of dcgm-exporter: DCGM_FI_…")
+            hint = "have it read the pages of dcgm-exporter: DCGM_FI_…"
+            # Two short questions cost nobody, and a server that has just begun will have some soon.
+            raise FetchError(message, hint, is_refused=True)
         self._named_at = now
         self._told_by = [name for name in self._told_by if name in found]
         # It may have been set anew since.
         self._interval_s = None
 
     async def _values(self, at: float) -> dict[str, dict[Key, float]]:
+        memory: dict[Key, Key] = {}
+        found = await _all([self._column(name, at, memory) for name in self._names])
+        # An empty one is no error: nothing has told it of late.
+        return dict(zip(self._names, found, strict=True))
+
+    async def _column(self, name: str, at: float, memory: dict[Key, Key]) -> dict[Key, float]:
+        """The values of one metric; `memory` holds each key once for all of them.
+
+        The rows themselves are let go at once: of tens of thousands of GPUs they take far more
+        memory than what they tell.
+        """
         by = ",".join(_PARTS)
-        asked = [self._vector(f"max by ({by}) ({name})", at) for name in self._names]
         found = {}
-        for name, rows in zip(self._names, await _all(asked), strict=True):
-            # An empty one is no error: nothing has told it of late.
-            found[name] = {key: row.value for row in rows for key in _keys(row.labels)}
+        for labels, value in await self._vector(f"max by ({by}) ({name})", at):
+            for key in _keys(labels):
+                found[memory.setdefault(key, key)] = value
         return found
 
     async def _known(
@@ -170,8 +179,17 @@ class Questions:
                     before = known.get(key)
                     # Of a GPU that has moved to another node the newer one counts.
                     if before is None or row.value > before.told_at:
-                        known[key] = Known(_harmless(row.labels), row.value)
+                        known[key] = Known(self._harmless(key, row.labels), row.value)
+        self._labels = {key: one for key, one in self._labels.items() if key in known}
         return known, nameless
+
+    def _harmless(self, key: Key, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """Labels made harmless; those of the look before where they are the same, as nearly all."""
+        raw, made = self._labels.get(key, (None, labels))
+        if raw != labels:
+            made = _harmless(labels)
+            self._labels[key] = labels, made
+        return made
 
     async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
         """Time between two samples, of the slowest of some nodes; None: there are not two."""
@@ -219,7 +237,9 @@ class Questions:
         return tuple(found)
 
 
-async def _all(asked: Sequence[Coroutine[Any, Any, list[Row]]]) -> list[list[Row]]:
+async def _all(
+    asked: Sequence[Coroutine[Any, Any, dict[Key, float]]],
+) -> list[dict[Key, float]]:
     """All answers; where one fails the others are not waited for."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -236,6 +256,10 @@ def _at(question: str, at: float) -> dict[str, str]:
 
 def _keys(labels: Mapping[str, str]) -> tuple[Key, ...]:
     """Which GPU or instance a series is about; nothing where its labels do not say it."""
+    uuid = labels.get(_UUIDS[0])
+    if uuid and len(labels) == 1 and _SAFE.fullmatch(uuid):
+        # Nearly all are so, and there are many.
+        return ((uuid, ""),)
     uuid = label_of(labels, "uuid")
     return ((plain(uuid), plain(label_of(labels, "instance") or "")),) if uuid else ()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fault import SourceError, shortage
@@ -65,13 +64,14 @@ class PrometheusServer:
         self._period_s = period_s
         self._interval_s = 0.0
         self._work_s = 0.0
+        self._client: Client | None = None
         self._pauses = Pauses()
         self._nodes = Nodes()
         self._frames: deque[Frame] = deque()
         self._wake: Callable[[], None] = lambda: None
         self._is_settled = False
         self._roused = asyncio.Event()
-        self._thread = LoopThread(f"server {url}", self._watch)
+        self._thread = LoopThread(f"server {url}", self._watch, self._end)
 
     def start(self, wake: Callable[[], None]) -> None:
         """Begin to read without waiting for it."""
@@ -109,23 +109,23 @@ class PrometheusServer:
 
     async def _watch(self) -> None:
         """Look on the beat until nobody asks any more."""
-        client = Client(self._address, self._timeout_s)
-        questions = Questions(client)
-        try:
-            while True:
-                began = self._clock.monotonic()
-                frames, is_read, is_cheap = await self._looked(questions, began)
-                # In this order, so that whoever is woken finds frames and no waiting.
-                self._frames.extend(frames)
-                self._is_settled = True
-                self._wake()
-                if self._once:
-                    return
-                pause_s = self._pauses.pause_s(self.beat_s, is_read, is_cheap)
-                await rest(self._roused, pause_s - (self._clock.monotonic() - began))
-        finally:
-            with suppress(Exception):
-                await client.close()
+        self._client = Client(self._address, self._timeout_s)
+        questions = Questions(self._client)
+        while True:
+            began = self._clock.monotonic()
+            frames, is_read, is_cheap = await self._looked(questions, began)
+            # In this order, so that whoever is woken finds frames and no waiting.
+            self._frames.extend(frames)
+            self._is_settled = True
+            self._wake()
+            if self._once:
+                return
+            pause_s = self._pauses.pause_s(self.beat_s, is_read, is_cheap)
+            await rest(self._roused, pause_s - (self._clock.monotonic() - began))
+
+    async def _end(self) -> None:
+        if self._client is not None:
+            await self._client.close()
 
     async def _looked(self, questions: Questions, began: float) -> tuple[list[Frame], bool, bool]:
         """What one look brings, whether it brought anything, and whether failing cost nobody."""
@@ -133,7 +133,8 @@ class PrometheusServer:
             seen = await questions.look()
             now = self._clock.now()
             self._work_s = self._clock.monotonic() - began
-            self._interval_s = seen.interval_s
+            # As long as nobody knows it the next sample may be there any time.
+            self._interval_s = seen.interval_s or 0.0
             limit_s = limit_of(seen.interval_s, self._period_s, self.beat_s)
             told, errors = self._nodes.read(seen, now, limit_s)
         except FetchError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 
@@ -30,13 +31,18 @@ PEER = Peer(
         (httpx.ReadTimeout("x"), "gave no whole hour within 2 s", "wait"),
         (httpx.ConnectError("[SSL: WRONG] certificate expired"), "expired", "renew it"),
         (httpx.ConnectError("CERTIFICATE_VERIFY_FAILED"), "CERTIFICATE", "SSL_CERT_FILE"),
+        (
+            ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert"),
+            "cannot be reached: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED]",
+            "of their own",
+        ),
         (httpx.ConnectError("[SSL: WRONG_VERSION]"), "cannot be reached: [SSL", "no tls"),
         (httpx.RemoteProtocolError("x\ny"), "broke off or is no HTTP: x y", "no http"),
         (httpx.ReadError(""), "cannot be reached: ReadError", "wind it up"),
     ],
 )
 def test_each_failure_has_its_words_and_way_out(
-    error: httpx.HTTPError, message: str, hint: str
+    error: httpx.HTTPError | ssl.SSLError, message: str, hint: str
 ) -> None:
     told = failure(error, 2.0, PEER)
     assert message in told.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,39 @@ def test_a_certificate_of_ours_that_is_none_is_told(tmp_path: Path, said: Say) -
     address = EngineAddress("https://127.0.0.1:1", client_cert=secret(tmp_path, "x"))
     with pytest.raises(FetchError, match="client_cert= cannot be used"):
         Client(address, 1.0).renew()
+
+
+def test_a_certificate_of_ours_lets_us_in_and_theirs_is_checked(
+    certificate: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Say
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    context.load_verify_locations(certificate[0])
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = PageServer(Answer(GOOD, headers=JSON), tls=context)
+    own = secret(tmp_path, "".join(file.read_text() for file in certificate))
+    address = EngineAddress(f"https://127.0.0.1:{server.port}", client_cert=own)
+
+    async def run(address: EngineAddress) -> Said:
+        made = Client(address, 20.0)
+        try:
+            made.renew()
+            return await made.ask("query", {"query": "up"})
+        finally:
+            await made.close()
+
+    try:
+        with pytest.raises(FetchError) as caught:
+            asyncio.run(run(address))
+        said(caught.value.message, caught.value.hint)
+        assert "CERTIFICATE_VERIFY_FAILED" in caught.value.message
+        assert "SSL_CERT_FILE" in caught.value.hint
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        assert asyncio.run(run(address)).data == ["a"]
+        with pytest.raises(FetchError):
+            asyncio.run(run(address._replace(client_cert="")))
+    finally:
+        server.stop()
 
 
 HTML = (("Content-Type", "text/html; charset=x"),)

@@ -120,11 +120,14 @@ def test_a_clock_that_goes_wrong_there_changes_no_age(engine: Engine, opened: Op
     assert -10.0 < once(opened, engine)[0].taken_at - now < 60.0
 
 
-def test_samples_that_are_too_old_are_no_picture_of_now(engine: Engine, opened: Open) -> None:
+def test_samples_that_are_too_old_are_no_picture_of_now(
+    engine: Engine, opened: Open, said: Callable[..., None]
+) -> None:
     engine.ages_s = {"gpu02": 290.0}
     first, gone = once(opened, engine)
     assert (first.node, bool(first.blocks), gone.node, gone.blocks) == ("gpu01", True, "gpu02", {})
     assert gone.errors[0].message == "the server tells no present sample of its GPUs"
+    said(gone.errors[0].message, gone.errors[0].hint)
     engine.age_s = 290.0
     engine.ages_s = {}
     frames = once(opened, engine)
@@ -207,12 +210,15 @@ def test_gpus_of_exporters_that_tell_other_metrics_are_all_known(
     assert second.block("gpu").value("gpu_util_ratio", 0) == 0.07
 
 
-def test_series_without_a_gpu_and_warnings_are_told_once(engine: Engine, opened: Open) -> None:
+def test_series_without_a_gpu_and_warnings_are_told_once(
+    engine: Engine, opened: Open, said: Callable[..., None]
+) -> None:
     engine.hold("DEV_GPU_UTIL", *((one, 97.0) for one in GPUS), ({"job": "x"}, 5.0))
     engine.warnings = ["store A is down", "store B is down"]
     first, second = once(opened, engine)
     assert second.errors == ()
     messages = [error.message for error in first.errors]
+    said(messages[0], first.errors[0].hint)
     assert messages == [
         "warns beside its values, of which some may be missing: store A is down (and 1 more)",
         "1 series name no GPU by its UUID and are left out",
@@ -252,6 +258,17 @@ def test_a_server_without_gpus_says_what_it_lacks(
     (frame,) = once(opened, engine)
     assert words in frame.errors[0].message
     assert (frame.node, frame.blocks) == ("", {})
+
+
+def test_a_server_that_has_no_metric_yet_is_asked_on_every_beat(
+    engine: Engine, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "RETRY_S", (0.1, 3600.0))
+    series, engine.series = engine.series, {}
+    _, look = opened(engine.target)
+    eventually(lambda: len(look()) >= 4, "it is asked again and again")
+    engine.series = series
+    eventually(lambda: bool(look()[-1].blocks), "it is read")
 
 
 def test_a_server_that_ends_and_comes_back_is_read_again(opened: Open) -> None:
@@ -310,7 +327,11 @@ def test_where_there_are_not_two_samples_the_servers_own_default_counts(
         name: [(dict(one, UUID="GPU x"), v) for one, v in rows]
         for name, rows in engine.series.items()
     }
-    assert once(opened, engine)[0].stale_after_s == 120.0
+    source, look = opened(engine.target, once=True)
+    eventually(lambda: not source.pending(), "it has answered")
+    assert look()[0].stale_after_s == 120.0
+    # It is asked on the beat until there are.
+    assert source.beat_s < 7.5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""A coroutine on a thread of its own: whatever ends it, what is left is freed, and once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from gpumon.sources.http.loop import LoopThread
+from tests.worlds.probe import eventually
+
+
+def test_what_waits_is_broken_off_and_then_freed_by_one_that_nobody_breaks_off() -> None:
+    began, told = threading.Event(), []
+    thread: list[LoopThread] = []
+
+    async def main() -> None:
+        began.set()
+        await asyncio.sleep(3600)
+
+    async def end() -> None:
+        # Somebody closes a second time meanwhile.
+        thread[0].tell(thread[0]._stop)
+        await asyncio.sleep(0.01)
+        told.append("freed")
+
+    thread.append(LoopThread("one", main, end))
+    thread[0].start()
+    assert began.wait(20)
+    thread[0].close(20.0)
+    assert told == ["freed"]
+    thread[0].tell(lambda: told.append("too late"))
+    assert told == ["freed"]
+
+
+def test_one_that_is_closed_before_it_starts_runs_nothing() -> None:
+    told = []
+
+    async def main() -> None:
+        told.append("ran")
+
+    thread = LoopThread("one", main)
+    thread.close()
+    thread.start()
+    thread.close(20.0)
+    assert told == []
+
+
+def test_others_have_it_do_something() -> None:
+    roused, told = asyncio.Event(), []
+
+    async def main() -> None:
+        told.append("waits")
+        await roused.wait()
+        told.append("roused")
+
+    thread = LoopThread("one", main)
+    thread.start()
+    eventually(lambda: told, "it waits")
+    thread.tell(roused.set)
+    eventually(lambda: len(told) == 2, "it goes on")
+    thread.close(20.0)
