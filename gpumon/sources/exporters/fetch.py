@@ -76,6 +76,8 @@ class Rooms:
         """For fetches within one loop."""
         self.large = asyncio.Semaphore(MOST_LARGE)
         self._context: ssl.SSLContext | None = None
+        self.unused = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        """A client wants one without TLS, too."""
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -99,7 +101,7 @@ class Fetcher:
         self._rooms = rooms
         self._timeout_s = timeout_s
         is_tls = url.startswith("https:")
-        verify = rooms.context if is_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        verify = rooms.context if is_tls else rooms.unused
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=int(keeps))
         self._client = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False),
