@@ -30,14 +30,14 @@ class Shape:
         """`places` are the numbers of the lines whose last words are wanted."""
         parted = _parted(body)
         self._count = len(parted)
-        self._blanks = body.count(b" ")
+        self._parts = sum(map(len, parted))
         self._rest = hash(tuple([parts[0] for parts in parted]))
         self._places = list(places)
 
     def words(self, body: bytes) -> list[bytes] | None:
         """The wanted words of a page; None where it has another shape."""
         parted = _parted(body)
-        if len(parted) != self._count or body.count(b" ") != self._blanks:
+        if len(parted) != self._count or sum(map(len, parted)) != self._parts:
             return None
         if hash(tuple([parts[0] for parts in parted])) != self._rest:
             return None
