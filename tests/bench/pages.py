@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,7 +27,7 @@ from gpumon.sources.source import SystemClock
 from tests.bench.shown import Rows, show
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 PAGES: Final = 1000
 GPUS: Final = 8
@@ -72,19 +73,25 @@ def _answer(body: bytes) -> bytes:
     return head.encode() + body
 
 
-def _handler(answers: Sequence[bytes]):
+def _handler(
+    answers: Sequence[bytes],
+) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
     turns = [0]
 
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readline():
             while (await reader.readline()).strip():
                 pass
             if not answers:
                 await reader.read()
-                break
+                return
             turns[0] += 1
             writer.write(answers[turns[0] % len(answers)])
             await writer.drain()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await talk(reader, writer)
         writer.close()
 
     return handle
@@ -174,7 +181,7 @@ def swept(count: int) -> Rows:
     return rows
 
 
-def _each_ms(work, times: int) -> float:
+def _each_ms(work: Callable[[], object], times: int) -> float:
     """CPU time of a call, the least of some rounds: what else runs only adds to it."""
     rounds = []
     for _ in range(ROUNDS):
