@@ -36,6 +36,18 @@ EXPORTERS: Final = (
         (_FETCH + "test_a_server_that_says_nothing_is_given_up",),
     ),
     Fault(
+        "more exporters hang than are asked for at once",
+        _OTHERS,
+        "gave no whole page within",
+        "their values; the others wait for 1 s at most",
+        (
+            (
+                "tests/unit/sources/exporters/test_pages.py::"
+                "test_pages_that_hang_leave_their_places_to_others"
+            ),
+        ),
+    ),
+    Fault(
         "an exporter drips its answer, header or body",
         _OTHERS,
         "gave no whole page within",

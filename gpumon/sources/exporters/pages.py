@@ -35,6 +35,18 @@ MOST_AT_ONCE: Final = 256
 """Pages that are asked for at once: a thousand answer within a second at 50 ms each, more gains
 nothing (measured with httpx, a client for each host)."""
 
+PLACE_S: Final = 1.0
+"""A page that has not come by then leaves its place among these to another one (our choice: twenty
+times what a page takes)."""
+
+BUSY_S: Final = 0.25
+"""By so much a wait may be longer than asked for before it is gpumon that has no time, not a page
+(our choice)."""
+
+MOST_HANGING: Final = 256
+"""So many that have left their places are waited for at once; of more each keeps its place, since a
+connection takes an open file."""
+
 MOST_KEPT: Final = 2000
 """Connections that are kept from page to page, where the limit of open files has room for twice as
 many; of a target with more pages none is kept, which costs half as much time again."""
@@ -72,6 +84,8 @@ class ExporterPages:
         self._keeps = len(pages) <= min(MOST_KEPT, _room_for_files() // 2)
         self._frames: deque[Frame] = deque()
         self._wake: Callable[[], None] = lambda: None
+        self._hanging = 0
+        """Pages that are waited for without a place."""
         self._thread = LoopThread(f"pages {url}", self._all)
 
     def start(self, wake: Callable[[], None]) -> None:
@@ -121,9 +135,9 @@ class ExporterPages:
         try:
             while True:
                 began = self._clock.monotonic()
-                async with places:
-                    asked = self._clock.monotonic()
-                    frames, is_read = await self._frames_of(watched, fetcher, began)
+                await places.acquire()
+                asked = self._clock.monotonic()
+                frames, is_read = await self._in_place(watched, fetcher, began, places)
                 self._deliver(watched, frames)
                 if self._once:
                     return
@@ -134,6 +148,29 @@ class ExporterPages:
         finally:
             with suppress(Exception):
                 await fetcher.close()
+
+    async def _in_place(
+        self, watched: _Watched, fetcher: Fetcher, began: float, places: asyncio.Semaphore
+    ) -> tuple[list[Frame], bool]:
+        """What one look at a page brings; its place is another one's as soon as it hangs."""
+        look = asyncio.ensure_future(self._frames_of(watched, fetcher, began))
+        has_place = True
+        try:
+            asked = self._clock.monotonic()
+            done, _ = await asyncio.wait((look,), timeout=PLACE_S)
+            # Where gpumon itself has no time, more pages at once would only make it less.
+            is_busy = self._clock.monotonic() - asked > PLACE_S + BUSY_S
+            if not done and not is_busy and self._hanging < MOST_HANGING:
+                self._hanging += 1
+                has_place = False
+                places.release()
+            return await look
+        finally:
+            look.cancel()
+            if has_place:
+                places.release()
+            else:
+                self._hanging -= 1
 
     def _beat_s(self, watched: _Watched) -> float:
         return self._zoom.period_s(watched.names, self._period_s)

@@ -70,8 +70,8 @@ class Sample(NamedTuple):
     told_at: float | None
     """Unix time that stands beside the value, which hardly any exporter writes."""
     place: int | None
-    """Which of the words between a blank and the end of a line its value is, for `Shape`; None: it
-    is none of them."""
+    """Number of its line, where its value is what follows the last blank there, for `Shape`; None:
+    it is not."""
 
 
 class Page(NamedTuple):
@@ -80,8 +80,6 @@ class Page(NamedTuple):
     samples: tuple[Sample, ...]
     wrong: tuple[str, ...]
     """What cannot be read: the first lines that are wrong, and how many more are."""
-    words: int
-    """Words between a blank and the end of a line, also of a comment; `Shape` counts the same."""
 
 
 class _WrongError(Exception):
@@ -100,12 +98,10 @@ def parse(body: bytes) -> Page:
         count, wrong = 1, [f"the page ends within a line: {_shown(last)}"]
     samples: list[Sample] = []
     memory = _Memory()
-    words = 0
     left_out = 0
-    for line in lines:
+    for place, line in enumerate(lines):
         head, blank, tail = line.rpartition(b" ")
         word = tail if blank and tail.split() == [tail] else b""
-        words += bool(word)
         start = line.lstrip()[:1]
         if not start or start == b"#":
             continue
@@ -113,8 +109,8 @@ def parse(body: bytes) -> Page:
             left_out += 1
             continue
         try:
-            found = memory.sample(head, word, words - 1) if word else None
-            samples.append(found or _sample(line, memory, words - 1, word, is_open))
+            found = memory.sample(head, word, place) if word else None
+            samples.append(found or _sample(line, memory, place, word, is_open))
         except _WrongError as error:
             count += 1
             if len(wrong) < MOST_TOLD:
@@ -123,7 +119,7 @@ def parse(body: bytes) -> Page:
         wrong.append(f"{count - len(wrong):,} more lines are wrong")
     if left_out:
         wrong.append(f"tells {MOST_SERIES + left_out:,} series; {MOST_SERIES:,} are read")
-    return Page(tuple(samples), tuple(wrong), words)
+    return Page(tuple(samples), tuple(wrong))
 
 
 class _Memory:
@@ -139,7 +135,7 @@ class _Memory:
         Args:
             head: The line up to the blank before its last word.
             word: That word.
-            place: Its number.
+            place: Number of the line.
         """
         raw_name, _, raw = head.removesuffix(b"}").partition(b"{")
         name, labels = self.names.get(raw_name), self.labels.get(raw)
@@ -155,7 +151,7 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
     Args:
         line: Without its end.
         memory: What has been read of names and labels of this page.
-        place: Number of the word that ends the line behind a blank.
+        place: Number of the line.
         word: That word; empty: it ends in none.
         is_open: Whether the page is OpenMetrics, which counts times in seconds.
     """
@@ -165,7 +161,11 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
     if match is None or match[1] is match[2] is None:
         raise _WrongError("a line is no series")
     raw_name, raw_labels, raw_value, raw_time = match.groups()
-    name, labels = _named(raw_name, raw_labels)
+    known = memory.labels.get(raw_labels or b"") if raw_name else None
+    if known is None:
+        name, labels = _named(raw_name, raw_labels)
+    else:
+        name, labels = plain(raw_name.decode("ascii"), LONGEST_LABEL), known
     value = number(raw_value)
     if value is None:
         raise _WrongError("a value is no number")

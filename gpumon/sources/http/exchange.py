@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import zlib
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -55,7 +56,7 @@ def client(
         connections: At most open at once.
         kept: At most kept from question to question.
     """
-    verify = context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    verify = context or _unused()
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept)
     return httpx.AsyncClient(
         transport=httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False),
@@ -65,6 +66,12 @@ def client(
         trust_env=False,
         headers={"Accept-Encoding": "gzip", "User-Agent": "gpumon", **headers},
     )
+
+
+@cache
+def _unused() -> ssl.SSLContext:
+    """For clients without TLS: httpx makes one for each that is given none, which takes longest."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 async def pieces(response: httpx.Response, what: str) -> AsyncIterator[bytes]:

@@ -212,3 +212,35 @@ def test_a_source_that_is_closed_before_it_runs_reads_nothing(servers: list[Page
     source._thread.close(20)
     assert source.poll() == []
     assert servers[0].requests == []
+
+
+def test_pages_that_hang_leave_their_places_to_others(
+    servers: list[PageServer],
+    opened: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    said: Callable[..., None],
+) -> None:
+    monkeypatch.setattr(pages, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(pages, "PLACE_S", 0.01)
+    servers[0].is_mute = True
+    silent = [address(servers[0], f"dead{number}") for number in range(5)]
+    source, look = opened(*silent, address(servers[1]), once=True, timeout_s=3.0)
+    eventually(lambda: any(frame.node == "gpu01" for frame in look()), "the other is read")
+    assert source.pending()
+    assert all(frame.blocks for frame in look())
+    eventually(lambda: not source.pending(), "they are given up")
+    (error,) = next(frame for frame in look() if frame.node == "dead0").errors
+    said(error.message, error.hint)
+
+
+def test_so_many_that_hang_keep_their_places(
+    servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(pages, "MOST_HANGING", 2)
+    monkeypatch.setattr(pages, "PLACE_S", 0.01)
+    servers[0].is_mute = True
+    silent = [address(servers[0], f"dead{number}") for number in range(5)]
+    source, _ = opened(*silent, once=True)
+    eventually(lambda: len(servers[0].requests) == 3, "two have left a place, one keeps it")
+    assert source.pending()

@@ -38,7 +38,7 @@ def test_a_page_of_the_same_shape_gives_its_new_values() -> None:
         (b'p="z"', b'p="Z"'),
         (b"a{", b"c{"),
         (b" 2.5\n", b" 2.5 1700000000000\n"),
-        (b" 2.5\n", b" 2.5\r\n"),
+        (b" 2.5\n", b" 2.5 \n"),
         (b"# TYPE", b"# KIND"),
         (b'b{p="w"} 4\n', b""),
         (b'b{p="w"} 4\n', b'b{p="w"} 4\nb{p="v"} 4\n'),
@@ -92,3 +92,20 @@ def test_values_without_labels_and_words_of_comments_may_change() -> None:
     again = b'# HELP a Seen 6 once\na 4\nb 5\na{p="x"}  6\n'
     assert shape.words(again.replace(b"6 once", b"5 once")) == [b"4", b"6"]
     assert shape.words(again) is None
+
+
+def test_an_end_of_line_of_another_system_changes_no_value() -> None:
+    shape = shaped()
+    assert shape is not None
+    words = shape.words(PAGE.replace(b" 2.5\n", b" 2.5\r\n"))
+    assert words is not None
+    assert numbers(words) == numbers(shape.words(PAGE) or [])
+
+
+def test_a_line_that_loses_its_value_has_no_number() -> None:
+    body = b"a 1\nb 2\nc\n"
+    shape = shaped(body, (0, 1))
+    assert shape is not None
+    words = shape.words(b"a 1\nb\nc 2\n")
+    assert words is not None
+    assert numbers(words) is None
