@@ -162,7 +162,7 @@ class _NodeReader:
             for cell, value in zip(cells, values, strict=True):
                 metric, place = divmod(cell, len(places))
                 samples.append(Sample(names[metric], places[place][1], value, None, None))
-            (plan,), self._order, _ = plans_of(Page(tuple(samples), (), 0))
+            (plan,), self._order, _ = plans_of(Page(tuple(samples), ()))
             self._plan, self._names, self._cells, self._labels = plan, names, cells, labels
             self._data = b""
         values = [values[number] for number in self._order]
