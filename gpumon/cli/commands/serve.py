@@ -54,7 +54,9 @@ def parser() -> Parser:
         metavar="ADDRESS",
         help="HOST:PORT or unix:/path (default 127.0.0.1:9777)",
     )
-    made.add_argument("--period", type=period, metavar="SECONDS", help="beat (default 1)")
+    made.add_argument(
+        "--period", type=period, metavar="SECONDS", help="time between two samples (default 1)"
+    )
     made.add_argument("--job", metavar="ID", help="only this job")
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
     made.add_argument(
