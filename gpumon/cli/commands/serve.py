@@ -168,8 +168,8 @@ class _Run:
         status = DONE
         self._server.start()
         shown = " ".join(target.url for target in self._request.targets)
-        narrate(f"serving {shown} on {self._address}")
         try:
+            narrate(f"serving {shown} on {self._address}")
             sampler.start(self._take, lambda _failure: self._ending.tell())
             self._ending.wait()
         except KeyboardInterrupt:

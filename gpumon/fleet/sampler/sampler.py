@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -287,7 +288,9 @@ class Sampler:
         if self._thread is None:
             self._free()
         else:
-            self._thread.join(0.45)
+            # Ctrl-C may come while it starts: one that does not run yet will end at once.
+            with suppress(RuntimeError):
+                self._thread.join(0.45)
 
     def _start_sources(self) -> None:
         if not self._is_started:
