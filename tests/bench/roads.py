@@ -174,7 +174,7 @@ def compared(by_probe: Account, by_page: Account) -> tuple[dict[str, Same], list
         if other is not None:
             rank = (other.rank > claim.rank) - (other.rank < claim.rank)
             how = ("same", "stronger", "weaker")[rank]
-        elif key[1] in blind.get(claim.detector, ()):
+        elif {key[1], key[1].partition("/")[0]} & blind.get(claim.detector, set()):
             how = "named"
         else:
             how = "absent"
