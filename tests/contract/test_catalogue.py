@@ -123,8 +123,9 @@ def assert_accounted_for(frame: Frame, name: str) -> None:
             else:
                 assert CATALOGUE[key].low <= value <= CATALOGUE[key].high
                 assert (key, row) not in block.missing, f"{key} has a value and a reason"
+    of_some = {"container", "job_id", "sluid", "step", "task"}
     of_exporters = {"label_jobs", "label_pods"}
-    for label in set(LABELS[name]) - {"container", "job_id", "sluid", "step", "task"} - of_exporters:
+    for label in set(LABELS[name]) - of_some - of_exporters:
         for row in range(len(block.keys)):
             assert block.label(label, row) or (label, row) in block.missing, label
 
