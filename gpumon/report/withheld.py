@@ -38,6 +38,9 @@ _OF_MACHINES: Final = frozenset(
 )
 """Blocks that tell of hardware and the system; of the others only own rows are kept."""
 
+_JOB_LABELS: Final = frozenset({"label_jobs", "label_pods"})
+"""Labels of GPUs that tell of whose work is on them."""
+
 _WORD: Final = re.compile(r"[A-Za-z0-9_@+-]+(?:\.[A-Za-z0-9_@+-]+)*")
 """What a name can be; the full stop of a sentence is none of it."""
 
@@ -88,6 +91,8 @@ class _Veil:
         self._pids = {(one.node, str(one.pid)) for one in processes if self._is_own(one)}
         self._hidden = self._names(listed.values())
         self._reservations: dict[str, str] = {}
+        self._blocks: dict[int, Block] = {}
+        """Blocks of GPUs without others' labels, by what they are made of: GPUs share theirs."""
 
     def _names(self, jobs: Iterable[Job]) -> frozenset[str]:
         """Words that no sentence may hold: users, accounts and numbers of jobs."""
@@ -212,13 +217,35 @@ class _Veil:
 
     def _gpu(self, gpu: Gpu) -> Gpu:
         seen = tuple(one for one in gpu.processes if self._is_own(one))
-        return gpu._replace(processes=seen, origin=_without_login(gpu.origin))
+        borrowed = {key: _without_login(origin) for key, origin in gpu.borrowed.items()}
+        return gpu._replace(
+            processes=seen,
+            origin=_without_login(gpu.origin),
+            borrowed=borrowed,
+            block=self._unlabelled(gpu.block),
+        )
+
+    def _unlabelled(self, block: Block) -> Block:
+        """GPUs without what exporters' labels tell of others' jobs; of a pod nobody knows whose."""
+        if not _JOB_LABELS & block.labels.keys():
+            return block
+        if id(block) not in self._blocks:
+            own = {
+                "label_jobs": tuple(
+                    " ".join(job for job in (text or "").split() if job in self._own.jobs) or None
+                    for text in block.labels.get("label_jobs", ())
+                ),
+                "label_pods": (None,) * len(block.keys),
+            }
+            labels = {key: own.get(key, texts) for key, texts in block.labels.items()}
+            self._blocks[id(block)] = block._replace(labels=labels)
+        return self._blocks[id(block)]
 
     def _node(self, node: Node) -> Node:
         blocks = {}
         for name, block in node.blocks.items():
             if name in _OF_MACHINES:
-                blocks[name] = self._machine(block)
+                blocks[name] = self._machine(self._unlabelled(block))
             elif name == "cgroup":
                 blocks[name] = _rows(block, lambda key: key in self._own.jobs)
             elif name in ("process", "context"):

@@ -205,3 +205,28 @@ def test_the_login_that_a_target_is_read_by_is_not_told() -> None:
     state = fleet().targets[0]._replace(url="ssh://bob@gpu01")
     shown = withheld(fleet(targets=(state,)), frozenset({"grace"}), KEY)
     assert shown.targets[0].url == "ssh://gpu01"
+
+
+def test_labels_of_exporters_name_no_job_of_others_and_no_pod() -> None:
+    whole = demo()
+    user = mine(whole)
+    own = next(view.job.job_id for view in whole.jobs if view.job.user == user)
+    gpus = {}
+    for place, (uuid, gpu) in enumerate(whole.gpus.items()):
+        count = len(gpu.block.keys)
+        told = {"label_jobs": (f"{own} 99017{place}",) * count, "label_pods": ("ml/x-7",) * count}
+        block = gpu.block._replace(labels={**gpu.block.labels, **told})
+        gpus[uuid] = gpu._replace(block=block, borrowed={"temp_c": "ssh://bob@gpu01"})
+    nodes = {
+        name: node._replace(blocks={**node.blocks, "gpu": gpus[node.gpu_uuids[0]].block})
+        for name, node in whole.nodes.items()
+        if node.gpu_uuids
+    }
+    shown = withheld(whole._replace(gpus=gpus, nodes=nodes), frozenset({user}), KEY)
+    text = json.dumps(document(shown))
+    assert "9901" not in text
+    assert "ml/x-7" not in text
+    assert "bob" not in text
+    assert {gpu.label("label_jobs") for gpu in shown.gpus.values()} == {own}
+    blocks = [node.blocks["gpu"] for node in shown.nodes.values()]
+    assert {label for block in blocks for label in block.labels["label_jobs"]} == {own}
