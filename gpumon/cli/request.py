@@ -74,9 +74,20 @@ def wanted_of(
     # A user that is named on the command line beats everybody of the configuration.
     all_jobs = settings.chosen["all_jobs"]
     is_all = bool(all_jobs.value) and (all_jobs.origin == ALL_FLAG or user is None)
-    # The demo's users are invented: none of its jobs is the caller's own.
-    is_everyone = is_all or is_demo(targets) or (user is None and os.getuid() == 0)
+    is_root = user is None and os.getuid() == 0
+    is_everyone = is_all or is_demo(targets) or _names_no_own(targets) or is_root
     return WantedJobs(job, user, is_everyone, own_login())
+
+
+_SELECTED: Final = frozenset({"exporter", "prometheus", "served"})
+"""Targets whose jobs are no choice of the caller's: labels name no users, and another gpumon shows
+what it was told to."""
+
+
+def _names_no_own(targets: Sequence[Target]) -> bool:
+    """Whether jobs come from elsewhere than a queue that knows which ones are the caller's."""
+    schemes = {target.scheme for target in targets}
+    return "slurm" not in schemes and not _SELECTED.isdisjoint(schemes)
 
 
 class Request(NamedTuple):
@@ -112,7 +123,7 @@ class Request(NamedTuple):
 
 
 def is_demo(targets: Sequence[Target]) -> bool:
-    """Whether everything that is shown is invented."""
+    """Whether everything that is shown is invented, so that no job is the caller's own."""
     return all(target.scheme == "demo" for target in targets)
 
 

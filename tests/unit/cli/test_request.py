@@ -12,7 +12,7 @@ from gpumon import cli
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.request import settings_with, wanted_of
 from gpumon.model.settings import DEFAULTS, Chosen, Settings
-from gpumon.sources.address import Target
+from gpumon.sources.address import Target, parse
 from tests.worlds.tick import fleet
 
 MODULES = sorted(Path(cli.__file__).parent.rglob("*.py"))
@@ -20,6 +20,9 @@ PARSES = {"parse_args", "parse_known_args", "parse_intermixed_args", "Namespace"
 REACHES_IN = {"setattr", "delattr", "vars"}
 DEMO = [Target("demo", "demo")]
 SLURM = [Target("slurm", "slurm")]
+LABELLED = [parse(url) for url in ("local", "dcgm+http://gpu01:9400/metrics")]
+GATHERED = [parse("prometheus+http://mon:9090")]
+SERVED = [parse("gpumon+http://localhost:9777")]
 
 
 def called(node):
@@ -104,6 +107,12 @@ def everyone(origin):
         ("ada", DEFAULTS, SLURM, 0, False),
         (None, DEFAULTS, DEMO, 1007, True),
         (None, DEFAULTS, DEMO + SLURM, 1007, False),
+        # Labels name no users, and another gpumon shows what it was told to.
+        (None, DEFAULTS, LABELLED, 1007, True),
+        (None, DEFAULTS, GATHERED, 1007, True),
+        (None, DEFAULTS, SERVED, 1007, True),
+        (None, DEFAULTS, [*LABELLED, *SLURM], 1007, False),
+        (None, DEFAULTS, [parse("local")], 1007, False),
         (None, everyone("c.toml:3"), SLURM, 1007, True),
         ("ada", everyone("c.toml:3"), SLURM, 1007, False),
         ("ada", everyone("--all"), SLURM, 1007, True),
