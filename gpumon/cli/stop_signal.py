@@ -8,10 +8,14 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from types import FrameType
+
+LEAVE_S: Final = 5.0
+"""Longest wait of a command that nobody watches for its sampler's thread: numpy takes a second to
+be imported on a busy machine, and Python ends with SIGSEGV where that goes on."""
 
 
 class Ending:

@@ -15,7 +15,7 @@ from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, na
 from gpumon.cli.options import Parser, period
 from gpumon.cli.quantities import duration, size
 from gpumon.cli.request import chosen_targets, settings_with, wanted_of
-from gpumon.cli.stop_signal import Ending
+from gpumon.cli.stop_signal import LEAVE_S, Ending
 from gpumon.fleet.replay.recorder import Recorder
 from gpumon.model.fault import SourceError, fault
 from gpumon.sources.address import Look, TargetError
@@ -221,7 +221,7 @@ class _Run:
         except KeyboardInterrupt:
             status = INTERRUPTED
         finally:
-            sampler.close()
+            sampler.close(LEAVE_S)
         if sampler.failure is not None:
             narrate_error(sampler.failure)
             status = NOTHING_READ

@@ -17,7 +17,7 @@ from gpumon.cli.request import (
     settings_with,
     wanted_of,
 )
-from gpumon.cli.stop_signal import Ending
+from gpumon.cli.stop_signal import LEAVE_S, Ending
 from gpumon.fleet.replay.recorder import Recorder
 from gpumon.serve import listen
 from gpumon.serve.frames import FrameFeed
@@ -175,7 +175,7 @@ class _Run:
         except KeyboardInterrupt:
             status = INTERRUPTED
         finally:
-            sampler.close()
+            sampler.close(LEAVE_S)
             self._server.close()
             self._routes.close()
             self._feed.close()

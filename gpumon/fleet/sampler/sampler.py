@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.sources.source import Clock, Source, Wish
 
+CLOSE_LIMIT_S: Final = 0.45
+"""Longest wait for the thread at the end: whoever quits at a terminal waits for half a second."""
+
 GRACE_S: Final = 10.0
 """A single look waits this much longer than asked for nodes that have not answered yet."""
 
@@ -280,8 +283,13 @@ class Sampler:
             self._detection.renew()
         self._pace.hurry()
 
-    def close(self) -> None:
-        """End everything; bounded, because a source or driver may hang."""
+    def close(self, limit_s: float = CLOSE_LIMIT_S) -> None:
+        """End everything; bounded, because a source or driver may hang.
+
+        Args:
+            limit_s: So long the thread is waited for. One that still imports when the interpreter
+                ends brings it down, so who is watched by nobody had better wait for longer.
+        """
         self._closing.set()
         self._arrived.set()
         self._stirred.set()
@@ -290,7 +298,7 @@ class Sampler:
         else:
             # Ctrl-C may come while it starts: one that does not run yet will end at once.
             with suppress(RuntimeError):
-                self._thread.join(0.45)
+                self._thread.join(limit_s)
 
     def _start_sources(self) -> None:
         if not self._is_started:
