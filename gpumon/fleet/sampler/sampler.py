@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.sources.source import Clock, Source, Wish
 
-CLOSE_LIMIT_S: Final = 0.45
+CLOSE_WAIT_S: Final = 0.45
 """Longest wait for the thread at the end: whoever quits at a terminal waits for half a second."""
 
 GRACE_S: Final = 10.0
@@ -283,7 +283,7 @@ class Sampler:
             self._detection.renew()
         self._pace.hurry()
 
-    def close(self, limit_s: float = CLOSE_LIMIT_S) -> None:
+    def close(self, limit_s: float = CLOSE_WAIT_S) -> None:
         """End everything; bounded, because a source or driver may hang.
 
         Args:
