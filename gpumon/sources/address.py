@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpumon.model.records.cluster import Job
     from gpumon.sources.exporter_address import PageAddress
@@ -46,6 +47,11 @@ ENGINE_SCHEMES: Final = ("prometheus+http", "prometheus+https")
 
 SERVED_SCHEMES: Final = ("gpumon+http", "gpumon+https", "gpumon+unix")
 """Targets that are another gpumon's `serve`."""
+
+_RANKS: Final = {**dict.fromkeys(PAGE_SCHEMES, 1), **dict.fromkeys(ENGINE_SCHEMES, 0)}
+"""How good an origin is, by the scheme of its target: a probe's, the best, is not listed."""
+
+_BEST: Final = 2
 
 KNOWN: Final = (
     "local, slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket, "
@@ -126,6 +132,11 @@ class Look(NamedTuple):
         return {"gpm": self.has_gpm, "tiers": list(self.tiers)}
 
 
+def rank_of(origin: str) -> int:
+    """How good what an origin says is, by its target's URL: a probe's is best."""
+    return _RANKS.get(origin.partition("://")[0], _BEST)
+
+
 def parse(text: str) -> Target:
     """The target that a URL names.
 
@@ -195,42 +206,41 @@ def _slurm_behind(url: str, path: str, options: dict[str, str]) -> Target:
 def _slurm_rest(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:
     from gpumon.sources.rest_address import parse_address
 
-    try:
+    with _named(url, scheme, rest):
         address = parse_address(scheme, rest, options)
-    except ValueError as error:
-        # What it was written as may hold a password by mistake.
-        message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
-        raise TargetError(message) from error
     return _slurm(url, options)._replace(rest=address)
 
 
 def _pages(url: str, scheme: str, rest: str) -> Target:
     from gpumon.sources.exporter_address import parse_pages
 
-    try:
+    with _named(url, scheme, rest):
         return Target(url, "exporter", pages=parse_pages(scheme, rest))
-    except ValueError as error:
-        # What it was written as may hold a password.
-        message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
-        raise TargetError(message) from error
 
 
 def _engine(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:
     from gpumon.sources.prometheus_address import parse_engine
 
-    try:
+    with _named(url, scheme, rest):
         return Target(url, "prometheus", engine=parse_engine(scheme, rest, options))
-    except ValueError as error:
-        # What it was written as may hold a password.
-        message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"
-        raise TargetError(message) from error
 
 
 def _served(url: str, scheme: str, rest: str, options: dict[str, str]) -> Target:
     from gpumon.sources.served_address import parse_served
 
-    try:
+    with _named(url, scheme, rest):
         return Target(url, "served", served=parse_served(scheme, rest, options))
+
+
+@contextmanager
+def _named(url: str, scheme: str, rest: str) -> Iterator[None]:
+    """Says of what is wrong with a target which one it is.
+
+    Raises:
+        TargetError: A ValueError came from within.
+    """
+    try:
+        yield
     except ValueError as error:
         # What it was written as may hold a password by mistake.
         message = f"{scheme}: {error}" if "@" in rest else f"{url!r}: {error}"

@@ -16,11 +16,12 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.base.own_file import NotOwnError, read_own
 from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame, merged_queues
 from gpumon.model.staleness import stale_after_s
 from gpumon.model.text import plain
+from gpumon.sources.address import rank_of
+from gpumon.sources.http.secret_file import SecretError, read_secret
 from gpumon.sources.recording.decode import Decoder, Header, LineError, RecordingError, Told
 from gpumon.sources.recording.read import MAX_LINE_BYTES
 
@@ -51,8 +52,6 @@ _MOST_KEPT_FRAMES: Final = 100_000
 
 _SHOWN: Final = 120
 _NDJSON: Final = "application/x-ndjson"
-_PAGES: Final = ("dcgm", "prometheus")
-"""How origins begin that tell less of a node than its probe does."""
 
 
 class _FailedError(Exception):
@@ -260,12 +259,9 @@ class ServedFrames:
             return {}
         shown = plain(path)
         try:
-            words = read_own(path, _MOST_TOKEN_BYTES).decode("ascii", "replace").split()
-        except OSError as error:
-            message = f"the token file {shown} cannot be read: {error.strerror}"
-            raise _FailedError(message, "check its path and owner") from None
-        except NotOwnError as error:
-            raise _FailedError(f"the token file {shown} {error}", "chmod 600 keeps it") from None
+            words = read_secret(path, "token file", _MOST_TOKEN_BYTES).split()
+        except SecretError as error:
+            raise _FailedError(error.message, error.hint) from None
         # The line of the server's own file, NAME TOKEN, is taken as well.
         if not 1 <= len(words) <= 2 or not words[-1].isascii() or not words[-1].isprintable():
             raise _FailedError(f"the token file {shown} holds no token", "it holds the token alone")
@@ -319,7 +315,7 @@ class ServedFrames:
         if (
             held is not None
             and held.origin != frame.origin
-            and _rank(held.origin) <= _rank(frame.origin)
+            and rank_of(held.origin) >= rank_of(frame.origin)
             and now - held.at <= stale_after_s(self._period_s)
         ):
             return False
@@ -364,10 +360,6 @@ class _Mark(NamedTuple):
         except (ValueError, LookupError, TypeError, OverflowError):
             message = "tells what no gpumon tells (its mark)"
             raise _FailedError(message, "check what listens there") from None
-
-
-def _rank(origin: str) -> int:
-    return int(origin.startswith(_PAGES))
 
 
 def _status(response: http.client.HTTPResponse) -> _FailedError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.field import Kind
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
-from gpumon.model.records.block import Block, column_for
+from gpumon.model.records.block import MISSING_INTEGER, Block, column_for
 
 if TYPE_CHECKING:
     from array import array
@@ -63,14 +63,19 @@ class _Filling:
 
     def take(self, row: int, told: Told) -> None:
         """Fill one GPU's row with what another origin tells."""
-        for key in told.block.columns:
-            value = told.block.value(key, told.row)
-            if value is not None and self._is_free(key, row):
+        own = self._block
+        for key, theirs in told.block.columns.items():
+            # A short way for what the best origin tells itself, which is most. NaN is not itself.
+            column = own.columns.get(key)
+            if column is not None and (value := column[row]) == value != MISSING_INTEGER:
+                continue
+            value = theirs[told.row]
+            if value == value != MISSING_INTEGER and self._is_free(key, row):
                 self._column(key)[row] = value
                 self._note(key, row, told)
-        for key in told.block.labels:
-            text = told.block.label(key, told.row)
-            if text is not None and self._is_free(key, row):
+        for key, texts in told.block.labels.items():
+            text = texts[told.row]
+            if text is not None and own.label(key, row) is None and self._is_free(key, row):
                 self._label(key)[row] = text
                 self._note(key, row, told)
 
@@ -87,9 +92,10 @@ class _Filling:
         )
 
     def _is_free(self, key: str, row: int) -> bool:
-        if key in self.borrowed.get(row, {}):
+        """Whether an origin that tells what the best one lacks may fill it in."""
+        if key in self.borrowed.get(row, ()):
             return False
-        reason = self._block.reason(key, row)
+        reason = self._block.missing.get((key, row), _NOT_YET)
         if reason is _NOT_YET:
             field = CATALOGUE.get(key)
             return field is None or field.kind is not Kind.COUNTER

@@ -10,7 +10,7 @@ from gpumon.fleet.join.completing import Told, completed
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Gpu, Process
 from gpumon.model.text import plain
-from gpumon.sources.address import ENGINE_SCHEMES, PAGE_SCHEMES
+from gpumon.sources.address import rank_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,12 +54,6 @@ class Listed:
         return None in (job.user_id, uid) or job.user_id == uid
 
 
-_RANKS: Final = {**dict.fromkeys(PAGE_SCHEMES, 1), **dict.fromkeys(ENGINE_SCHEMES, 0)}
-"""How good an origin is, by the scheme of its target: a probe's, the best, is not listed."""
-
-_BEST: Final = 2
-
-
 def is_stale(frame: Frame, now: float, stale_after_s: float) -> bool:
     """Whether what a frame tells is no longer of the present.
 
@@ -79,11 +73,6 @@ def worth(told: Frame | Gpu, *, is_old: bool) -> tuple[bool, int, float]:
         is_old: Whether that is no longer of the present.
     """
     return not is_old, rank_of(told.origin), told.taken_at
-
-
-def rank_of(origin: str) -> int:
-    """How good what an origin says is, by its target's URL: a probe's is best."""
-    return _RANKS.get(origin.partition("://")[0], _BEST)
 
 
 def gpus_of(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.fleet.join.devices import is_stale, rank_of, worth
+from gpumon.fleet.join.devices import is_stale, worth
 from gpumon.model.records.block import EMPTY_BLOCK, with_rest
 from gpumon.model.records.cluster import Node
+from gpumon.sources.address import rank_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
