@@ -134,7 +134,13 @@ class Look(NamedTuple):
 
 def rank_of(origin: str) -> int:
     """How good what an origin says is, by its target's URL: a probe's is best."""
-    return _RANKS.get(origin.partition("://")[0], _BEST)
+    # What another gpumon passes on names the kind of its own target behind it.
+    return _RANKS.get(origin.rpartition("#")[2].partition(":")[0], _BEST)
+
+
+def target_of(origin: str) -> str:
+    """The target's URL: an origin may name a step, or a road of another gpumon, behind it."""
+    return origin.partition("#")[0]
 
 
 def parse(text: str) -> Target:

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame, merged_queues
@@ -308,14 +309,16 @@ class ServedFrames:
         self._is_invented = all(url.partition(":")[0] == "demo" for url in header.targets)
 
     def _is_shown(self, frame: Frame, now: float) -> bool:
-        """Whether it speaks for its node: of several roads to one the best that is not silent."""
-        if not frame.node:
+        """Whether it speaks for its node: of several probes of one the first that is not silent.
+
+        What exporters and servers tell of it besides completes that, as an origin of its own.
+        """
+        if not frame.node or rank_of(frame.origin) < rank_of("local"):
             return True
         held = self._roads.get(frame.node)
         if (
             held is not None
             and held.origin != frame.origin
-            and rank_of(held.origin) >= rank_of(frame.origin)
             and now - held.at <= stale_after_s(self._period_s)
         ):
             return False
@@ -329,7 +332,11 @@ class ServedFrames:
         if frame.queue is not None:
             self._queues[frame.origin] = self._wanted(frame.queue, shift_s)
             queue = merged_queues(list(self._queues.values()))
-        return frame._replace(origin=self.url, taken_at=frame.taken_at + shift_s, queue=queue)
+        origin = self.url
+        if frame.node and rank_of(frame.origin) < rank_of("local"):
+            mark = crc32(frame.origin.encode("utf-8", "replace"))
+            origin = f"{self.url}#{frame.origin.partition(':')[0]}:{mark:08x}"
+        return frame._replace(origin=origin, taken_at=frame.taken_at + shift_s, queue=queue)
 
     def _wanted(self, queue: QueueRecords, shift_s: float) -> QueueRecords:
         """The jobs that are looked for; where all are invented nobody looks for their own."""

@@ -8,6 +8,7 @@ from gpumon.fleet.join.disputes import Disputes
 from gpumon.model.fault import DRIVER
 from gpumon.model.records.frame import merged_queues
 from gpumon.model.records.tick import TargetState
+from gpumon.sources.address import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,10 +70,11 @@ class Newest:
                 self._errors[key] = frame.errors
             else:
                 self._errors.pop(key, None)
-            if frame.origin not in self._queues and not says_nothing:
+            url = target_of(frame.origin)
+            if url not in self._queues and not says_nothing:
                 # A child whose node was unknown while it failed has told its name.
-                self._errors.pop((frame.origin, ""), None)
-                self._silent.discard(frame.origin)
+                self._errors.pop((url, ""), None)
+                self._silent.discard(url)
 
     def _is_late(self, key: tuple[str, str], frame: Frame) -> bool:
         """Whether its values are older than those that are kept."""
@@ -159,12 +161,15 @@ class Newest:
 
         A node that answers while its driver does not is none: nothing of what is asked is known.
         """
-        own = [frame for key, frame in self._frames.items() if key[0] == url]
+        own = [frame for key, frame in self._frames.items() if target_of(key[0]) == url]
         ages = [now - frame.taken_at for frame in own]
         if url in self._queues:
             ages.append(now - self._queues[url].jobs_at)
         standing = [
-            error for key, errors in self._errors.items() if key[0] == url for error in errors
+            error
+            for key, errors in self._errors.items()
+            if target_of(key[0]) == url
+            for error in errors
         ]
         dead = [error for error in standing if error.where.endswith(DRIVER)]
         has_gpus = any(frame.block("gpu").keys for frame in own)

@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.hostlist import is_host_name
-from gpumon.sources.address import Target, TargetError, parse
+from gpumon.sources.address import Target, TargetError, parse, target_of
 from gpumon.sources.probes.road import Road, in_slurm
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ def _target_of(tick: Tick, node: str) -> Target | None:
     targets = _targets(tick)
     known = tick.nodes.get(node)
     gpus = [tick.gpus[uuid] for uuid in known.gpu_uuids if uuid in tick.gpus] if known else []
-    # The origin of a step names its job behind the target.
-    origins = {gpu.origin.partition("#")[0] for gpu in gpus}
+    origins = {target_of(gpu.origin) for gpu in gpus}
     is_listed = tick.queue is None or any(one.name == node for one in tick.queue.nodes)
     for found in (
         [target for target in targets if target.url in origins],

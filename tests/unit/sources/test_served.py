@@ -14,7 +14,7 @@ from gpumon.serve.frames import NDJSON, FrameFeed
 from gpumon.serve.listen import Listen, bound, released
 from gpumon.serve.server import HttpServer
 from gpumon.sources import served as module
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Look, parse, rank_of, target_of
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
 from gpumon.sources.source import SystemClock, Wish
@@ -189,14 +189,29 @@ def test_times_are_told_by_this_machine_s_clock(world: World) -> None:
     assert at == pytest.approx(SystemClock().now(), abs=60.0)
 
 
-def test_of_two_roads_to_a_node_the_probe_s_is_shown(world: World) -> None:
+def test_of_two_probes_of_a_node_the_first_is_shown(world: World) -> None:
     server = world.serve()
     source = world.follow()
     seen = next(f for f in world.told(source, valued("gpu001")) if f.node == "gpu001" and f.blocks)
-    other = seen._replace(origin="dcgm+http://gpu001:9400/metrics", taken_at=1.0)
-    server.beat(other)
+    server.beat(seen._replace(origin="ssh://gpu001", taken_at=1.0))
     frames = world.told(source, valued("gpu001"))
     assert all(frame.taken_at != 1.0 for frame in frames)
+
+
+@pytest.mark.parametrize(("other", "rank"), [("dcgm+https", 1), ("prometheus+http", 0)])
+def test_what_is_no_probe_goes_on_as_an_origin_of_its_own(
+    world: World, other: str, rank: int
+) -> None:
+    """So that it completes what the probe tells here as it does on the server."""
+    server = world.serve()
+    source = world.follow()
+    seen = next(f for f in world.told(source, valued("gpu001")) if f.node == "gpu001" and f.blocks)
+    page = seen._replace(origin=f"{other}://gpu001:9400/x", taken_at=1.0)
+    server.beat(page)
+    frames = world.told(source, lambda told: any(frame.taken_at == 1.0 for frame in told))
+    origin = next(frame.origin for frame in frames if frame.taken_at == 1.0)
+    assert origin.startswith(f"{source.url}#{other}:")
+    assert (target_of(origin), rank_of(origin), rank_of(source.url)) == (source.url, rank, 2)
 
 
 MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'

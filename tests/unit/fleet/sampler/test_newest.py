@@ -95,3 +95,15 @@ def test_with_one_gpu_that_is_read_it_is_one_beside_what_fails():
         newest = Newest()
         beat(newest, 10.0, said(9.0, origin="local")._replace(errors=(error,)))
         assert newest.target("local", 10.0)[1:3] == (True, error)
+
+
+def test_a_target_whose_frames_name_a_road_behind_it_is_one_target_that_recovers():
+    """As another gpumon's does, of which only exporters' pages are passed on."""
+    url, newest = "gpumon+http://there:9777", Newest()
+    newest.take([Frame(url, "", 10.0, 0.0, {}, (SourceError("there", "cannot be read", "wait"),))])
+    assert not newest.target(url, 11.0)[1]
+    page = Frame(f"{url}#dcgm+http:1f", "gpu01", 12.0, 0.0, {"gpu": gpu_block("gpu01", [0])})
+    newest.take([page])
+    assert newest.target(url, 13.0)[1:] == (True, None, 1.0)
+    newest.take([page._replace(blocks={}, errors=(SourceError("gpu01", "is silent", ""),))])
+    assert newest.target(url, 13.0).error == SourceError("gpu01", "is silent", "")
