@@ -258,9 +258,9 @@ def _help(*words: str) -> str:
 
 
 @cache
-def _measurements() -> dict[str, dict[str, int]]:
+def _measurements() -> dict[str, dict[str, float]]:
     path = ROOT / "tools" / "measured.json"
-    found: dict[str, dict[str, int]] = json.loads(path.read_text(encoding="utf-8"))["classes"]
+    found: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))["classes"]
     return found
 
 
@@ -271,6 +271,17 @@ def measured(key: str) -> str:
         return ""
     right = f"{one['right']} of {one['claims']} claims right" if one["claims"] else "no claim made"
     return f"{one['found']} of {one['labels']} found, {right}"
+
+
+def measured_classes() -> str:
+    """The same of every class, with its GPU-hours: the truth, and what was charged."""
+    head = ("class", "found, claims right", "GPU-h lost", "wasted", "suspected")
+    hours = ("gpu_hours_true", "gpu_hours_wasted", "gpu_hours_suspected")
+    rows = [
+        (f"`{key}`", measured(key), *(f"{one[name]:.1f}" for name in hours))
+        for key, one in _measurements().items()
+    ]
+    return table(head, rows)
 
 
 def detectors() -> str:
@@ -394,6 +405,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "classes": classes,
     "features": features,
     "detectors": detectors,
+    "measured classes": measured_classes,
     "settings": settings,
     "document": document,
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
