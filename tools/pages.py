@@ -56,7 +56,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
-from tools import bounds
+from tools import bounds, plugin_reference
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
@@ -401,6 +401,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "filter names": filter_names,
     "keys": keys_markdown,
     "rooms": rooms,
+    **{f"plugin {one.__name__}": one for one in plugin_reference.PARTS},
     "commands": helps,
     "classes": classes,
     "features": features,
