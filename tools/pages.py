@@ -19,7 +19,7 @@ import os
 import re
 import sys
 from functools import cache, partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +29,7 @@ from gpumon.detect.contract import declaration_of, parameters
 from gpumon.detect.features.table import FEATURES
 from gpumon.detect.worker import registry
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
-from gpumon.model.finding_classes import CLASSES
+from gpumon.model.finding_classes import CLASSES, Loss
 from gpumon.model.settings import SETTINGS
 from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.filter.names import typable
@@ -56,7 +56,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
-from tools import bounds, plugin_reference
+from tools import bounds, docstrings
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
@@ -119,6 +119,17 @@ def classes() -> str:
         for key, one in CLASSES.items()
     ]  # fmt: skip
     return table(("class", "what it means", "category", "loss", "claimed by"), rows)
+
+
+def precedence() -> str:
+    """Classes in the order in which they take their share of lost time, the gravest first."""
+    words = {Loss.WHOLE: "all", Loss.PART: "a part", Loss.NONE: "none"}
+    groups = groupby(CLASSES.values(), key=lambda one: (one.category.value, words[one.loss]))
+    rows = [
+        (category, ", ".join(f"`{one.key}`" for one in found), loss)
+        for (category, loss), found in groups
+    ]
+    return table(("category", "classes", "loses"), rows)
 
 
 def features() -> str:
@@ -401,9 +412,11 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "filter names": filter_names,
     "keys": keys_markdown,
     "rooms": rooms,
-    **{f"plugin {one.__name__}": one for one in plugin_reference.PARTS},
+    **{f"plugin {one.__name__}": one for one in docstrings.PARTS},
     "commands": helps,
+    "forecast": docstrings.forecast,
     "classes": classes,
+    "precedence": precedence,
     "features": features,
     "detectors": detectors,
     "measured classes": measured_classes,
