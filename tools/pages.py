@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.cli import main as gpumon
 from gpumon.cli.commands.config import shown
+from gpumon.cli.options import EPILOG
 from gpumon.detect.contract import declaration_of, parameters
 from gpumon.detect.features.table import FEATURES
 from gpumon.detect.worker import registry
@@ -328,6 +329,14 @@ def detectors() -> str:
     return "\n".join(parts)
 
 
+def targets() -> str:
+    """What can be watched, as the main command's help lists it."""
+    listed = EPILOG.partition("targets:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^  (\S.*?)(?:  +|\n {6,})(.*(?:\n {6,}.*)*)", listed, re.MULTILINE)
+    rows = [(f"`{name}`", cell(" ".join(doc.split()))) for name, doc in entries]
+    return table(("target", "what it reads"), rows)
+
+
 def settings() -> str:
     """What can be set."""
     rows = [
@@ -421,6 +430,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "detectors": detectors,
     "measured classes": measured_classes,
     "settings": settings,
+    "targets": targets,
     "document": document,
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
     "wasteful kinds": lambda: table(KIND_HEAD, kind_rows((*WASTEFUL, *MISPLACED.values()))),
