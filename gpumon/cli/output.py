@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import FrameType
     from typing import TextIO
 
@@ -98,7 +98,7 @@ def write(text: str, instead: Callable[[str], str] | None = None) -> None:
         raise OutputError(error.strerror or str(error)) from None
 
 
-def write_json(data: dict[str, Any], *, is_pretty: bool = False) -> None:
+def write_json(data: Mapping[str, object], *, is_pretty: bool = False) -> None:
     """Write a document as JSON, on one line unless it is to be pretty.
 
     Raises:
@@ -107,7 +107,7 @@ def write_json(data: dict[str, Any], *, is_pretty: bool = False) -> None:
     write(_json(data, is_pretty=is_pretty))
 
 
-def _json(data: dict[str, Any], *, is_pretty: bool) -> str:
+def _json(data: Mapping[str, object], *, is_pretty: bool) -> str:
     import json
 
     separators = None if is_pretty else (",", ":")
@@ -137,7 +137,7 @@ class Documents:
         self._is_over = False
         self._free = threading.Lock()
 
-    def write(self, data: dict[str, Any]) -> None:
+    def write(self, data: Mapping[str, object]) -> None:
         """Write a document, unless it is the end."""
         text = _json(data, is_pretty=False)
         with self._free:

@@ -24,9 +24,9 @@ from gpumon.sources.rest_address import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from gpumon.model.records.tick import Tick
+    from gpumon.report.document.forms import Document
     from gpumon.serve.exchange import Asked
     from gpumon.serve.frames import FrameFeed
     from gpumon.serve.tokens import Tokens, Viewer
@@ -65,7 +65,7 @@ class Served(NamedTuple):
     """What is served, and to whom."""
 
     clock: Clock
-    document: Callable[[Tick], dict[str, Any]]
+    document: Callable[[Tick], Document]
     """The JSON document of a picture."""
     feed: FrameFeed
     """What sources say, for terminals that attach."""

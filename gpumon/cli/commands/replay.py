@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.cli.exits import (
     DONE,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.sampler.protocols import Detection
     from gpumon.model.records.tick import Tick
     from gpumon.model.settings import Settings
+    from gpumon.report.document.forms import Document
     from gpumon.report.lists.filter_tables import RowFilter
 
 
@@ -235,7 +236,7 @@ def _terminal(request: _Request, recording: Recording) -> int:
     return show(feed, title, request.settings, passes, is_ascii=request.is_ascii)
 
 
-def _document(request: _Request, tick: Tick) -> dict[str, Any]:
+def _document(request: _Request, tick: Tick) -> Document:
     """A picture as a document of the jobs that pass the filter."""
     from gpumon.report.document.document import document
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumon.cli.books import books_of
 from gpumon.cli.commands.watch import default_targets
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.model.records.tick import Tick
     from gpumon.model.settings import Settings
+    from gpumon.report.document.forms import Document
     from gpumon.sources.address import Target
 
 
@@ -210,7 +211,7 @@ class _Run:
                 self._told.add(error)
                 narrate_error(error)
 
-    def _document(self, tick: Tick) -> dict[str, Any]:
+    def _document(self, tick: Tick) -> Document:
         from gpumon.base.footprint import footprint
         from gpumon.report.document.document import document
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.cli.exits import (
     INTERRUPTED,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed
     from gpumon.fleet.sampler.sampler import Sampler
     from gpumon.model.records.tick import Tick
+    from gpumon.report.document.forms import Document
     from gpumon.sources.source import Clock, Source
     from gpumon.tui.beside import Beside
     from gpumon.tui.feed import Feed
@@ -265,7 +266,7 @@ def _feed_with_past(request: Request, past_s: float) -> tuple[CatchUpFeed, Sampl
     return feed, sampler
 
 
-def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> dict[str, Any]:
+def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> Document:
     """A picture as a document of the jobs, or of the user, that are wanted."""
     from gpumon.report.document.document import document
 

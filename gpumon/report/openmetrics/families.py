@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from gpumon import __version__
 from gpumon.model.catalogue.field import Kind
 from gpumon.model.catalogue.fields import CATALOGUE
-from gpumon.report.document.ledger import GROUPED_BY, line
+from gpumon.report.document.ledger import line
 from gpumon.report.facts.entities import KEYS, number
 from gpumon.report.openmetrics.exposition import Family, labelled, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterable, Iterator
 
     from gpumon.model.catalogue.field import Field
     from gpumon.model.finding import Finding
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Node
     from gpumon.model.records.ledger import LedgerTotals
     from gpumon.model.records.tick import Tick
+    from gpumon.report.document.forms import LedgerLine
 
     Sample = tuple[str, float | int]
 
@@ -65,8 +65,8 @@ _UNITS: Final = {
 
 _T = TypeVar("_T")
 
-STATES: Final = ("useful", "wasted", "suspected", "unexplained", "unobserved")
-"""The shares of the books."""
+GROUPED_BY: Final = ("user", "account", "partition", "gpu")
+"""What the books are told by, beside the whole."""
 
 
 def page(tick: Tick, *, is_open: bool) -> bytes:
@@ -297,35 +297,50 @@ def _ledger(books: LedgerTotals, left_out: Counter[str]) -> Iterator[Family]:
     yield _gauge(
         "gpumon_ledger_gpu_seconds",
         "What became of GPU time since the books were opened: the states sum to the allocation.",
-        [(labelled({"state": state}), total[f"{state}_gpu_seconds"]) for state in STATES],
+        [(labelled({"state": state}), amount) for state, amount in _shares(total)],
     )
-    for share, key in (("wasted", "waste"), ("suspected", "suspected")):
+    for share, by_class in (("wasted", total["waste"]), ("suspected", total["suspected"])):
         yield _gauge(
             f"gpumon_ledger_{share}_gpu_seconds",
             f"GPU time {share} by class.",
-            [(labelled({"class": name}), amount) for name, amount in total[key].items()],
+            [(labelled({"class": name}), amount) for name, amount in by_class.items()],
         )
     amounts = (
-        ("energy_joules", "energy_j", "Energy of the time over which it was measured.", "joules"),
-        ("cost", "cost", "Price of the allocation and its energy, as prices are configured.", ""),
+        (
+            ("energy_joules", "Energy of the time over which it was measured.", "joules"),
+            total["energy_j"],
+        ),
+        (
+            ("cost", "Price of the allocation and its energy, as prices are configured.", ""),
+            total["cost"],
+        ),
     )
-    for name, key, doc, unit in amounts:
-        if total[key] is not None:
-            yield _gauge(f"gpumon_ledger_{name}", doc, [("", total[key])], unit)
+    for (name, doc, unit), amount in amounts:
+        if amount is not None:
+            yield _gauge(f"gpumon_ledger_{name}", doc, [("", amount)], unit)
     for dimension in GROUPED_BY:
         lines = [(name, line(one)) for name, one in books.by(dimension).items()]
         told = _first(lines, MOST_NAMES, dimension, left_out)
         yield _gauge(
             f"gpumon_ledger_{dimension}_gpu_seconds",
             f"What became of GPU time by {dimension}.",
-            [sample for name, one in told for sample in _shares(dimension, name, one)],
+            [
+                (labelled({dimension: name or "unknown", "state": state}), amount)
+                for name, one in told
+                for state, amount in _shares(one)
+            ],
         )
 
 
-def _shares(dimension: str, name: str, one: Mapping[str, Any]) -> Iterator[Sample]:
-    for state in STATES:
-        labels = labelled({dimension: name or "unknown", "state": state})
-        yield labels, one[f"{state}_gpu_seconds"]
+def _shares(one: LedgerLine) -> tuple[tuple[str, float], ...]:
+    """What became of GPU time, by state."""
+    return (
+        ("useful", one["useful_gpu_seconds"]),
+        ("wasted", one["wasted_gpu_seconds"]),
+        ("suspected", one["suspected_gpu_seconds"]),
+        ("unexplained", one["unexplained_gpu_seconds"]),
+        ("unobserved", one["unobserved_gpu_seconds"]),
+    )
 
 
 def _first(found: list[_T], most: int, what: str, left_out: Counter[str]) -> list[_T]:
