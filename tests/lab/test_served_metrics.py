@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
@@ -115,7 +116,7 @@ def test_the_alerts_wake_somebody_for_what_lasts_and_for_nothing_else(rules: Pat
 @contextmanager
 def served() -> Iterator[str]:
     """Address of a server whose picture stands for some scrapes."""
-    words = ["serve", "demo:2x8", DEAD, "--period", "5", "--listen", "127.0.0.1:0"]
+    words = ["serve", "demo:2x8", DEAD, "--period", "3", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(
         [sys.executable, "-m", "gpumon", *words], stderr=subprocess.PIPE, text=True
     ) as program:
@@ -169,6 +170,8 @@ def test_what_is_scraped_is_the_document_and_an_alert_fires(rules: Path) -> None
     rules.write_text(at_once)
     engines = []
     with served() as server:
+        # VictoriaMetrics looks for series that it did not have only every some seconds.
+        eventually(lambda: found_something(server), "findings")
         for program in PROGRAMS:
             folder = rules.parent / program
             folder.mkdir()
@@ -189,6 +192,14 @@ def test_what_is_scraped_is_the_document_and_an_alert_fires(rules: Path) -> None
         finally:
             for engine in engines:
                 engine.stop()
+
+
+def found_something(server: str) -> bool:
+    """Whether there is a picture with findings."""
+    try:
+        return bool(got(f"{server}v1/snapshot")["findings"])
+    except urllib.error.HTTPError:
+        return False
 
 
 def same(engine: Engine, server: str) -> bool:
