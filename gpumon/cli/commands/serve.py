@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, NamedTuple
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.cli.books import books_of
 from gpumon.cli.commands.watch import default_targets
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, period
+from gpumon.cli.output import write
 from gpumon.cli.request import (
     chosen_targets,
     is_demo,
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     from gpumon.sources.address import Target
 
 
+SHIPPED: Final = {"dashboard": "grafana-dashboard.json", "alerts": "prometheus-alerts.yml"}
+"""What comes along for those who read the metrics, by its file in `gpumon.serve`."""
+
+
 def parser() -> Parser:
     """What the command understands."""
     made = Parser(
@@ -62,6 +68,11 @@ def parser() -> Parser:
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"
+    )
+    made.add_argument(
+        "--print",
+        choices=tuple(SHIPPED),
+        help="print what reads these metrics: Grafana's dashboard, or alert rules, and end",
     )
     return made
 
@@ -108,6 +119,9 @@ class _Request(NamedTuple):
 def serve(words: list[str]) -> int:
     """Exit code of the command."""
     options = parser().parse_args(words)
+    if options.print:
+        write(files("gpumon.serve").joinpath(SHIPPED[options.print]).read_text(encoding="utf-8"))
+        return DONE
     settings = settings_with(period_s=options.period, is_all=options.all)
     try:
         targets = chosen_targets(options.targets, settings) or default_targets()
