@@ -11,6 +11,7 @@ from gpumon.cli.commands.watch import default_targets
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, period
 from gpumon.cli.output import write
+from gpumon.cli.recorded_past import told
 from gpumon.cli.request import (
     chosen_targets,
     is_demo,
@@ -205,11 +206,12 @@ class _Run:
         request = self._request
         settings = request.settings
         look = Look(request.period_s, is_single=False, keeps=request.wanted.keeps)
+        sources = open_sources(request.targets, look, self._clock)
         return Sampler(
-            self._recorder.sources(open_sources(request.targets, look, self._clock)),
+            self._recorder.sources(sources),
             self._clock,
             request.period_s,
-            past_of(settings),
+            told(past_of(settings), sources, request.targets),
             judge_of(settings),
             keep_books=books_of(settings, is_real=not is_demo(request.targets)),
             judge_every_s=JUDGE_S,

@@ -214,14 +214,15 @@ def _sampler(
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
     from gpumon.cli.books import books_of
-    from gpumon.cli.recorded_past import recorded
+    from gpumon.cli.recorded_past import recorded, told
 
     targets, is_invented = request.targets, is_demo(request.targets)
     keeps = request.watch_s is not None or request.is_terminal
     books = books_of(request.settings, is_real=keeps and not is_invented)
-    past = past_of(request.settings)
+    begun = past_of(request.settings)
     if keeps and not is_invented:
-        past = recorded(past, [target.url for target in targets])
+        begun = recorded(begun, [target.url for target in targets])
+    past = told(begun, sources, targets)
     judge = judge_of(request.settings, is_noted=request.is_terminal and not is_invented)
     steady = steady_s if catch_up is None else None
     if catch_up is not None:

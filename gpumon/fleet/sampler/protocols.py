@@ -31,6 +31,14 @@ class Past(Protocol):
         ...
 
 
+class Renewable(Past, Protocol):
+    """A memory that another one can take the place of."""
+
+    def blank(self) -> Renewable:
+        """An empty one; whoever holds readers of both tells their rows apart."""
+        ...
+
+
 class Books(Protocol):
     """Where GPU time is accounted for; `gpumon.fleet.ledger.ledger.Ledger` is one."""
 

@@ -380,6 +380,11 @@ class Sampler:
         past = self._past
         if past is not None:
             self._faults.trying("remembering", partial(past.append, tick), None)
+            begins_at, first_at = past.begins_at, self._newest.first_at
+            if begins_at is not None and begins_at < (self._began_at or first_at or begins_at):
+                # Its source has told what was before it was asked first.
+                self._began_at = begins_at
+                tick = tick._replace(observed_since=begins_at)
             tick = tick._replace(history=self._faults.trying("remembering", past.reader, None))
         self._shown = tick
         return tick

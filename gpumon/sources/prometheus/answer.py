@@ -41,6 +41,15 @@ class Row(NamedTuple):
     value: float
 
 
+class Samples(NamedTuple):
+    """One series over time."""
+
+    labels: Mapping[str, str]
+    """As they came."""
+    pairs: list[tuple[float, float]]
+    """Unix time and value of each sample."""
+
+
 class Rows(NamedTuple):
     """Series at one instant."""
 
@@ -124,18 +133,30 @@ def vector(answer: Answer) -> Rows:
     return Rows(rows, len(listed) - len(rows))
 
 
-def times(answer: Answer) -> list[list[float]]:
-    """When the samples of each series were taken.
+def samples(answer: Answer) -> list[Samples]:
+    """Every series over time; what cannot be read of one is left out.
 
     Raises:
         FetchError: It tells of no series over time.
     """
     found = []
     for one in _result(answer, "matrix")[:MOST_ROWS]:
-        values = one.get("values") if isinstance(one, dict) else None
+        labels = one.get("metric") if isinstance(one, dict) else None
+        if not isinstance(labels, dict) or not all(isinstance(t, str) for t in labels.values()):
+            continue
+        values = one.get("values")
         pairs = map(_pair, values if isinstance(values, list) else ())
-        found.append([pair[0] for pair in pairs if pair is not None])
+        found.append(Samples(labels, [pair for pair in pairs if pair is not None]))
     return found
+
+
+def times(answer: Answer) -> list[list[float]]:
+    """When the samples of each series were taken.
+
+    Raises:
+        FetchError: It tells of no series over time.
+    """
+    return [[at for at, _ in one.pairs] for one in samples(answer)]
 
 
 def _result(answer: Answer, kind: str) -> list[Any]:

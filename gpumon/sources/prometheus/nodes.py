@@ -10,6 +10,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
+from gpumon.model.records.frame import Frame
 from gpumon.model.staleness import stale_after_s
 from gpumon.sources.exporters.dcgm import HUNG_S, NodeMemory, Reading, hung_error
 from gpumon.sources.exporters.plan import LABELS, label_of, plans_of
@@ -96,6 +97,35 @@ class Nodes:
             hint = "look at the server's targets: dcgm-exporter or its node may be down"
             errors.append(SourceError(host, text, hint))
         return errors
+
+
+def frames_of(
+    told: Sequence[Told],
+    url: str,
+    now: float,
+    work_s: float,
+    limit_s: float,
+    remarks: tuple[SourceError, ...] = (),
+) -> tuple[Frame, ...]:
+    """A frame of each node, as old as its newest sample.
+
+    Args:
+        told: What a look tells.
+        url: Origin of the frames.
+        now: Unix time on our own clock.
+        work_s: What the look took.
+        limit_s: Age from which on a sample is not of the present.
+        remarks: What is odd about the whole, which is told once.
+    """
+    frames = []
+    for number, one in enumerate(told):
+        reading = one.reading
+        errors = reading.errors if number else (*reading.errors, *remarks)
+        names = (reading.host_name,) if reading.host_name else ()
+        taken_at = now - max(0.0, one.age_s)
+        frame = Frame(url, one.node, taken_at, work_s, reading.blocks, errors, None, names)
+        frames.append(frame._replace(stale_after_s=limit_s))
+    return tuple(frames)
 
 
 def limit_of(interval_s: float | None, period_s: float, beat_s: float) -> float:

@@ -46,7 +46,9 @@ MOST_TOLD_BY: Final = 4
 """Metrics by whose labels and times GPUs are known; one is enough where all exporters are alike."""
 
 _UUIDS: Final = LABELS["uuid"]
-_PARTS: Final = (*_UUIDS, *LABELS["instance"])
+PARTS: Final = (*_UUIDS, *LABELS["instance"])
+"""Labels by which a series is of a GPU or of an instance."""
+
 _ALL: Final = (*dict.fromkeys(name for some in LABELS.values() for name in some), "instance")
 """Every label that a page's plan reads, and the target's own, by which a server names a host."""
 
@@ -94,6 +96,11 @@ class Questions:
         """Labels of each GPU as they came last, and made harmless."""
         self._warnings: dict[str, None] = {}
         self._left_out = 0
+
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """Metrics whose samples' times count."""
+        return tuple(self._told_by)
 
     async def look(self) -> Seen:
         """One look.
@@ -148,10 +155,10 @@ class Questions:
         The rows themselves are let go at once: of tens of thousands of GPUs they take far more
         memory than what they tell.
         """
-        by = ",".join(_PARTS)
+        by = ",".join(PARTS)
         found = {}
         for labels, value in await self._vector(f"max by ({by}) ({name})", at):
-            for key in _keys(labels):
+            for key in keys_of(labels):
                 found[memory.setdefault(key, key)] = value
         return found
 
@@ -173,7 +180,7 @@ class Questions:
                 self._told_by.append(best)
             name = self._told_by[turn]
             for row in await self._vector(f"max by ({by}) (timestamp({name}))", at):
-                keys = _keys(row.labels)
+                keys = keys_of(row.labels)
                 nameless += not keys
                 for key in wanted.intersection(keys):
                     before = known.get(key)
@@ -254,7 +261,7 @@ def _at(question: str, at: float) -> dict[str, str]:
     return {"query": question, "time": f"{at:.3f}", "nocache": "1"}
 
 
-def _keys(labels: Mapping[str, str]) -> tuple[Key, ...]:
+def keys_of(labels: Mapping[str, str]) -> tuple[Key, ...]:
     """Which GPU or instance a series is about; nothing where its labels do not say it."""
     uuid = labels.get(_UUIDS[0])
     if uuid and len(labels) == 1 and _SAFE.fullmatch(uuid):

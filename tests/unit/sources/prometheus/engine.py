@@ -49,6 +49,12 @@ class Engine(PageServer):
         """By host, where one is of another age."""
         self.gap_s = 1.0
         self.fault: Answer | None = None
+        self.most_steps: int | None = None
+        """Of a question about the past; None: any number."""
+        self.past_s = 7200.0
+        """How far back the server knows anything."""
+        self.grows = 0.0
+        """By so much every value grows in a second of the past."""
         self.warnings: list[str] = []
         self.now_s = time.time
         self.asked: list[tuple[str, dict[str, str]]] = []
@@ -72,7 +78,40 @@ class Engine(PageServer):
             return told(sorted(self.series), **more)
         if path == "query":
             return told(self.result(params), **more)
+        if path == "query_range":
+            return self.range_fault(params) or told(self.long_result(params), **more)
         return Answer(b"404 page not found", "404 Not Found", (("Content-Type", "text/plain"),))
+
+    def range_fault(self, params: dict[str, str]) -> Answer | None:
+        """What is said in place of a past, as servers refuse what is too much for them."""
+        steps = (float(params["end"]) - float(params["start"])) / float(params["step"]) + 1
+        if self.most_steps is None or steps <= self.most_steps:
+            return None
+        text = "query processing would load too many samples into memory in query execution"
+        body = {"status": "error", "errorType": "execution", "error": text}
+        return Answer(json.dumps(body).encode(), "422 No", headers=JSON)
+
+    def long_result(self, params: dict[str, str]) -> dict[str, Any]:
+        """Every step of a question; values grow by the second, as counters do."""
+        by = _BY.fullmatch(params["query"])
+        assert by, params["query"]
+        at, end, step = (float(params[name]) for name in ("start", "end", "step"))
+        times = []
+        while at <= end + 0.001:
+            times.append(at)
+            at += step
+        begun = self.now_s() - self.past_s
+        result = []
+        for own, value in self.series.get(by[3], []):
+            pairs = [
+                [t, repr(t - 0.5 if by[2] else value + (t - begun) * self.grows)]
+                for t in times
+                if t >= begun
+            ]
+            if pairs:
+                labels = {name: own[name] for name in by[1].split(",") if own.get(name)}
+                result.append({"metric": labels, "values": pairs})
+        return {"resultType": "matrix", "result": result}
 
     def result(self, params: dict[str, str]) -> dict[str, Any]:
         question, now = params["query"], self.now_s()

@@ -132,4 +132,4 @@ def test_names_are_texts() -> None:
 def test_samples_over_time_have_their_times() -> None:
     series = [{"metric": {}, "values": [[1, "1"], [2, "x"], [3.5, "1"]]}, {"values": 1}, 7]
     data = {"resultType": "matrix", "result": series}
-    assert answer.times(Answer(data, ())) == [[1.0, 3.5], [], []]
+    assert answer.times(Answer(data, ())) == [[1.0, 3.5]]
