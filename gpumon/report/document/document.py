@@ -1,6 +1,8 @@
 """The JSON document: one picture as plain data, keys with units, null for unknown.
 
 Its form is `document-2.schema.json` beside this file; within a major version it only grows.
+What only jobs and findings need is imported where there are any: a single look at this machine
+has none, and is to cost no more than that of other tools.
 """
 
 from __future__ import annotations
@@ -20,9 +22,7 @@ from gpumon.report.document.queue import (
     waiting,
 )
 from gpumon.report.facts.entities import moment, number
-from gpumon.report.facts.losses import loss_of
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.wording.ended import ended_part, running_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def document(
             }
             for view in jobs
         ],
-        **ended_part(tick),
+        **_ended(tick),
         "partitions": partitions(digest),
         "reservations": reservations(digest),
         "stray_processes": stray_processes(digest),
@@ -98,6 +98,15 @@ def document(
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],
     }
+
+
+def _ended(tick: Tick) -> dict[str, Any]:
+    """Members about jobs that have ended; null where nobody asked for them."""
+    if tick.ended is None:
+        return {"ended_jobs": None, "ended_window": None}
+    from gpumon.report.wording.ended import ended_part
+
+    return ended_part(tick, tick.ended)
 
 
 def _tool(footprint: Footprint | None) -> dict[str, Any]:
@@ -163,6 +172,8 @@ def _node(digest: Digest, node: Node, hidden: frozenset[str], user: str | None) 
 
 
 def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str, Any]:
+    from gpumon.report.wording.ended import running_steps
+
     job = view.job
     return {
         "job_id": job.job_id,
@@ -239,6 +250,8 @@ def _rank(rank: Rank) -> dict[str, Any]:
 
 
 def _finding(tick: Tick, finding: Finding) -> dict[str, Any]:
+    from gpumon.report.facts.losses import loss_of
+
     loss = loss_of(tick, finding)
     return {
         "detector": finding.detector,

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 _DAY_MIN: Final = 1440.0
 
 
-def ended_part(tick: Tick) -> dict[str, Any]:
-    """Members of the document about jobs that have ended; null where nobody asked for them."""
-    found = tick.ended
-    if found is None:
-        return {"ended_jobs": None, "ended_window": None}
+def ended_part(tick: Tick, found: EndedJobs) -> dict[str, Any]:
+    """Members of the document about jobs that have ended."""
     gpu_seconds, unknown = found.held
     window = {
         "start": moment(found.since),

@@ -76,14 +76,22 @@ class Child:
         Raises:
             TimeoutExpired: It runs on after so many seconds.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
-            if timeout is not None and deadline is not None and time.monotonic() >= deadline:
+            if timeout is not None and not self.has_ended(timeout):
                 from subprocess import TimeoutExpired
 
                 raise TimeoutExpired("the probe", timeout)
             time.sleep(_POLL_S)
         return code
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether it has, waiting at most so long."""
+        deadline = time.monotonic() + seconds
+        while self.poll() is None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
 
     def kill(self) -> None:
         """Kill it, if it still runs."""
@@ -227,6 +235,4 @@ def end() -> None:
 def _end(child: Child) -> None:
     child.kill()
     child.close()
-    deadline = time.monotonic() + _END_LIMIT_S
-    while child.poll() is None and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
+    child.has_ended(_END_LIMIT_S)
