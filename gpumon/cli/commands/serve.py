@@ -200,6 +200,7 @@ class _Run:
         return status if sampler.failure is None else NOTHING_READ
 
     def _sampler(self) -> Sampler:
+        from gpumon.fleet.sampler.need import Need
         from gpumon.fleet.sampler.pace import JUDGE_S
         from gpumon.fleet.sampler.sampler import Sampler
 
@@ -216,6 +217,7 @@ class _Run:
             keep_books=books_of(settings, is_real=not is_demo(request.targets)),
             judge_every_s=JUDGE_S,
             steady=steady_s,
+            need=Need(),
         )
 
     def _take(self, tick: Tick) -> None:

@@ -57,8 +57,8 @@ _Answers: TypeAlias = "dict[str, list[tuple[Look, Coverage]]]"
 class DetectionEngine:
     """Runs the detectors in one worker process; imports neither numpy nor plugins itself.
 
-    The worker is started with the first picture. Whatever happens to it, this class raises nothing
-    out of its methods: what went wrong is in the report.
+    The worker is started with the first picture, and with the first one after a rest. Whatever
+    happens to it, this class raises nothing out of its methods: what went wrong is in the report.
     """
 
     def __init__(
@@ -101,6 +101,8 @@ class DetectionEngine:
         """Whether what is judged now is looked at for nothing."""
         self._is_outdated = False
         """Whether detectors are to be loaded anew."""
+        self._rests = False
+        """Whether the worker is to end, as there is nothing to judge for now."""
         self._is_closed = False
         self._report: DetectionReport | None = None
 
@@ -162,13 +164,16 @@ class DetectionEngine:
     def _run(self) -> None:
         while True:
             with self._state:
-                self._state.wait_for(lambda: self._waiting is not None or self._is_closed)
+                self._state.wait_for(self._has_work)
                 tick, self._waiting = self._waiting, None
-                if self._is_closed or tick is None:
+                if self._is_closed:
                     return
-                is_outdated, self._is_outdated = self._is_outdated, False
-            if is_outdated:
+                is_over, self._is_outdated = tick is None or self._is_outdated, False
+                self._rests = False
+            if is_over:
                 self._drop(None)
+            if tick is None:
+                continue
             try:
                 report = self._judge(tick) if not self._is_rehearsal else self._rehearsed(tick)
             # Whatever else fails must not end detection unseen: it becomes the report.
@@ -181,6 +186,15 @@ class DetectionEngine:
                 self._report = None if self._is_closed else report
                 self._is_busy = self._is_rehearsal = False
                 self._state.notify_all()
+
+    def _has_work(self) -> bool:
+        return self._waiting is not None or self._is_closed or self._rests
+
+    def rest(self) -> None:
+        """End the worker until the next picture, without waiting; one being judged is judged."""
+        with self._state:
+            self._rests = self._link is not None and not self._is_busy
+            self._state.notify_all()
 
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
         """Note that somebody knows of a finding, until it clears; False: it does not stand."""

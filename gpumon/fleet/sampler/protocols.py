@@ -88,6 +88,10 @@ class Detection(Protocol):
         """Load detectors anew for the next picture."""
         ...
 
+    def rest(self) -> None:
+        """End the worker until the next picture, without waiting."""
+        ...
+
     def close(self) -> None:
         """End the worker."""
         ...

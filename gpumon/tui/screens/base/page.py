@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.tables.finding import subject_words
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
-from gpumon.report.wording.empty_states import nothing_lines, silent_lines
+from gpumon.report.wording.empty_states import nothing_lines, resting_words, silent_lines
 from gpumon.report.wording.paragraphs import (
     all_errors,
     coverage_lines,
@@ -181,7 +181,8 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
         ]
         if not found and not digest.tick.coverage:
             text = "No detector has reported yet, so nothing is known of what is wasted."
-            found.append([*nothing_lines(digest, (text,), width), ()])
+            words = resting_words(digest.tick) or (text,)
+            found.append([*nothing_lines(digest, words, width), ()])
         elif not found:
             text = "No finding. What the detectors could and could not see is below."
             found.append([*paragraph(text, width), ()])

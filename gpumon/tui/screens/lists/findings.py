@@ -18,7 +18,7 @@ from gpumon.report.tables.finding import (
     subject_words,
 )
 from gpumon.report.text.cells import Cell, Tone, paragraph
-from gpumon.report.wording.empty_states import nothing_lines
+from gpumon.report.wording.empty_states import nothing_lines, resting_words
 from gpumon.report.wording.loss_words import LOSING, loss_words
 from gpumon.report.wording.paragraphs import unjudged_lines
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
@@ -128,7 +128,8 @@ class FindingsView(Judging, TableView["Finding"]):
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Nothing was found, or nobody could look."""
         if not digest.tick.coverage:
-            return ("No detector has reported yet.", "f shows what they could and could not see.")
+            words = ("No detector has reported yet.", "f shows what they could and could not see.")
+            return resting_words(digest.tick) or words
         if digest.is_waiting:
             return ("No finding yet: the detectors wait for their windows to fill.",)
         return ("No finding.", "f shows what the detectors could and could not see.")
