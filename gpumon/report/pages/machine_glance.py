@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.report.facts.rows import host_row
@@ -53,7 +54,7 @@ def machine_glance(digest: Digest, node: Node, width: int, height: int) -> list[
     lines = facts((("host", node.name), *told), width)
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
-    lines += _processes(digest, gpus, width, height - len(lines))
+    lines += _remembered_processes(digest, node, gpus, width, height - len(lines))
     return lines[:height]
 
 
@@ -127,6 +128,24 @@ def _past(digest: Digest, gpu: Gpu) -> str:
         if any(not isnan(value) for value in values):
             return bars(times, values, (start, end), (0.0, 1.0), PAST_CELLS)
     return " " * PAST_CELLS
+
+
+def _remembered_processes(
+    digest: Digest, node: Node, gpus: list[Gpu], width: int, room: int
+) -> list[Line]:
+    """The same as in the picture before, while their node has told nothing new of them."""
+    tick = digest.tick
+    told = tuple(node.blocks.get(name) for name in ("context", "process"))
+    if None in told:
+        return _processes(digest, gpus, width, room)
+    there = tuple([one.pid for gpu in gpus for one in gpu.processes])
+    which = (width, room, there, tick.at // _RENEWED_S)
+    # One picture of them is kept, with the very blocks that it was made of.
+    kept: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, []])
+    if kept[0] != which or not all(map(is_, kept[1], told)):
+        kept[:] = which, told, _processes(digest, gpus, width, room)
+    lines: list[Line] = kept[2]
+    return lines
 
 
 def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[Line]:

@@ -6,8 +6,10 @@ import pytest
 
 from gpumon.fleet.history.history import History
 from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Process
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.pages import machine_glance as machine_glance_module
 from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, machine_glance
 from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
 from tests.worlds.tick import AT, BUSY, gpu, tick
@@ -77,6 +79,26 @@ def test_a_past_that_is_long_is_looked_up_every_ten_seconds(watched_s, asked):
         )
         machine_glance(Digest(made, lasting), made.nodes["n1"], 120, 30)
     assert past.asked == asked
+
+
+def test_processes_are_put_together_anew_once_their_node_tells_something_new(monkeypatch):
+    made, counted, lasting = machine(1), [], {}
+    put = machine_glance_module._processes
+    monkeypatch.setattr(
+        machine_glance_module, "_processes", lambda *given: counted.append(1) or put(*given)
+    )
+
+    def shown(at, told, width=120):
+        node = made.nodes["n1"]._replace(blocks={"context": told, "process": told})
+        machine_glance(Digest(made._replace(at=at), lasting), node, width, 30)
+        return len(counted)
+
+    begin, first, second = AT // 10 * 10, Block((), {}, {}, {}), Block((), {}, {}, {})
+    assert [shown(begin + at, first) for at in (0.0, 2.0, 4.0)] == [1, 1, 1]
+    assert [shown(begin + at, second) for at in (5.0, 7.0)] == [2, 2]
+    assert shown(begin + 10.0, second) == 3
+    assert shown(begin + 11.0, second, 80) == 4
+    assert len(lasting) < 5
 
 
 def test_what_is_not_known_is_no_empty_bar():
