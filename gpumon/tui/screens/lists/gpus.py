@@ -21,7 +21,7 @@ from gpumon.tui.screens.base.pane_view import PaneView
 from gpumon.tui.widgets.table.grid import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumon.report.facts.rows import GpuRow
     from gpumon.report.facts.tick_index import Digest
@@ -97,9 +97,11 @@ class GpusView(PaneView["GpuRow"]):
         """GPUs and silent nodes."""
         return digest.gpu_rows
 
-    def row_steps(self, digest: Digest) -> Iterable[None]:
-        """Those of a few hundred nodes at a time."""
-        return digest.gpu_row_steps()
+    def row_steps(self, digest: Digest) -> Iterator[None]:
+        """Those of a few hundred nodes at a time, then whose they are, which each line tells."""
+        yield from digest.gpu_row_steps()
+        if digest.job_by_gpu:
+            yield
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""
