@@ -28,6 +28,13 @@ class Answer(NamedTuple):
     body: bytes
     kind: str = TEXT
     headers: tuple[tuple[str, str], ...] = ()
+    more: tuple[bytes, ...] = ()
+    """What follows the body, in pieces that other answers hold as well: no client has a copy."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return len(self.body) + sum(map(len, self.more))
 
 
 class RefusedError(Exception):
@@ -110,18 +117,19 @@ async def write(
     """Send an answer, no faster than the client takes it."""
     writer.write(_head(answer, keeps))
     if has_body:
-        body = memoryview(answer.body)
-        while body:
-            writer.write(body[:_PIECE_BYTES])
-            body = body[_PIECE_BYTES:]
-            await writer.drain()
+        for part in (answer.body, *answer.more):
+            body = memoryview(part)
+            while body:
+                writer.write(body[:_PIECE_BYTES])
+                body = body[_PIECE_BYTES:]
+                await writer.drain()
     await writer.drain()
 
 
 def _head(answer: Answer, keeps: bool) -> bytes:
     fields = (
         ("Content-Type", answer.kind),
-        ("Content-Length", str(len(answer.body))),
+        ("Content-Length", str(answer.size)),
         ("Cache-Control", "no-store"),
         ("X-Content-Type-Options", "nosniff"),
         ("Connection", "keep-alive" if keeps else "close"),

@@ -112,8 +112,11 @@ class FrameFeed:
         run, _, number = text.rpartition("-")
         return int(number) if run == self.run and _NUMBER.fullmatch(number) else None
 
-    def since(self, position: int | None) -> Future[bytes]:
-        """The lines behind a picture, or all that holds now, and a mark of where they end."""
+    def since(self, position: int | None) -> Future[tuple[bytes, ...]]:
+        """The lines behind a picture, or all that holds now, and a mark of where they end.
+
+        In pieces, which all who are told the same share.
+        """
         return self._worker.submit(self._told, position)
 
     def settled(self, then: Callable[[], None]) -> None:
@@ -145,12 +148,12 @@ class FrameFeed:
         while self._lines and (len(self._lines) > MOST_PICTURES or self._size > LARGEST_KEPT_BYTES):
             self._size -= len(self._lines.popleft()[1])
 
-    def _told(self, position: int | None) -> bytes:
+    def _told(self, position: int | None) -> tuple[bytes, ...]:
         self._unasked = 0
         mark = line(kind="mark", run=self.run, sequence=self.sequence, at=self._now())
         if position is None or not self._is_kept(position):
-            return self._everything() + mark
-        return b"".join(lines for number, lines in self._lines if number > position) + mark
+            return self._everything(), mark
+        return *(lines for number, lines in self._lines if number > position), mark
 
     def _is_kept(self, position: int) -> bool:
         """Whether every picture behind one is there."""

@@ -217,7 +217,8 @@ class Routes:
                     await news
             if news in self._waiting:
                 self._waiting.remove(news)
-        return Answer(HTTPStatus.OK, await asyncio.wrap_future(feed.since(position)), NDJSON)
+        first, *more = await asyncio.wrap_future(feed.since(position))
+        return Answer(HTTPStatus.OK, first, NDJSON, more=tuple(more))
 
     def rouse(self) -> None:
         """Answer those who wait for a picture; in the server's loop."""

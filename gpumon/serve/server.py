@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ from gpumon.serve.exchange import MOST_HEAD_BYTES, Answer, RefusedError, read, w
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from gpumon.model.fault import SourceError
     from gpumon.serve.exchange import Asked
@@ -35,10 +35,54 @@ IDLE_TIMEOUT_S: Final = 75.0
 BODY_TIMEOUT_S: Final = 120.0
 """For a client to take an answer: 100 MB at 1 MB/s."""
 
+LARGEST_UNDERWAY_BYTES: Final = 512 * 2**20
+"""Of answers that clients have not taken yet, what they share counted once: twice everything that
+holds of 10,000 nodes (20 KB each, measured). One answer alone may be larger."""
+
 CLOSE_LIMIT_S: Final = 0.4
 
 _REST_S: Final = 1.0
 """After a connection could not be accepted, as no more files can be opened."""
+
+
+class _Underway:
+    """What clients have not taken yet, each piece once however many of them take it."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[bytes, int]] = {}
+        self._size = 0
+
+    @contextmanager
+    def sending(self, answer: Answer) -> Iterator[None]:
+        """Hold an answer while it is sent.
+
+        Raises:
+            RefusedError: Clients that read slowly hold too much already.
+        """
+        parts = (answer.body, *answer.more)
+        more = sum(len(part) for part in parts if id(part) not in self._held)
+        if self._size and self._size + more > LARGEST_UNDERWAY_BYTES:
+            message = "clients that read slowly hold too many answers; ask again in a second"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "1"))
+        for part in parts:
+            self._take(part)
+        try:
+            yield
+        finally:
+            for part in parts:
+                self._leave(part)
+
+    def _take(self, part: bytes) -> None:
+        _, times = self._held.get(id(part), (part, 0))
+        self._held[id(part)] = part, times + 1
+        self._size += 0 if times else len(part)
+
+    def _leave(self, part: bytes) -> None:
+        _, times = self._held.pop(id(part))
+        if times > 1:
+            self._held[id(part)] = part, times - 1
+        else:
+            self._size -= len(part)
 
 
 class HttpServer:
@@ -74,6 +118,7 @@ class HttpServer:
         self._body_timeout_s = body_timeout_s
         self._tell = tell
         self._tasks: set[asyncio.Task[None]] = set()
+        self._underway = _Underway()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
 
@@ -170,11 +215,20 @@ class HttpServer:
             answer = error.answer
         keeps = asked is not None and asked.keeps
         has_body = asked is None or asked.method != "HEAD"
+        try:
+            with self._underway.sending(answer):
+                await self._send(writer, answer, has_body=has_body, keeps=keeps)
+        except RefusedError as error:
+            await self._send(writer, error.answer, has_body=has_body, keeps=keeps)
+        return keeps
+
+    async def _send(
+        self, writer: asyncio.StreamWriter, answer: Answer, *, has_body: bool, keeps: bool
+    ) -> None:
         async with asyncio.timeout(self._body_timeout_s):
             await write(writer, answer, has_body=has_body, keeps=keeps)
             if not keeps:
                 await _ended(writer)
-        return keeps
 
     async def _answered(self, asked: Asked) -> Answer:
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpumon.serve import server as module
 from gpumon.serve.exchange import Answer
 from gpumon.serve.server import HttpServer
+from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 BIG = b"x" * (32 * 2**20)
 """More than sockets hold, so that a client must read for it to be sent."""
+OTHER = b"y" * len(BIG)
 
 
 async def echo(asked: Asked) -> Answer:
     if asked.path == "/fail":
         raise KeyError(asked.path)
-    return Answer(200, BIG if asked.path == "/big" else asked.path.encode())
+    if asked.path == "/pieces":
+        return Answer(200, b"one ", more=(b"two ", b"three"))
+    return Answer(200, {"/big": BIG, "/other": OTHER}.get(asked.path, asked.path.encode()))
 
 
 @contextmanager
@@ -75,6 +79,14 @@ def test_many_questions_are_answered_on_one_connection() -> None:
         client.close()
 
 
+def test_pieces_are_one_answer() -> None:
+    with serving() as (_, port):
+        client = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        assert ask(client, "/pieces")[1] == b"one two three"
+        assert ask(client, "/pieces", "HEAD")[0].headers["Content-Length"] == "13"
+        client.close()
+
+
 def test_head_has_the_length_and_no_body() -> None:
     with serving() as (_, port):
         client = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
@@ -119,6 +131,25 @@ def test_a_client_that_does_not_read_is_let_go_and_holds_up_nobody() -> None:
         slow.sendall(b"GET /big HTTP/1.1\r\n\r\n")
         client = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         assert ask(client, "/a")[1] == b"/a"
+        client.close()
+
+
+def test_slow_clients_hold_no_more_memory_than_there_is_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LARGEST_UNDERWAY_BYTES", len(BIG) + 2**20)
+    with serving(body_timeout_s=PATIENCE_S) as (_, port), connected(port) as slow:
+        slow.sendall(b"GET /big HTTP/1.1\r\nConnection: close\r\n\r\n")
+        assert slow.recv(1) == b"H"
+        client = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        # What is there already costs nothing more.
+        assert ask(client, "/big")[1] == BIG
+        assert ask(client, "/a")[1] == b"/a"
+        response, body = ask(client, "/other")
+        assert (response.status, response.headers["Retry-After"]) == (503, "1")
+        assert body == b"clients that read slowly hold too many answers; ask again in a second\n"
+        assert rest(slow).endswith(b"xxx")
+        eventually(lambda: ask(client, "/other")[1] == OTHER, "there is room again")
         client.close()
 
 
