@@ -56,7 +56,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
-from tools import bounds
+from tools import bounds, plugin_reference
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
@@ -258,9 +258,9 @@ def _help(*words: str) -> str:
 
 
 @cache
-def _measurements() -> dict[str, dict[str, int]]:
+def _measurements() -> dict[str, dict[str, float]]:
     path = ROOT / "tools" / "measured.json"
-    found: dict[str, dict[str, int]] = json.loads(path.read_text(encoding="utf-8"))["classes"]
+    found: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))["classes"]
     return found
 
 
@@ -271,6 +271,17 @@ def measured(key: str) -> str:
         return ""
     right = f"{one['right']} of {one['claims']} claims right" if one["claims"] else "no claim made"
     return f"{one['found']} of {one['labels']} found, {right}"
+
+
+def measured_classes() -> str:
+    """The same of every class, with its GPU-hours: the truth, and what was charged."""
+    head = ("class", "found, claims right", "GPU-h lost", "wasted", "suspected")
+    hours = ("gpu_hours_true", "gpu_hours_wasted", "gpu_hours_suspected")
+    rows = [
+        (f"`{key}`", measured(key), *(f"{one[name]:.1f}" for name in hours))
+        for key, one in _measurements().items()
+    ]
+    return table(head, rows)
 
 
 def detectors() -> str:
@@ -390,10 +401,12 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "filter names": filter_names,
     "keys": keys_markdown,
     "rooms": rooms,
+    **{f"plugin {one.__name__}": one for one in plugin_reference.PARTS},
     "commands": helps,
     "classes": classes,
     "features": features,
     "detectors": detectors,
+    "measured classes": measured_classes,
     "settings": settings,
     "document": document,
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
