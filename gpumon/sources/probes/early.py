@@ -146,21 +146,23 @@ def _fork(steps: str) -> Child | None:
         __import__(name)
 
     def start(theirs: list[int]) -> int:
+        # Looking at what is open takes one more, which the child might not get.
+        last = max(_open_numbers())
         pid = os.fork()
         if pid == 0:
-            _run(steps, theirs)
+            _run(steps, theirs, last)
         return pid
 
     return _piped(start)
 
 
-def _run(steps: str, pipes: list[int]) -> NoReturn:
+def _run(steps: str, pipes: list[int], last: int) -> NoReturn:
     """Be the child: run statements and end, whatever becomes of them."""
     try:
         os.setsid()
         for number, end in enumerate(pipes):
             os.dup2(end, number)
-        os.closerange(3, max(_open_numbers()) + 1)
+        os.closerange(3, last + 1)
         # What the user's terminal speaks is not what the two ends have agreed on.
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115

@@ -166,7 +166,10 @@ def _of_the_program(code: str) -> list[str]:
     head = (
         "import os, sys, threading\nfrom pathlib import Path\n"
         "from gpumon.sources.probes import early\n"
-        "words = lambda pid: Path(f'/proc/{pid}/cmdline').read_bytes()\n"
+        # The kernel lets a parent go on a moment before the child's words can be read.
+        "def words(pid):\n"
+        "    while not (found := Path(f'/proc/{pid}/cmdline').read_bytes()): pass\n"
+        "    return found\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", head + code], capture_output=True, text=True, check=False
