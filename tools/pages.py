@@ -19,17 +19,18 @@ import os
 import re
 import sys
 from functools import cache, partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.cli import main as gpumon
 from gpumon.cli.commands.config import shown
+from gpumon.cli.options import EPILOG
 from gpumon.detect.contract import declaration_of, parameters
 from gpumon.detect.features.table import FEATURES
 from gpumon.detect.worker import registry
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
-from gpumon.model.finding_classes import CLASSES
+from gpumon.model.finding_classes import CLASSES, Loss
 from gpumon.model.settings import SETTINGS
 from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.filter.names import typable
@@ -56,7 +57,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
-from tools import bounds, plugin_reference
+from tools import bounds, docstrings
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
@@ -119,6 +120,17 @@ def classes() -> str:
         for key, one in CLASSES.items()
     ]  # fmt: skip
     return table(("class", "what it means", "category", "loss", "claimed by"), rows)
+
+
+def precedence() -> str:
+    """Classes in the order in which they take their share of lost time, the gravest first."""
+    words = {Loss.WHOLE: "all", Loss.PART: "a part", Loss.NONE: "none"}
+    groups = groupby(CLASSES.values(), key=lambda one: (one.category.value, words[one.loss]))
+    rows = [
+        (category, ", ".join(f"`{one.key}`" for one in found), loss)
+        for (category, loss), found in groups
+    ]
+    return table(("category", "classes", "loses"), rows)
 
 
 def features() -> str:
@@ -317,6 +329,14 @@ def detectors() -> str:
     return "\n".join(parts)
 
 
+def targets() -> str:
+    """What can be watched, as the main command's help lists it."""
+    listed = EPILOG.partition("targets:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^  (\S.*?)(?:  +|\n {6,})(.*(?:\n {6,}.*)*)", listed, re.MULTILINE)
+    rows = [(f"`{name}`", cell(" ".join(doc.split()))) for name, doc in entries]
+    return table(("target", "what it reads"), rows)
+
+
 def settings() -> str:
     """What can be set."""
     rows = [
@@ -401,13 +421,16 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "filter names": filter_names,
     "keys": keys_markdown,
     "rooms": rooms,
-    **{f"plugin {one.__name__}": one for one in plugin_reference.PARTS},
+    **{f"plugin {one.__name__}": one for one in docstrings.PARTS},
     "commands": helps,
+    "forecast": docstrings.forecast,
     "classes": classes,
+    "precedence": precedence,
     "features": features,
     "detectors": detectors,
     "measured classes": measured_classes,
     "settings": settings,
+    "targets": targets,
     "document": document,
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
     "wasteful kinds": lambda: table(KIND_HEAD, kind_rows((*WASTEFUL, *MISPLACED.values()))),

@@ -1,4 +1,4 @@
-"""What authors of detectors may use, by its own docstrings: blocks of docs/plugins.md."""
+"""What people may use of the code, by its own docstrings: blocks of plugins.md and cli.md."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def node() -> str:
 def scene() -> str:
     """How a test writes a past."""
     return _lines("gpumon/detect/scene.py", "Scene", "scene.")
+
+
+def forecast() -> str:
+    """The keys of a forecast of `gpumon doctor`."""
+    return _lines("gpumon/cli/examined/forecast.py", "Forecast", "")
 
 
 def offered() -> str:
@@ -126,4 +131,4 @@ def _words(function: ast.FunctionDef) -> str:
 
 
 PARTS: Final = (class_attributes, offered, view, job, gpu, node, scene)
-"""Each fills the block of its name."""
+"""Of docs/plugins.md; each fills the block of its name."""
