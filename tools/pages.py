@@ -57,6 +57,7 @@ from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
 from tools import bounds
+from tools.exceptions import exceptions
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
@@ -390,6 +391,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "filter names": filter_names,
     "keys": keys_markdown,
     "rooms": rooms,
+    "exceptions": exceptions,
     "commands": helps,
     "classes": classes,
     "features": features,

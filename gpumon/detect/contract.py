@@ -34,6 +34,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
+from gpumon.base.errors import GpumonError
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding_classes import Category
 from gpumon.model.records.ledger import STATES
@@ -63,7 +64,7 @@ _LONGEST_PAUSE_S: Final = 3600.0
 SUBJECTS: Final = ("job", "gpu", "node")
 
 
-class DetectorError(Exception):
+class DetectorError(GpumonError):
     """A detector does not keep the contract; the message is one line for its author."""
 
 

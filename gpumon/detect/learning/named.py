@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.base.errors import DamagedError
 from gpumon.base.paths import state_folder
 from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning.json_file import FileError, json_in, rewritten
@@ -47,7 +48,7 @@ _LONGEST: Final = 200
 """Characters of an owner or of a job's id."""
 
 
-class NamedError(Exception):
+class NamedError(DamagedError):
     """Patterns that cannot be read, or a name that cannot be given; the message is one line."""
 
 
