@@ -67,9 +67,9 @@ def mentioned(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.keyword) and node.arg:
             yield node.arg
-        elif isinstance(node, ast.Constant) and len(text := str(node.value)) < NAME_CHARACTERS:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             # As getattr, __slots__ and __all__ name things.
-            yield from text.replace(":", " ").replace(".", " ").split()
+            yield from re.findall(r"\w+", node.value) if len(node.value) < NAME_CHARACTERS else ()
 
 
 def unused() -> list[Defined]:
