@@ -64,6 +64,7 @@ from tools.questions import questions_table
 from tools.rooms import rooms
 from tools.sentences.block import what_it_looks_like, what_it_says
 from tools.simulated_kinds import KIND_HEAD, kind_rows
+from tools.threads import threads_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -392,6 +393,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "keys": keys_markdown,
     "rooms": rooms,
     "exceptions": exceptions,
+    "threads": threads_page,
     "commands": helps,
     "classes": classes,
     "features": features,
