@@ -42,16 +42,16 @@ def _run(words: list[str], *, is_program: bool = False) -> int:
     # Where the main command may look at this machine, its probe starts before anything else.
     if command == "watch" and "local" in words:
         early.begin(forks=is_program)
+    from gpumon.base.errors import GpumonError
     from gpumon.cli.exits import (
-        DONE,
         INTERRUPTED,
         NOTHING_READ,
         UNKNOWN_STATUS,
         USAGE,
-        narrate,
+        ended_by,
         narrate_error,
     )
-    from gpumon.cli.output import OutputError, ReaderGoneError, open_standard_streams
+    from gpumon.cli.output import open_standard_streams
 
     open_standard_streams()
 
@@ -63,11 +63,8 @@ def _run(words: list[str], *, is_program: bool = False) -> int:
         return int(run(words if command == "watch" else words[1:]))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except ReaderGoneError:
-        return DONE
-    except OutputError as error:
-        narrate(f"standard output: {error}")
-        return UNKNOWN_STATUS if "--exit-status" in words else NOTHING_READ
+    except GpumonError as error:
+        return ended_by(error, is_check="--exit-status" in words)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE
     # The last door: nobody is to read a traceback who did not ask for one.

@@ -16,6 +16,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from gpumon.base.errors import UnavailableError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
@@ -31,12 +33,22 @@ _FILE_BYTES: Final = 2**20
 """Written to a file at once."""
 
 
-class OutputError(Exception):
+class OutputError(UnavailableError):
     """Standard output does not take what it is given; the message says why."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Why, and of what."""
+        return (f"standard output: {self}",)
 
 
 class ReaderGoneError(OutputError):
     """Whoever read standard output has gone, for example `head`; what it wanted was written."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Nothing: it has what it wanted."""
+        return ()
 
 
 def open_standard_streams() -> None:

@@ -34,6 +34,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
+from gpumon.base.errors import GpumonError
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding_classes import Category
 from gpumon.model.records.ledger import STATES
@@ -50,7 +51,8 @@ _T = TypeVar("_T")
 GROUP: Final = "gpumon.detectors"
 """Entry-point group in which distributions register their detectors."""
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+CLASS_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""How detectors, classes of findings and named patterns are called."""
 _BOOKS: Final = frozenset({*STATES, "wasted", "suspected"})
 """What the books call their shares: no class is called so."""
 
@@ -63,7 +65,7 @@ _LONGEST_PAUSE_S: Final = 3600.0
 SUBJECTS: Final = ("job", "gpu", "node")
 
 
-class DetectorError(Exception):
+class DetectorError(GpumonError):
     """A detector does not keep the contract; the message is one line for its author."""
 
 
@@ -167,12 +169,16 @@ def checked(given: Declaration) -> Declaration:
     Raises:
         DetectorError: It is not.
     """
-    if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
+    if not isinstance(given.name, str) or not CLASS_NAME.fullmatch(given.name):
         raise DetectorError(f"name must be lower case with underscores, not {given.name!r:.80}")
     is_text = isinstance(given.version, str) and plain(given.version, 64) == given.version
     if not is_text or not given.version:
         raise DetectorError("version must be a short string")
-    wrong = [c for c in given.finding_classes if not isinstance(c, str) or not _NAME.fullmatch(c)]
+    wrong = [
+        key
+        for key in given.finding_classes
+        if not isinstance(key, str) or not CLASS_NAME.fullmatch(key)
+    ]
     if wrong or not given.finding_classes:
         raise DetectorError("finding_classes must be lower case with underscores, at least one")
     taken = [c for c in given.finding_classes if c in _BOOKS]

@@ -7,6 +7,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from gpumon.base.errors import DeclinedError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -37,7 +39,7 @@ class Answer(NamedTuple):
         return len(self.body) + sum(map(len, self.more))
 
 
-class RefusedError(Exception):
+class RefusedError(DeclinedError):
     """What was asked cannot be answered; holds the answer that says why."""
 
     def __init__(self, status: int, message: str, *headers: tuple[str, str]) -> None:

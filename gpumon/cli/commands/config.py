@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.base.own_file import write_own
-from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.cli.configuration import load, places
 from gpumon.cli.examined.configured import problems_beyond
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
@@ -42,12 +42,7 @@ def config(words: list[str]) -> int:
         return _paths()
     if part == "init":
         return _init(Path(places()[-1].path))
-    try:
-        settings = load()
-    except ConfigurationError as error:
-        for problem in error.problems:
-            narrate(problem)
-        return USAGE
+    settings = load()
     if part == "print":
         for line in _lines({key: chosen.value for key, chosen in settings.chosen.items()}):
             key = line[0]

@@ -28,7 +28,7 @@ from gpumon.serve.listen import Listen, ListenError
 from gpumon.serve.routes import Routes, Served
 from gpumon.serve.server import HttpServer
 from gpumon.serve.tokens import TokenError, Tokens, tokens
-from gpumon.sources.address import Look, TargetError
+from gpumon.sources.address import Look
 from gpumon.sources.open import open_sources
 from gpumon.sources.source import SystemClock, steady_s
 
@@ -124,13 +124,9 @@ def serve(words: list[str]) -> int:
         write(files("gpumon.serve").joinpath(SHIPPED[options.print]).read_text(encoding="utf-8"))
         return DONE
     settings = settings_with(period_s=options.period, is_all=options.all)
-    try:
-        targets = chosen_targets(options.targets, settings) or default_targets()
-        where = listen.parse(options.listen or settings.text("serve.listen"))
-        access = _access(settings, where)
-    except (TargetError, ListenError, TokenError) as error:
-        narrate(str(error))
-        return USAGE
+    targets = chosen_targets(options.targets, settings) or default_targets()
+    where = listen.parse(options.listen or settings.text("serve.listen"))
+    access = _access(settings, where)
     if any(target.scheme == "recording" for target in targets):
         narrate("a recording has a time of its own and is not served; gpumon replay shows it")
         return USAGE
@@ -140,11 +136,7 @@ def serve(words: list[str]) -> int:
     wanted = wanted_of(options.job, options.user, settings, targets)
     period_s = settings.number("period_s")
     request = _Request(tuple(targets), wanted, settings, period_s, where, access)
-    try:
-        listening = listen.bound(where)
-    except ListenError as error:
-        narrate(str(error))
-        return NOTHING_READ
+    listening = listen.bound(where)
     try:
         return _Run(request, listening).run()
     finally:

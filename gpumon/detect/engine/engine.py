@@ -265,7 +265,7 @@ class DetectionEngine:
                     break
                 if lost.culprit is None:
                     self._losses += 1
-                    self._last_loss = (f"the worker {lost}", lost.way_out)
+                    self._last_loss = (f"the worker {lost}", lost.hint)
                 else:
                     self._roster.mute(lost.culprit, str(lost), tick.at)
             else:

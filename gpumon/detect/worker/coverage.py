@@ -53,17 +53,12 @@ class ToldBlind:
         return told is not None and told[0] is view.owners and np.array_equal(told[1], places)
 
 
-def coverage_of(view: View, declared: Declaration) -> tuple[Coverage, tuple[str, ...]]:
-    """Counts subjects with and without a value now for each field, and names the blind ones.
-
-    A job of which some GPUs are unnamed or silent counts as blind: part of it was not judged.
-    """
-    coverage, places = places_of(view, declared)
-    return coverage, names_of(view, declared, places)
-
-
 def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.intp]]:
-    """The same, with the positions of the blind ones among the subjects that are judged."""
+    """Subjects with and without a value now for each field, counted, and where the blind ones are.
+
+    A job of which some GPUs are unnamed or silent counts as blind: part of it was not judged. The
+    positions are those among the subjects that are judged; `names_of` names them.
+    """
     kind = declared.subjects
     numbers = np.array(view.numbers, np.intp) if kind == "job" else slice(None)
     blind = {key: _blind(view, kind, key)[numbers] for key in declared.needs}

@@ -6,6 +6,7 @@ import re
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.errors import DamagedError
 from gpumon.detect.claims import honest_confidence, honest_severity
 from gpumon.detect.contract import LONGEST_WINDOW_S, Declaration, DetectorError, checked
 from gpumon.model.finding import (
@@ -46,7 +47,7 @@ _SUBJECT: Final = re.compile(
 _FIELD: Final = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 
 
-class RubbishError(Exception):
+class RubbishError(DamagedError):
     """What a detector returned is no finding; the message says what is wrong with it."""
 
 

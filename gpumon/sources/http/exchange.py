@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from gpumon.base.errors import UnavailableError
 from gpumon.model.text import plain
 from gpumon.sources.http.failures import SHOWN, Trouble
 
@@ -24,14 +25,12 @@ _PIECE_BYTES: Final = 65536
 """As much is unpacked before its size is looked at."""
 
 
-class FetchError(Exception):
-    """There is no answer; holds the message and the way out."""
+class FetchError(UnavailableError):
+    """There is no answer."""
 
     def __init__(self, message: str, hint: str, *, is_refused: bool = False) -> None:
         """One line, and the way out; `is_refused`: nobody listens there, which costs nobody."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(message, hint)
         self.is_refused = is_refused
 
 

@@ -62,8 +62,6 @@ class Tasks:
         """`count` tasks write; whatever names another is not theirs."""
         self._open: dict[int, Message] = {}
         self._count = count
-        self.torn = 0
-        """Pieces that arrived damaged or without the one before them."""
 
     def take(self, line: bytes) -> tuple[int, bytes] | None:
         """Task and text of the message that this line completes; None: of none."""
@@ -73,14 +71,12 @@ class Tasks:
         task, number, place, count, length = map(int, head.groups())
         part = line[head.end() :]
         if task >= self._count or not place < count <= MAX_PIECES or len(part) != length:
-            self.torn += 1
             return None
         if place == 0:
             self._open[task] = Message(number, count)
         message = self._open.get(task)
         expected = (number, count, place)
         if message is None or (message.number, message.count, len(message.parts)) != expected:
-            self.torn += 1
             self._open.pop(task, None)
             return None
         message.parts.append(part)
