@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.ledger.charging import is_suspected
-from gpumon.model.finding import Confidence
-from gpumon.model.finding_classes import Loss, class_of
+from gpumon.model.finding import Confidence, Severity
+from gpumon.model.finding_classes import Category, Loss, class_of
 from gpumon.model.records.ledger import NOT_LOSING, Charged, Losing
 
 if TYPE_CHECKING:
@@ -69,6 +69,23 @@ def urgency(tick: Tick, finding: Finding) -> float:
     """GPU-hours that a finding loses an hour now, weighed by how sure it is."""
     losing = losing_of(tick, finding)
     return 0.0 if losing is None else sum(losing) * WEIGHTS[finding.confidence]
+
+
+_STOPS_WORK: Final = (Category.HARDWARE, Category.HANG)
+"""What stops work or may corrupt it, whatever it costs now."""
+
+
+def mark_of(tick: Tick, finding: Finding) -> Severity:
+    """How grave a finding is marked: ‼ only what stops or may corrupt work, or costs GPU time now.
+
+    Any other critical one, as a port that is down while nothing waits for it, is marked like a
+    warning. It stays critical in documents and for `--exit-status`.
+    """
+    severity = finding.severity
+    if severity is not Severity.CRITICAL or class_of(finding).category in _STOPS_WORK:
+        return severity
+    losing = losing_of(tick, finding)
+    return severity if losing is not None and any(losing) else Severity.WARNING
 
 
 class Stake(NamedTuple):
