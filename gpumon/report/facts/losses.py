@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.ledger.charging import is_suspected
-from gpumon.model.finding import Confidence
-from gpumon.model.finding_classes import Loss, class_of
+from gpumon.model.finding import Confidence, Severity
+from gpumon.model.finding_classes import Category, Loss, class_of
 from gpumon.model.records.ledger import NOT_LOSING, Charged, Losing
 
 if TYPE_CHECKING:
@@ -95,6 +95,23 @@ def price_an_hour(books: LedgerTotals) -> float | None:
             costs[account.job_id] += held * price
     priced = {job: costs[job] / held for job, held in gpus.items() if held > 0}
     return sum(losing[job] * price for job, price in priced.items()) if priced else None
+
+
+_STOPS_WORK: Final = (Category.HARDWARE, Category.HANG)
+"""What stops work or may corrupt it, whatever it costs now."""
+
+
+def mark_of(tick: Tick, finding: Finding) -> Severity:
+    """How grave a finding is marked: ‼ only what stops or may corrupt work, or costs GPU time now.
+
+    Any other critical one, as a port that is down while nothing waits for it, is marked like a
+    warning. It stays critical in documents and for `--exit-status`.
+    """
+    severity = finding.severity
+    if severity is not Severity.CRITICAL or class_of(finding).category in _STOPS_WORK:
+        return severity
+    losing = losing_of(tick, finding)
+    return severity if losing is not None and any(losing) else Severity.WARNING
 
 
 class Stake(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.records.ledger import SUSPICION
-from gpumon.report.facts.losses import WEIGHTS, price_an_hour
+from gpumon.report.facts.losses import WEIGHTS, mark_of, price_an_hour
 from gpumon.report.facts.tick_index import new_findings
 from gpumon.report.headline.fleet_gpus import fleet_gpus
 from gpumon.report.text import units
@@ -96,7 +96,7 @@ def _news(digest: Digest) -> tuple[Cell, ...]:
     found = new_findings(digest.tick, start)
     if start is None or not found:
         return ()
-    gravest = found[0].severity
+    gravest = max((mark_of(digest.tick, one) for one in found), key=lambda mark: mark.rank)
     count, tone = f"{SEVERITY_SIGNS[gravest]} {len(found):,} new", SEVERITY_TONES[gravest]
     return Cell(f"{count} {_since(start, digest.tick.at)}", tone), Cell(count, tone)
 

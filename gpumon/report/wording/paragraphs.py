@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.report.facts.array_tasks import asked_gpus, task_count
-from gpumon.report.facts.losses import loss_of
+from gpumon.report.facts.losses import loss_of, mark_of
 from gpumon.report.facts.reference_values import sheet_of
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, fit, paragraph, safe, some_names
@@ -204,13 +204,15 @@ def finding_lines(
 
     `whom` names its subject where the view shows others beside it, as `rank 11`.
     """
-    sign = SEVERITY_SIGNS[finding.severity]
-    tone = SEVERITY_TONES[finding.severity]
+    mark = mark_of(tick, finding)
+    sign, tone = SEVERITY_SIGNS[mark], SEVERITY_TONES[mark]
+    # What `--exit-status` counts is told where the mark does not.
+    grave = "" if mark is finding.severity else f"{finding.severity.value}, "
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)} until {units.clock_time(window.end)}"
     claim = lost_since(loss_of(tick, finding), finding.began_at) or f"seen for {seen}"
     about = f"{whom}, " if whom else ""
-    title = f"{class_words(finding)}: {about}{finding.confidence.value}, {claim}"
+    title = f"{class_words(finding)}: {about}{grave}{finding.confidence.value}, {claim}"
     lines = paragraph(title, width, tone, f"{sign} ", "  ")
     lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
     if is_full:

@@ -15,6 +15,7 @@ from gpumon.report.wording.paragraphs import (
     finding_lines,
     target_lines,
 )
+from gpumon.report.wording.verdict_words import MARKS_DOC
 from gpumon.tui.actions.action import LISTED
 from gpumon.tui.actions.registry import PURPOSES, bindings_of
 from gpumon.tui.screens.base.view import View
@@ -106,7 +107,7 @@ def _plain(entry: list[Line]) -> str:
 
 _SIGNS = (
     ("–", "not known; one GPU's view says why. Never a 0."),
-    ("i ! ‼", "severity of a finding: info, warning, critical."),
+    ("i ! ‼", f"of a finding: {MARKS_DOC}."),
     ("?", "behind a finding: a hypothesis, seen for a short while only."),
     ("stale 12s", "last heard 12 seconds ago; old values are not shown."),
     ("6/8", "under GPUS: telemetry names 6 of the job's 8 GPUs."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.records.ledger import Charged
-from gpumon.report.facts.losses import loss_of
+from gpumon.report.facts.losses import loss_of, mark_of
 from gpumon.report.pages.finding import find, finding_entries
 from gpumon.report.tables.finding import (
     FINDING_COLUMNS,
@@ -102,7 +102,7 @@ class FindingsView(Judging, TableView["Finding"]):
         """How many of which severity, what is muted, and which detectors say nothing."""
         wanted = self.wanted_rows(digest)
         open_ones = [f for f in wanted if state_of(f) in ("open", "unknown")]
-        counts = Counter(finding.severity for finding in open_ones)
+        counts = Counter(mark_of(digest.tick, finding) for finding in open_ones)
         cells = [
             Cell(f"{SEVERITY_SIGNS[severity]} {counts[severity]} {severity.value}  ", tone)
             for severity, tone in reversed(SEVERITY_TONES.items())
