@@ -5,7 +5,6 @@ import threading
 import pytest
 
 from gpumon.fleet.join.join import join
-from gpumon.fleet.sampler.need import Need
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.fault import SourceError, fault
 from gpumon.model.finding import DetectionReport
@@ -114,30 +113,6 @@ class Judge:
 
 def gpu_frame(name, at, origin="ssh", **values):
     return frame(name, {"gpu": gpu_block(name, [0], **values)}, at, origin)
-
-
-def test_detectors_rest_while_nothing_holds_a_gpu_and_look_once_something_does():
-    clock = Clock()
-    counts = [0.0, 0.0, 1.0, 1.0]
-    frames = [
-        gpu_frame("gpu01", 100.0 + at, "local", process_count=[count])
-        for at, count in enumerate(counts)
-    ]
-    judge, ticks = Judge(), []
-    judge.rests = 0
-    judge.rest = lambda: setattr(judge, "rests", judge.rests + 1)
-    judge.collect = lambda: judge.report() if judge.submitted else None
-    sampler = Sampler(
-        [Script("local", clock, frames)], clock, 1.0, judge=lambda: judge, need=Need()
-    )
-
-    def on_tick(tick):
-        ticks.append(len(judge.submitted))
-        if len(ticks) == 4:
-            sampler.close()
-
-    sampler._beats(on_tick)
-    assert (ticks, judge.rests) == ([0, 0, 1, 2], 2)
 
 
 def test_a_single_sample_needs_neither_past_nor_detection():
