@@ -25,6 +25,7 @@ from gpumon.model.records.tick import TargetState, Tick
 from gpumon.report.document.document import document
 from gpumon.report.openmetrics.families import page
 from gpumon.report.withheld import withheld
+from gpumon.serve.frames import whole
 from gpumon.sources.address import Look, parse
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
@@ -166,6 +167,7 @@ def pages(nodes: int) -> Rows:
     makers: dict[str, Callable[[], bytes]] = {
         "/metrics": lambda: page(tick, is_open=False),
         "/v1/snapshot": lambda: json.dumps(document(tick), separators=(",", ":")).encode(),
+        "/v1/frames of one user": lambda: whole(withheld(tick, users, b"k")),
         "/metrics of one user": lambda: page(withheld(tick, users, b"k"), is_open=False),
     }
     rows: Rows = []
