@@ -12,22 +12,22 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.fault import fault
-from gpumon.serve.exchange import MOST_HEAD_BYTES, Answer, RefusedError, read, write
+from gpumon.model.fault import OWN, SourceError, fault
+from gpumon.serve.exchange import MOST_HEAD_BYTES, Answer, RefusedError, at_once, read, write
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Awaitable, Callable, Iterator
 
-    from gpumon.model.fault import SourceError
     from gpumon.serve.exchange import Asked
 
 MOST_CONNECTIONS: Final = 256
 """Five times the terminals that are meant to attach to one server; each costs some 100 KiB."""
 
 HEAD_TIMEOUT_S: Final = 10.0
-"""For a whole question, handshake of TLS included: nginx gives it 60, Apache 20."""
+"""For the handshake of TLS, for a question to begin, and for the rest of it: nginx gives a header
+60, Apache 20."""
 
 IDLE_TIMEOUT_S: Final = 75.0
 """Between two questions: longer than the minute that is the longest usual one between scrapes."""
@@ -105,10 +105,10 @@ class HttpServer:
             listening: A socket that listens and does not block; closed by whoever made it.
             answer: Called in the server's loop for each question.
             context: Certificate and key; None: without TLS.
-            head_timeout_s: For a whole question.
+            head_timeout_s: For a handshake, for the first question to begin, and for each to end.
             idle_timeout_s: Between two questions.
             body_timeout_s: For a client to take an answer.
-            tell: Is told of an answer that failed by gpumon's own fault.
+            tell: Is told of an answer that failed by gpumon's own fault, and of too many clients.
         """
         self._listening = listening
         self._answer = answer
@@ -119,6 +119,7 @@ class HttpServer:
         self._tell = tell
         self._tasks: set[asyncio.Task[None]] = set()
         self._underway = _Underway()
+        self._is_full = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
 
@@ -167,12 +168,24 @@ class HttpServer:
                 await asyncio.sleep(_REST_S)
                 continue
             if len(self._tasks) >= MOST_CONNECTIONS:
-                # Whoever is told why would take the place that there is not.
-                accepted.close()
+                self._turn_away(accepted)
                 continue
+            self._is_full = self._is_full and len(self._tasks) > MOST_CONNECTIONS // 2
             task = self._loop.create_task(self._serve(accepted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _turn_away(self, accepted: socket.socket) -> None:
+        """End a connection that there is no place for, and say so without waiting for anybody."""
+        message = f"{MOST_CONNECTIONS} clients are connected, and further ones are turned away"
+        if not self._is_full:
+            self._is_full = True
+            self._tell(SourceError(OWN, message, "end some, or let Prometheus ask for all of them"))
+        if self._context is None:
+            error = RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "10"))
+            with suppress(OSError):
+                accepted.send(at_once(error.answer))
+        accepted.close()
 
     async def _serve(self, accepted: socket.socket) -> None:
         """One connection, from its beginning to its end."""
@@ -206,8 +219,7 @@ class HttpServer:
         """Whether another question may follow on this connection."""
         asked = None
         try:
-            async with asyncio.timeout(limit_s):
-                asked = await read(reader)
+            asked = await read(reader, limit_s, self._head_timeout_s)
             if asked is None:
                 return False
             answer = await self._answered(asked)

@@ -1,13 +1,15 @@
 """What a server costs: terminals attached to it, and its pages, by the size of the fleet.
 
-`python -m tests.bench.attached [FOLLOWERS [NODES]]`: so many, 50 unless told, follow one
-`gpumon serve` of a demo of NODES nodes with 8 GPUs, as terminals do. They run in one process, whose
-own CPU time is told apart: what a terminal makes of the frames is not among it.
+`python -m tests.bench.attached [FOLLOWERS [NODES]]`: so many, 50 unless told, ask one `gpumon
+serve` of a demo of NODES nodes with 8 GPUs for what is new, as terminals do, and only read it; one
+of them also makes frames of it as a terminal does. What it shows of them is not among it.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,9 +25,9 @@ from gpumon.model.records.tick import TargetState, Tick
 from gpumon.report.document.document import document
 from gpumon.report.openmetrics.families import page
 from gpumon.report.withheld import withheld
-from gpumon.simulate.blocks.frames import FrameMaker
-from gpumon.simulate.cluster.sim_cluster import Fleet
+from gpumon.serve.frames import whole
 from gpumon.sources.address import Look, parse
+from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
 from gpumon.sources.source import SystemClock
 from tests.bench import tree
@@ -51,8 +53,8 @@ ROUNDS: Final = 3
 def main() -> None:
     """Measure both and print two tables."""
     words = sys.argv[1:]
-    if words[:1] == ["--follow"]:
-        follow(words[1], int(words[2]))
+    if words[:1] in (["--reads"], ["--decodes"]):
+        follow(words[0][2:], words[1], int(words[2]))
         return
     followers = int(words[0]) if words else FOLLOWERS
     nodes = int(words[1]) if len(words) > 1 else NODES
@@ -72,20 +74,18 @@ def attached(most: int, nodes: int) -> Rows:
                 while not path.exists():
                     time.sleep(0.1)
                 time.sleep(SETTLE_S)
-                for count in (0, 1, most):
-                    rows.append(_with(server.pid, str(path), count))
+                rows += [_with(server.pid, str(path), *who) for who in _steps(most)]
             finally:
                 server.kill()
-    alone, least = rows[0], rows[0]["server CPU %"]
-    for row in rows[1:]:
-        row["more a follower, CPU %"] = (row["server CPU %"] - least) / row["followers"]
-        more = row["server RSS MiB"] - alone["server RSS MiB"]
-        row["more a follower, MiB"] = more / row["followers"]
     return rows
 
 
-def _with(server: int, path: str, count: int) -> dict[str, object]:
-    words = [sys.executable, "-m", "tests.bench.attached", "--follow", path, str(count)]
+def _steps(most: int) -> tuple[tuple[str, int], ...]:
+    return (("reads", 0), ("decodes", 1), ("reads", 1), ("reads", most))
+
+
+def _with(server: int, path: str, how: str, count: int) -> dict[str, object]:
+    words = [sys.executable, "-m", "tests.bench.attached", f"--{how}", path, str(count)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as follower:
         time.sleep(SETTLE_S)
         before = tree.usage(follower.pid)
@@ -96,40 +96,78 @@ def _with(server: int, path: str, count: int) -> dict[str, object]:
     assert after is not None
     own = 100 * (after.cpu_s - before.cpu_s) / WATCH_S
     return {
-        "followers": count,
+        "followers": f"{count} {how}",
         "server CPU %": 100 * cpu,
         "server RSS MiB": rss,
-        "followers' CPU %, each": own / count if count else None,
-        "frames a second, each": json.loads(told) / count if count else None,
-        "more a follower, CPU %": None,
-        "more a follower, MiB": None,
+        "a follower's CPU %": own / count if count else None,
+        "answers a second, each": json.loads(told) / count if count else None,
     }
 
 
-def follow(path: str, count: int) -> None:
-    """Follow a server so many times until somebody writes a line; prints the frames a second."""
+def decodes(path: str, count: int, is_over: threading.Event) -> float:
+    """Follow a server as a terminal's source does; how often frames came."""
     sources: list[Source] = []
     for _ in range(count):
         look = Look(PERIOD_S, is_single=False, keeps=lambda _job: True)
         sources.append(open_source(parse(f"gpumon+unix://{path}"), look, SystemClock()))
         sources[-1].start(lambda: None)
-    is_over = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), is_over.set()), daemon=True).start()
-    frames, began = 0, time.monotonic()
-    while not is_over.wait(0.2):
-        frames += sum(len(source.poll()) for source in sources)
-    print(frames / (time.monotonic() - began))
+    answers = 0
+    while not is_over.wait(0.1):
+        answers += sum(bool(source.poll()) for source in sources)
     for source in sources:
         source.close()
+    return answers
+
+
+def reads(path: str, count: int, is_over: threading.Event) -> float:
+    """Ask for what is new, and read where it ends alone; how many answers there were."""
+    answers = [0] * count
+
+    def one(place: int) -> None:
+        since = ""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            stream = connection.makefile("rb")
+            while not is_over.is_set():
+                asked = f"GET /v1/frames?wait=10&since={since} HTTP/1.1\r\n\r\n"
+                connection.sendall(asked.encode())
+                length = 0
+                while (line := stream.readline()).strip():
+                    if line.startswith(b"Content-Length:"):
+                        length = int(line.split(b":")[1])
+                mark = json.loads(stream.read(length).splitlines()[-1])
+                since = f"{mark['run']}-{mark['sequence']}"
+                answers[place] += 1
+
+    for place in range(count):
+        threading.Thread(target=one, args=(place,), daemon=True).start()
+    is_over.wait()
+    return sum(answers)
+
+
+def follow(how: str, path: str, count: int) -> None:
+    """Follow a server so many times until somebody writes a line; prints the answers a second."""
+    is_over = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.readline()
+        is_over.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    began = time.monotonic()
+    answers = {"reads": reads, "decodes": decodes}[how](path, count, is_over)
+    print(answers / (time.monotonic() - began), flush=True)
+    os._exit(0)
 
 
 def pages(nodes: int) -> Rows:
     """What it takes to make each page of a picture."""
     tick = picture(nodes)
-    users = frozenset({next(view.job.user for view in tick.jobs if view.job.user)})
+    users = frozenset({next(view.job.user for view in tick.jobs)})
     makers: dict[str, Callable[[], bytes]] = {
         "/metrics": lambda: page(tick, is_open=False),
         "/v1/snapshot": lambda: json.dumps(document(tick), separators=(",", ":")).encode(),
+        "/v1/frames of one user": lambda: whole(withheld(tick, users, b"k")),
         "/metrics of one user": lambda: page(withheld(tick, users, b"k"), is_open=False),
     }
     rows: Rows = []
@@ -154,9 +192,9 @@ def pages(nodes: int) -> Rows:
 
 def picture(nodes: int) -> Tick:
     """A demo's picture."""
+    source, newest = DemoSource(f"demo:{nodes}x{GPUS}", nodes, GPUS, 7, SystemClock()), Newest()
+    newest.take(source.poll())
     at = time.time()
-    newest = Newest()
-    newest.take(FrameMaker(Fleet(nodes, GPUS, 7, at - 900.0), "demo").frames(at, PERIOD_S))
     told = join(newest.frames, newest.queue, {}, at, 5.0)
     targets = (TargetState("demo", True, None, 0.1),)
     return Tick(

@@ -13,7 +13,7 @@ from gpumon.serve.server import HttpServer
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pytest
 
@@ -102,10 +102,12 @@ def test_what_is_no_http_is_refused_and_the_connection_ended() -> None:
         assert rest(client).startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
-def test_a_header_that_is_too_long_is_refused() -> None:
+def test_a_header_that_is_too_long_is_refused(said: Callable[..., None]) -> None:
     with serving() as (_, port), connected(port) as client:
         client.sendall(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 5000 + b"\r\n")
-        assert rest(client).startswith(b"HTTP/1.1 431 ")
+        head, _, line = rest(client).rpartition(b"\r\n")
+        assert head.startswith(b"HTTP/1.1 431 ")
+        said(line.decode())
 
 
 def test_a_client_that_says_nothing_is_let_go() -> None:
@@ -126,6 +128,16 @@ def test_a_client_that_drips_its_header_is_let_go() -> None:
             client.sendall(b"A")
 
 
+def test_half_a_question_is_answered_with_what_is_missing(said: Callable[..., None]) -> None:
+    with serving(head_timeout_s=0.05) as (_, port), connected(port) as client:
+        client.sendall(b"GET /a HTTP/1.1\r\n\r\n")
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        client.sendall(b"GET /a HTTP/1.1\r\nHost")
+        head, _, line = rest(client).rpartition(b"\r\n")
+        assert b"HTTP/1.1 408 Request Timeout" in head
+        said(line.decode())
+
+
 def test_a_client_that_does_not_read_is_let_go_and_holds_up_nobody() -> None:
     with serving(body_timeout_s=0.05) as (_, port), connected(port) as slow:
         slow.sendall(b"GET /big HTTP/1.1\r\n\r\n")
@@ -135,7 +147,7 @@ def test_a_client_that_does_not_read_is_let_go_and_holds_up_nobody() -> None:
 
 
 def test_slow_clients_hold_no_more_memory_than_there_is_for_them(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, said: Callable[..., None]
 ) -> None:
     monkeypatch.setattr(module, "LARGEST_UNDERWAY_BYTES", len(BIG) + 2**20)
     with serving(body_timeout_s=PATIENCE_S) as (_, port), connected(port) as slow:
@@ -148,22 +160,30 @@ def test_slow_clients_hold_no_more_memory_than_there_is_for_them(
         response, body = ask(client, "/other")
         assert (response.status, response.headers["Retry-After"]) == (503, "1")
         assert body == b"clients that read slowly hold too many answers; ask again in a second\n"
+        said(body.decode())
         assert rest(slow).endswith(b"xxx")
         eventually(lambda: ask(client, "/other")[1] == OTHER, "there is room again")
         client.close()
 
 
 def test_beyond_the_most_connections_new_ones_are_ended_at_once(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, said: Callable[..., None]
 ) -> None:
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
-    with serving() as (_, port):
+    told: list[SourceError] = []
+    with serving(tell=told.append) as (_, port):
         first = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         assert ask(first, "/a")[1] == b"/a"
         with connected(port) as second:
-            assert rest(second) == b""
+            line = rest(second).rpartition(b"\r\n")[2]
+        assert line == b"1 clients are connected, and further ones are turned away\n"
+        with connected(port) as third:
+            assert rest(third).startswith(b"HTTP/1.1 503 ")
         assert ask(first, "/b")[1] == b"/b"
         first.close()
+    # Whoever runs it is told once, not once a client.
+    (line,) = told
+    said(line.message, line.hint)
 
 
 def test_an_answer_that_fails_is_told_and_costs_itself_alone() -> None:
