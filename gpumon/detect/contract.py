@@ -62,6 +62,9 @@ LONGEST_WINDOW_S: Final = 366 * 86400.0
 _LONGEST_PAUSE_S: Final = 3600.0
 """A subject that is looked at more rarely than once an hour is not watched."""
 
+_LONGEST_PART: Final = 60
+"""Characters of what a detector misses without a field: several stand on one line."""
+
 SUBJECTS: Final = ("job", "gpu", "node")
 
 
@@ -80,6 +83,9 @@ class Detector(ABC):
     """Classes of inefficiency that it may claim."""
     needs: ClassVar[tuple[str, ...]]
     """Catalogue keys, of any block, without which it cannot judge a subject."""
+    wants: ClassVar[Mapping[str, str]] = {}
+    """Further keys without which it judges a subject in part only, each with what it misses then,
+    in a few words: `memory of hosts`. That is told, so that no finding is no praise."""
     supported_after_s: ClassVar[float]
     """Seconds observed from which a claim is *supported*; before it is a *hypothesis*."""
     established_after_s: ClassVar[float]
@@ -140,6 +146,8 @@ class Declaration(NamedTuple):
     longest_period_s: float = 0.0
     is_learned: bool = False
     guesses: tuple[str, ...] = ()
+    wants: tuple[tuple[str, str], ...] = ()
+    """Pairs of key and what is missed without it."""
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -158,8 +166,9 @@ def declaration_of(detector: object) -> Declaration:
         if not isinstance(values[key], tuple | list):
             raise DetectorError(f"{key} must be a tuple of strings")
         values[key] = tuple(values[key])
-    if isinstance(values["categories"], Mapping):
-        values["categories"] = tuple(values["categories"].items())
+    for key in ("categories", "wants"):
+        if isinstance(values[key], Mapping):
+            values[key] = tuple(values[key].items())
     return checked(Declaration(**values))
 
 
@@ -206,6 +215,11 @@ def checked(given: Declaration) -> Declaration:
 def _check_extras(given: Declaration) -> None:
     if not set(given.guesses) <= set(given.finding_classes):
         raise DetectorError("guesses must be among its finding_classes")
+    for key, missed in given.wants:
+        if not isinstance(key, str) or key not in CATALOGUE or key in given.needs:
+            raise DetectorError(f"wants: {key!r:.80} is no field of the catalogue beside its needs")
+        if not isinstance(missed, str) or not missed or plain(missed, _LONGEST_PART) != missed:
+            raise DetectorError("wants must map keys to a few words")
     known = ", ".join(Category)
     for pair in given.categories:
         if pair[0] not in given.finding_classes or pair[1] not in tuple(Category):

@@ -21,6 +21,7 @@ from gpumon.detect.worker.validation import (
     finding_from,
     part_from,
     reasons_from,
+    unseen_from,
 )
 from gpumon.model.fault import DETECTION, SourceError, shortage
 from gpumon.model.finding import DetectionReport
@@ -86,6 +87,8 @@ class DetectionEngine:
         """Of every detector at work its last look's, by key: some rest on some looks."""
         self._blind: dict[str, frozenset[str]] = {}
         """By detector what the worker said last that it is blind for."""
+        self._unseen: dict[str, dict[str, frozenset[str]]] = {}
+        """By detector the subjects that it judges in part, by what it cannot see of them."""
         self._losses = 0
         self._last_loss = ("", "")
         self._looked_at = float("inf")
@@ -282,7 +285,7 @@ class DetectionEngine:
             link.close()
             raise WorkerLostError("closed", None)
         self._sender = Sender()
-        self._blind = {}
+        self._blind, self._unseen = {}, {}
         link.ask(
             {
                 "kind": "start",
@@ -408,8 +411,14 @@ class DetectionEngine:
         reasons = reasons_from(answer.get("declined", {}))
         if reasons:
             dark = dark.union(reasons)
+        before = self._unseen.get(key, {})
+        unseen = {
+            what: before.get(what, frozenset()) if names is None else frozenset(names)
+            for what, names in unseen_from(answer.get("unseen", []), declared).items()
+        }
+        self._unseen[key] = unseen
         look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
-        return look, coverage._replace(blind_subjects=dark, blind_reasons=reasons)
+        return look, coverage._replace(blind_subjects=dark, blind_reasons=reasons, unseen=unseen)
 
     def _drop(self, link: WorkerLink | None) -> None:
         with self._state:
@@ -464,6 +473,10 @@ def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:
         missing_fields=tuple(dict.fromkeys(k for seen in coverages for k in seen.missing_fields)),
         blind_subjects=blind,
         blind_reasons={name: why for seen in coverages for name, why in seen.blind_reasons.items()},
+        unseen={
+            what: frozenset().union(*(seen.unseen.get(what, ()) for seen in coverages))
+            for what in dict.fromkeys(what for seen in coverages for what in seen.unseen)
+        },
     )
 
 

@@ -299,5 +299,8 @@ def _coverage(coverage: Coverage) -> forms.Coverage:
         "subjects_blind": coverage.subjects_blind,
         "missing_fields": list(coverage.missing_fields),
         "declined": [{"why": why, "subjects": count} for why, count in coverage.reasons],
+        "unseen": [
+            {"what": what, "subjects": len(names)} for what, names in coverage.unseen.items()
+        ],
         "note": coverage.note or None,
     }

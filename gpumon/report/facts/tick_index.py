@@ -409,15 +409,21 @@ class Digest:
 
     def blind(self, view: JobView) -> tuple[Coverage, ...]:
         """The detectors that lack what they need of a job, of a GPU of it or of a node of it."""
-        subjects = [
-            f"job:{view.job.job_id}",
-            *(f"gpu:{uuid}" for uuid in view.gpu_uuids),
-            *(f"node:{name}" for name in view.job.nodes),
-        ]
+        subjects = _subjects(view)
         return tuple(
             one
             for one in self.tick.coverage
             if one.state != "muted" and any(name in one.blind_subjects for name in subjects)
+        )
+
+    def unseen(self, view: JobView) -> tuple[tuple[Coverage, str], ...]:
+        """What detectors do not see of a job that they judge otherwise."""
+        subjects = _subjects(view)
+        return tuple(
+            (one, what)
+            for one in self.tick.coverage
+            for what, names in one.unseen.items()
+            if one.state != "muted" and any(name in names for name in subjects)
         )
 
     @cached_property
@@ -481,6 +487,12 @@ class Digest:
                 if left <= 0:
                     break
             yield
+
+
+def _subjects(view: JobView) -> list[str]:
+    """A job, its GPUs and its nodes, as findings name them."""
+    gpus = (f"gpu:{uuid}" for uuid in view.gpu_uuids)
+    return [f"job:{view.job.job_id}", *gpus, *(f"node:{name}" for name in view.job.nodes)]
 
 
 def new_findings(tick: Tick, since: float | None) -> tuple[Finding, ...]:

@@ -383,6 +383,7 @@ def _with_need(coverage: Coverage) -> str:
 def blind_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     """What is not looked for in a job: a value it takes is missing, or it is off by default."""
     names = [_with_reason(one, f"job:{view.job.job_id}") for one in digest.blind(view)]
+    names += [f"{one.detector} ({what})" for one, what in digest.unseen(view)]
     names += [f"{one.detector} (off)" for one in digest.tick.coverage if one.state == "off"]
     if not names:
         return []
@@ -419,6 +420,8 @@ def coverage_lines(tick: Tick, width: int) -> list[Line]:
             text += f" (missing {', '.join(spoken(key) for key in coverage.missing_fields)})"
         for why, count in coverage.reasons[:_MOST_REASONS]:
             text += f"; not {count}: {why}"
+        for what, names in coverage.unseen.items():
+            text += f"; of {len(names)} not {what}"
         if coverage.note:
             text += f"; {coverage.note}"
         is_muted = coverage.state == "muted"

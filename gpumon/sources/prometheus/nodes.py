@@ -166,6 +166,8 @@ class _NodeReader:
         """What a look tells of it."""
         self.told_at = max(seen.known[key].told_at for key in keys)
         labels = [seen.known[key].labels for key in keys]
+        # Each who shares a GPU tells of it once more.
+        shared = [(key, other) for key in keys for other in seen.known[key].others]
         # What is told of a whole GPU stands beside what is told of its instances.
         wholes = {(uuid, ""): seen.known[uuid, part].labels for uuid, part in keys if part}
         places = [*zip(keys, labels, strict=True)]
@@ -185,6 +187,7 @@ class _NodeReader:
                     cells.append(number)
                     values.append(value)
                 number += 1
+        labels += [other for _, other in shared]
         is_same = cells == self._cells and labels == self._labels and names == self._names
         plan = self._plan
         if plan is None or not is_same:
@@ -192,6 +195,9 @@ class _NodeReader:
             for cell, value in zip(cells, values, strict=True):
                 metric, place = divmod(cell, len(places))
                 samples.append(Sample(names[metric], places[place][1], value, None, None))
+            for key, other in shared:
+                name, value = next((n, rows[key]) for n, rows in seen.values.items() if key in rows)
+                samples.append(Sample(name, other, value, None, None))
             (plan,), self._order, _ = plans_of(Page(tuple(samples), ()))
             self._plan, self._names, self._cells, self._labels = plan, names, cells, labels
             self._data = b""

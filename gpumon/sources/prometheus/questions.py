@@ -18,6 +18,7 @@ from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.plan import LABELS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus.holders import JOB_ID, added, with_job
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -66,6 +67,8 @@ class Known(NamedTuple):
     """Made harmless."""
     told_at: float
     """Unix time of the newest sample on the server's clock."""
+    others: tuple[Mapping[str, str], ...] = ()
+    """Labels of further series of that sample: of those who share the GPU."""
 
 
 class Seen(NamedTuple):
@@ -89,6 +92,7 @@ class Questions:
         """Nothing has been asked."""
         self._client = client
         self._names: tuple[str, ...] = ()
+        self._tells_jobs = False
         self._named_at = float("-inf")
         self._told_by: list[str] = []
         self._interval_s: float | None = None
@@ -121,13 +125,14 @@ class Questions:
 
     async def _ask_names(self, now: float) -> None:
         params = {
-            "match[]": '{__name__=~"DCGM_FI_.+"}',
+            "match[]": f'{{__name__=~"DCGM_FI_.+|{JOB_ID}"}}',
             "start": f"{now - NAMED_BACK_S:.3f}",
             "end": f"{now:.3f}",
         }
         told = self._said(await self._client.ask("label/__name__/values", params))
         found = set(answer.names(told))
         self._names = tuple(name for name in METRICS if name in found)
+        self._tells_jobs = JOB_ID in found
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
             message = (
@@ -187,7 +192,15 @@ class Questions:
                     # Of a GPU that has moved to another node the newer one counts.
                     if before is None or row.value > before.told_at:
                         known[key] = Known(self._harmless(key, row.labels), row.value)
+                    elif row.value == before.told_at:
+                        others = added(before.labels, before.others, _harmless(row.labels))
+                        known[key] = before._replace(others=others)
         self._labels = {key: one for key, one in self._labels.items() if key in known}
+        if self._tells_jobs:
+            for labels, value in await self._vector(f"max by ({','.join(_PARTS)}) ({JOB_ID})", at):
+                for key in known.keys() & _keys(labels):
+                    one = known[key]
+                    known[key] = one._replace(others=with_job(one.labels, one.others, value))
         return known, nameless
 
     def _harmless(self, key: Key, labels: Mapping[str, str]) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from tests.unit.sources.exporters.page_server import Answer, PageServer
 
 JSON = (("Content-Type", "application/json"),)
 
-_BY = re.compile(r"max by \(([^)]*)\) \((timestamp\()?([A-Z0-9_]+)\)?\)")
+_BY = re.compile(r"max by \(([^)]*)\) \((timestamp\()?([A-Za-z0-9_]+)\)?\)")
 _LONG = re.compile(r"([A-Z0-9_]+)\{(\w+)=~\"([^\"]*)\"\}\[300s\]")
 
 

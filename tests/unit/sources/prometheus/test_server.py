@@ -358,3 +358,33 @@ def test_a_source_that_is_closed_before_it_runs_reads_nothing(engine: Engine) ->
     source._thread.close(20.0)
     assert source.poll() == []
     assert engine.requests == []
+
+
+def test_labels_name_the_jobs_and_pods_on_a_gpu_also_where_several_share_it(
+    engine: Engine, opened: Open
+) -> None:
+    rows = [
+        labels("GPU-0", hpc_job="7"),
+        labels("GPU-0", hpc_job="8"),
+        labels("GPU-1", exported_pod="train-0", exported_namespace="ai"),
+        labels("GPU-2", "gpu02"),
+    ]
+    for name in ("DEV_GPU_UTIL", "DEV_FB_USED", "DEV_FB_FREE"):
+        engine.hold(name, *((one, 97.0) for one in rows))
+    first, second = once(opened, engine)
+    gpus = first.block("gpu")
+    assert gpus.keys == ("GPU-0", "GPU-1")
+    assert [gpus.label("label_jobs", row) for row in (0, 1)] == ["7 8", None]
+    assert gpus.label("label_pods", 1) == "ai/train-0"
+    assert second.block("gpu").label("label_jobs", 0) is None
+    assert gpus.value("gpu_util_ratio", 0) == 0.97
+    assert first.errors == ()
+
+
+@pytest.mark.parametrize(("number", "job"), [(4711.0, "4711"), (0.0, None), (0.5, None)])
+def test_a_job_that_a_value_names_holds_the_gpu(
+    number: float, job: str | None, engine: Engine, opened: Open
+) -> None:
+    engine.series["nvidia_gpu_jobId"] = [({"uuid": "GPU-2", "instance": "gpu02:9445"}, number)]
+    _, second = once(opened, engine)
+    assert second.block("gpu").label("label_jobs", 0) == job
