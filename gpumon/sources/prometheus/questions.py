@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from array import array
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,7 +23,7 @@ from gpumon.sources.prometheus import answer
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from gpumon.sources.prometheus.answer import Answer, Row, Rows
+    from gpumon.sources.prometheus.answer import Answer
     from gpumon.sources.prometheus.client import Client
 
 SETTLED_S: Final = 2.0
@@ -44,6 +45,12 @@ MOST_LONG: Final = 8
 
 MOST_TOLD_BY: Final = 4
 """Metrics by whose labels and times GPUs are known; one is enough where all exporters are alike."""
+
+MOST_ORDERS: Final = 8
+"""Orders of GPUs that are remembered: of those that all metrics have, and that some have."""
+
+MOST_TEXTS: Final = 2**20
+"""Texts of labels that are kept once each: some of every GPU that a server may tell of."""
 
 _UUIDS: Final = LABELS["uuid"]
 PARTS: Final = (*_UUIDS, *LABELS["instance"])
@@ -68,13 +75,34 @@ class Known(NamedTuple):
     """Unix time of the newest sample on the server's clock."""
 
 
+class Labelled(NamedTuple):
+    """What the labels of a series say."""
+
+    key: Key
+    labels: Mapping[str, str]
+    """Made harmless."""
+
+
+class Column(NamedTuple):
+    """The values of one metric."""
+
+    rows: Mapping[Key, int]
+    """Where each one's value stands; the same object for all metrics with the same GPUs."""
+    values: Sequence[float]
+
+    def get(self, key: Key) -> float | None:
+        """The value of a GPU; None: it has none."""
+        row = self.rows.get(key)
+        return None if row is None else self.values[row]
+
+
 class Seen(NamedTuple):
     """One look at everything that a server holds of GPUs."""
 
     asked_at: float
     """Unix time of the look, on the server's clock."""
     known: Mapping[Key, Known]
-    values: Mapping[str, Mapping[Key, float]]
+    values: Mapping[str, Column]
     """By name of the metric."""
     interval_s: float | None
     """Between two samples; None: there are not two yet."""
@@ -92,8 +120,12 @@ class Questions:
         self._named_at = float("-inf")
         self._told_by: list[str] = []
         self._interval_s: float | None = None
-        self._labels: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = {}
-        """Labels of each GPU as they came last, and made harmless."""
+        self._keys: dict[str, Key | None] = {}
+        """What each text of labels is about; of tens of thousands of GPUs each is read once."""
+        self._labels: dict[str, Labelled | None] = {}
+        """The same of texts with all labels."""
+        self._texts: dict[str, str] = {}
+        self._rows: list[tuple[list[Key], Mapping[Key, int]]] = []
         self._warnings: dict[str, None] = {}
         self._left_out = 0
 
@@ -143,60 +175,80 @@ class Questions:
         # It may have been set anew since.
         self._interval_s = None
 
-    async def _values(self, at: float) -> dict[str, dict[Key, float]]:
-        memory: dict[Key, Key] = {}
-        found = await _all([self._column(name, at, memory) for name in self._names])
+    async def _values(self, at: float) -> dict[str, Column]:
+        found = await _all([self._column(name, at) for name in self._names])
         # An empty one is no error: nothing has told it of late.
         return dict(zip(self._names, found, strict=True))
 
-    async def _column(self, name: str, at: float, memory: dict[Key, Key]) -> dict[Key, float]:
-        """The values of one metric; `memory` holds each key once for all of them.
-
-        The rows themselves are let go at once: of tens of thousands of GPUs they take far more
-        memory than what they tell.
-        """
+    async def _column(self, name: str, at: float) -> Column:
+        """The values of one metric; the rows themselves are let go at once."""
         by = ",".join(PARTS)
-        found = {}
-        for labels, value in await self._vector(f"max by ({by}) ({name})", at):
-            for key in keys_of(labels):
-                found[memory.setdefault(key, key)] = value
-        return found
+        told = self._said(await self._client.ask("query", _at(f"max by ({by}) ({name})", at)))
+        found, values, left_out = answer.by_labels(told, self._keys, key_of)
+        self._left_out += left_out
+        keys = [key for key in found if key is not None]
+        if len(keys) < len(found):
+            known = zip(found, values, strict=True)
+            values = array("d", [value for key, value in known if key is not None])
+        return Column(self._rows_of(keys), values)
 
-    async def _known(
-        self, at: float, values: Mapping[str, Mapping[Key, float]]
-    ) -> tuple[dict[Key, Known], int]:
+    def _rows_of(self, keys: list[Key]) -> Mapping[Key, int]:
+        """Where each one stands; servers tell every metric in the same order, look after look."""
+        for order, rows in self._rows:
+            if order == keys:
+                return rows
+        rows = {key: row for row, key in enumerate(keys)}
+        self._rows = [*self._rows[-MOST_ORDERS + 1 :], (keys, rows)]
+        return rows
+
+    async def _known(self, at: float, values: Mapping[str, Column]) -> tuple[dict[Key, Known], int]:
         """Every GPU that has values, and the number of series that name none."""
         known: dict[Key, Known] = {}
         nameless = 0
-        wanted = {key for rows in values.values() for key in rows}
+        wanted: set[Key] = set()
+        for rows in {id(column.rows): column.rows for column in values.values()}.values():
+            wanted |= rows.keys()
         by = ",".join(_ALL)
+        memory: dict[str, Labelled | None] = {}
         for turn in range(MOST_TOLD_BY):
             rest = wanted - known.keys()
             if turn >= len(self._told_by):
-                counts = {name: len(rest & rows.keys()) for name, rows in values.items()}
+                counts = {name: len(rest & column.rows.keys()) for name, column in values.items()}
                 best = max(counts, key=lambda name: counts[name])
                 if not counts[best]:
                     break
                 self._told_by.append(best)
-            name = self._told_by[turn]
-            for row in await self._vector(f"max by ({by}) (timestamp({name}))", at):
-                keys = keys_of(row.labels)
-                nameless += not keys
-                for key in wanted.intersection(keys):
-                    before = known.get(key)
-                    # Of a GPU that has moved to another node the newer one counts.
-                    if before is None or row.value > before.told_at:
-                        known[key] = Known(self._harmless(key, row.labels), row.value)
-        self._labels = {key: one for key, one in self._labels.items() if key in known}
+            question = f"max by ({by}) (timestamp({self._told_by[turn]}))"
+            told = self._said(await self._client.ask("query", _at(question, at)))
+            found, times, left_out = answer.by_labels(told, self._labels, self._labelled)
+            self._left_out += left_out
+            if told.cut is not None:
+                memory |= zip(told.cut.labels, found, strict=False)
+            for one, told_at in zip(found, times, strict=True):
+                if one is None:
+                    nameless += 1
+                    continue
+                key, labels = one
+                before = known.get(key)
+                # Of a GPU that has moved to another node the newer one counts.
+                if key in wanted and (before is None or told_at > before.told_at):
+                    known[key] = Known(labels, told_at)
+        # Texts that no series has any more are forgotten.
+        self._labels = memory
+        self._keys = {text: key for text, key in self._keys.items() if key in wanted}
         return known, nameless
 
-    def _harmless(self, key: Key, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Labels made harmless; those of the look before where they are the same, as nearly all."""
-        raw, made = self._labels.get(key, (None, labels))
-        if raw != labels:
-            made = _harmless(labels)
-            self._labels[key] = labels, made
-        return made
+    def _labelled(self, labels: Mapping[str, str]) -> Labelled | None:
+        """Which GPU labels are about, and they themselves, made harmless; equal texts are one."""
+        key = key_of(labels)
+        if key is None:
+            return None
+        made = _harmless(labels)
+        texts = self._texts
+        if len(texts) > MOST_TEXTS:
+            texts.clear()
+        shared = {texts.setdefault(n, n): texts.setdefault(t, t) for n, t in made.items()}
+        return Labelled(key, shared)
 
     async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
         """Time between two samples, of the slowest of some nodes; None: there are not two."""
@@ -218,12 +270,6 @@ class Questions:
                 break
         return max(found, default=None)
 
-    async def _vector(self, question: str, at: float) -> list[Row]:
-        told = self._said(await self._client.ask("query", _at(question, at)))
-        rows: Rows = answer.vector(told)
-        self._left_out += rows.left_out
-        return rows.rows
-
     def _said(self, told: Answer) -> Answer:
         self._warnings |= dict.fromkeys(told.warnings)
         return told
@@ -244,9 +290,7 @@ class Questions:
         return tuple(found)
 
 
-async def _all(
-    asked: Sequence[Coroutine[Any, Any, dict[Key, float]]],
-) -> list[dict[Key, float]]:
+async def _all(asked: Sequence[Coroutine[Any, Any, Column]]) -> list[Column]:
     """All answers; where one fails the others are not waited for."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -261,14 +305,10 @@ def _at(question: str, at: float) -> dict[str, str]:
     return {"query": question, "time": f"{at:.3f}", "nocache": "1"}
 
 
-def keys_of(labels: Mapping[str, str]) -> tuple[Key, ...]:
-    """Which GPU or instance a series is about; nothing where its labels do not say it."""
-    uuid = labels.get(_UUIDS[0])
-    if uuid and len(labels) == 1 and _SAFE.fullmatch(uuid):
-        # Nearly all are so, and there are many.
-        return ((uuid, ""),)
+def key_of(labels: Mapping[str, str]) -> Key | None:
+    """Which GPU or instance a series is about; None where its labels do not say it."""
     uuid = label_of(labels, "uuid")
-    return ((plain(uuid), plain(label_of(labels, "instance") or "")),) if uuid else ()
+    return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
 
 def _harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
