@@ -25,6 +25,7 @@ from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.rules import RECORDED, TOLD_AT
 from gpumon.sources.prometheus_address import EngineAddress
 from tests.bench.roads import DEFAULT
 
@@ -103,6 +104,7 @@ class _Handler(socketserver.StreamRequestHandler):
     bodies: Bodies
     began = time.time()
     looks = 0
+    is_recorded = False
     told: bytes = b""
 
     def handle(self) -> None:
@@ -119,7 +121,9 @@ class _Handler(socketserver.StreamRequestHandler):
     def _answer(self, target: str) -> bytes:
         split = urlsplit(target)
         if split.path.endswith("/values"):
-            return _said(list(NAMES))
+            made = [RECORDED[name] for name in NAMES if name in RECORDED]
+            recorded = [TOLD_AT, *made] if self.is_recorded else []
+            return _said([*NAMES, *recorded])
         question = parse_qs(split.query)["query"][0]
         own = type(self)
         now = own.began + own.looks * 30.0
@@ -128,8 +132,11 @@ class _Handler(socketserver.StreamRequestHandler):
             now = own.began + own.looks * 30.0
             own.told = self.bodies.times(now)
             return _said({"resultType": "scalar", "result": [now, f"{now:.3f}"]})
-        if "timestamp(" in question:
+        if question == f"{TOLD_AT} + 0" or "(timestamp(" in question:
             return own.told
+        if question.startswith("gpumon:"):
+            question = question.removeprefix("gpumon:").partition(":")[0]
+            return self.bodies.values[own.looks % BODIES][question]
         if question.endswith("[300s]"):
             times = [[now - 300.0 + 15.0 * n, "1"] for n in range(20)]
             return _said({"resultType": "matrix", "result": [{"metric": {}, "values": times}]})
@@ -140,8 +147,8 @@ def _said(data: Any) -> bytes:
     return json.dumps({"status": "success", "data": data}).encode()
 
 
-def _serve(gpus: int, port_to: Connection) -> None:
-    _Handler.bodies = Bodies(gpus)
+def _serve(gpus: int, is_recorded: bool, port_to: Connection) -> None:
+    _Handler.bodies, _Handler.is_recorded = Bodies(gpus), is_recorded
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
         server.daemon_threads = True
         port_to.send(server.server_address[1])
@@ -189,10 +196,11 @@ def main() -> None:
     made = argparse.ArgumentParser(prog="python -m tests.bench.gathered")
     made.add_argument("gpus", nargs="?", type=int, default=80_000)
     made.add_argument("--looks", type=int, default=4)
+    made.add_argument("--recorded", action="store_true", help="the server records our rules")
     options = made.parse_args()
     mine, its = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(
-        target=_serve, args=(options.gpus, its), daemon=True
+        target=_serve, args=(options.gpus, options.recorded, its), daemon=True
     )
     server.start()
     try:

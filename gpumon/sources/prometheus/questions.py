@@ -19,9 +19,10 @@ from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.plan import LABELS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus.rules import ALL, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence, Set
 
     from gpumon.sources.prometheus.answer import Answer
     from gpumon.sources.prometheus.client import Client
@@ -52,13 +53,16 @@ MOST_ORDERS: Final = 8
 MOST_TEXTS: Final = 2**20
 """Texts of labels that are kept once each: some of every GPU that a server may tell of."""
 
+MANY_GPUS: Final = 8192
+"""Of more GPUs, where rules are recorded, all metrics are asked for only of nodes that somebody
+looks at: what all others show is recorded (our choice)."""
+
+MOST_NEAR: Final = 256
+"""Nodes of which somebody looks at a job and all metrics are asked for: their names are one
+question, and an address has a length."""
+
 _UUIDS: Final = LABELS["uuid"]
-PARTS: Final = (*_UUIDS, *LABELS["instance"])
-"""Labels by which a series is of a GPU or of an instance."""
-
-_ALL: Final = (*dict.fromkeys(name for some in LABELS.values() for name in some), "instance")
-"""Every label that a page's plan reads, and the target's own, by which a server names a host."""
-
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 """UUIDs that a pattern may hold as they are."""
 
@@ -118,6 +122,10 @@ class Questions:
         self._client = client
         self._names: tuple[str, ...] = ()
         self._named_at = float("-inf")
+        self._recorded: set[str] = set()
+        """Metrics that rules of ours record."""
+        self._known: Mapping[Key, Known] = {}
+        """GPUs and instances of the last look."""
         self._told_by: list[str] = []
         self._interval_s: float | None = None
         self._keys: dict[str, Key | None] = {}
@@ -132,10 +140,13 @@ class Questions:
     @property
     def told_by(self) -> tuple[str, ...]:
         """Metrics whose samples' times count."""
-        return tuple(self._told_by)
+        return tuple(self._told_by) or self._names[:1]
 
-    async def look(self) -> Seen:
+    async def look(self, near: Sequence[str] = ()) -> Seen:
         """One look.
+
+        Args:
+            near: Nodes that somebody looks at closer.
 
         Raises:
             FetchError: There is nothing to see; it says why.
@@ -145,21 +156,24 @@ class Questions:
         now = answer.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
         if not 0.0 <= now - self._named_at < NAMED_EVERY_S or not self._names:
             await self._ask_names(now)
-        values = await self._values(now - SETTLED_S)
-        known, nameless = await self._known(now - SETTLED_S, values)
+        values = await self._values(now - SETTLED_S, self._hosts(near))
+        known, nameless = await self._heard(now - SETTLED_S, values)
+        self._known = known
         if self._interval_s is None and known:
             self._interval_s = await self._interval(now - SETTLED_S, known)
         return Seen(now, known, values, self._interval_s, self._remarks(nameless))
 
     async def _ask_names(self, now: float) -> None:
         params = {
-            "match[]": '{__name__=~"DCGM_FI_.+"}',
+            "match[]": f'{{__name__=~"DCGM_FI_.+|{PREFIX}.+"}}',
             "start": f"{now - NAMED_BACK_S:.3f}",
             "end": f"{now:.3f}",
         }
         told = self._said(await self._client.ask("label/__name__/values", params))
         found = set(answer.names(told))
-        self._names = tuple(name for name in METRICS if name in found)
+        recorded = {name for name, record in RECORDED.items() if record in found}
+        self._recorded = recorded if TOLD_AT in found else set()
+        self._names = tuple(name for name in METRICS if name in found or name in self._recorded)
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
             message = (
@@ -175,15 +189,46 @@ class Questions:
         # It may have been set anew since.
         self._interval_s = None
 
-    async def _values(self, at: float) -> dict[str, Column]:
-        found = await _all([self._column(name, at) for name in self._names])
-        # An empty one is no error: nothing has told it of late.
-        return dict(zip(self._names, found, strict=True))
+    def _hosts(self, near: Sequence[str]) -> str:
+        """What selects the nodes that are looked at closer, by any name of the label."""
+        named = set(near)
+        hosts = dict.fromkeys(
+            (name, host)
+            for one in (self._known.values() if named else ())
+            for name in LABELS["host"]
+            if (host := one.labels.get(name)) and {host, host.partition(".")[0]} & named
+        )
+        if not hosts:
+            return ""
+        name = next(iter(hosts))[0]
+        some = [re.escape(host) for _, host in hosts if _HOST.fullmatch(host)][:MOST_NEAR]
+        # Within quotes a backslash is written twice.
+        return f'{{{name}=~"{"|".join(some)}"}}'.replace("\\", "\\\\")
 
-    async def _column(self, name: str, at: float) -> Column:
+    async def _values(self, at: float, near: str) -> dict[str, Column]:
+        names = self._names
+        if self._recorded and len(self._known) > MANY_GPUS:
+            # What is not recorded is asked of those alone that somebody looks at.
+            names = tuple(name for name in names if near or name in self._recorded)
+        else:
+            near = ""
+        found = await _all([self._column(name, at, near) for name in names])
+        # An empty one is no error: nothing has told it of late.
+        return dict(zip(names, found, strict=True))
+
+    async def _column(self, name: str, at: float, near: str) -> Column:
         """The values of one metric; the rows themselves are let go at once."""
         by = ",".join(PARTS)
-        told = self._said(await self._client.ask("query", _at(f"max by ({by}) ({name})", at)))
+        live = f"max by ({by}) ({name}{near})"
+        if name not in self._recorded:
+            return await self._told(live, at)
+        # A sum has no name of its own, so that all have the same labels.
+        found = await self._told(f"{RECORDED[name]} + 0", at)
+        # Rules may have ended since they were found.
+        return found if found.values else await self._told(f"max by ({by}) ({name})", at)
+
+    async def _told(self, question: str, at: float) -> Column:
+        told = self._said(await self._client.ask("query", _at(question, at)))
         found, values, left_out = answer.by_labels(told, self._keys, key_of)
         self._left_out += left_out
         keys = [key for key in found if key is not None]
@@ -201,24 +246,27 @@ class Questions:
         self._rows = [*self._rows[-MOST_ORDERS + 1 :], (keys, rows)]
         return rows
 
-    async def _known(self, at: float, values: Mapping[str, Column]) -> tuple[dict[Key, Known], int]:
+    async def _heard(self, at: float, values: Mapping[str, Column]) -> tuple[dict[Key, Known], int]:
         """Every GPU that has values, and the number of series that name none."""
         known: dict[Key, Known] = {}
         nameless = 0
         wanted: set[Key] = set()
         for rows in {id(column.rows): column.rows for column in values.values()}.values():
             wanted |= rows.keys()
-        by = ",".join(_ALL)
+        by = ",".join(ALL)
         memory: dict[str, Labelled | None] = {}
+        recorded = [f"{TOLD_AT} + 0"] if self._recorded else []
         for turn in range(MOST_TOLD_BY):
             rest = wanted - known.keys()
-            if turn >= len(self._told_by):
-                counts = {name: len(rest & column.rows.keys()) for name, column in values.items()}
-                best = max(counts, key=lambda name: counts[name])
-                if not counts[best]:
+            if turn < len(recorded):
+                question = recorded[turn]
+            else:
+                if recorded and not rest:
                     break
-                self._told_by.append(best)
-            question = f"max by ({by}) (timestamp({self._told_by[turn]}))"
+                name = self._teller(turn - len(recorded), rest, values)
+                if name is None:
+                    break
+                question = f"max by ({by}) (timestamp({name}))"
             told = self._said(await self._client.ask("query", _at(question, at)))
             found, times, left_out = answer.by_labels(told, self._labels, self._labelled)
             self._left_out += left_out
@@ -237,6 +285,16 @@ class Questions:
         self._labels = memory
         self._keys = {text: key for text, key in self._keys.items() if key in wanted}
         return known, nameless
+
+    def _teller(self, turn: int, rest: Set[Key], values: Mapping[str, Column]) -> str | None:
+        """The metric that is asked in a turn when GPUs were heard; None: no further one tells."""
+        if turn >= len(self._told_by):
+            counts = {name: len(rest & column.rows.keys()) for name, column in values.items()}
+            best = max(counts, key=lambda name: counts[name])
+            if not counts[best]:
+                return None
+            self._told_by.append(best)
+        return self._told_by[turn]
 
     def _labelled(self, labels: Mapping[str, str]) -> Labelled | None:
         """Which GPU labels are about, and they themselves, made harmless; equal texts are one."""
@@ -257,7 +315,7 @@ class Questions:
             for (uuid, _), one in known.items()
             if _SAFE.fullmatch(uuid)
         }
-        name = self._told_by[0]
+        name = TOLD_AT if self._recorded else self._told_by[0]
         found = []
         for label in _UUIDS if chosen else ():
             some = "|".join(list(chosen.values())[:MOST_LONG])

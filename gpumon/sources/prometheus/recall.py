@@ -16,7 +16,8 @@ from gpumon.sources.exporters.plan import LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
-from gpumon.sources.prometheus.questions import PARTS, SETTLED_S, Column, Known, Seen, key_of
+from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, key_of
+from gpumon.sources.prometheus.rules import PARTS
 from gpumon.sources.source import PastBeat
 
 if TYPE_CHECKING:
