@@ -83,6 +83,7 @@ class Bodies:
             for turn in range(BODIES)
         ]
         self._uuids = uuids
+        self.count = gpus
 
     def times(self, now: float) -> bytes:
         """Every GPU with all its labels, as old as now."""
@@ -134,12 +135,15 @@ class _Handler(socketserver.StreamRequestHandler):
             return _said({"resultType": "scalar", "result": [now, f"{now:.3f}"]})
         if question == f"{TOLD_AT} + 0" or "(timestamp(" in question:
             return own.told
-        if question.startswith("gpumon:"):
-            question = question.removeprefix("gpumon:").partition(":")[0]
-            return self.bodies.values[own.looks % BODIES][question]
         if question.endswith("[300s]"):
             times = [[now - 300.0 + 15.0 * n, "1"] for n in range(20)]
             return _said({"resultType": "matrix", "result": [{"metric": {}, "values": times}]})
+        if question.startswith("count("):
+            one = {"metric": {}, "value": [now, str(self.bodies.count)]}
+            return _said({"resultType": "vector", "result": [one]})
+        if question.startswith("gpumon:"):
+            question = question.removeprefix("gpumon:").partition(":")[0]
+            return self.bodies.values[own.looks % BODIES][question]
         return self.bodies.values[own.looks % BODIES][question.rpartition("(")[2].rstrip(")")]
 
 

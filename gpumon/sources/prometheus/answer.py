@@ -215,7 +215,12 @@ def by_labels(
     left_out = max(0, len(labels) - MOST_ROWS)
     if left_out:
         labels, values = labels[:MOST_ROWS], values[:MOST_ROWS]
-    for text in labels:
+    try:
+        return [*map(known.__getitem__, labels)], values, left_out
+    except KeyError:
+        # Some are new, as nearly never.
+        pass
+    for text in dict.fromkeys(labels):
         if text not in known:
             told = _labels(text)
             known[text] = None if told is None else read(told)

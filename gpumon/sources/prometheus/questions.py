@@ -124,6 +124,8 @@ class Questions:
         self._named_at = float("-inf")
         self._recorded: set[str] = set()
         """Metrics that rules of ours record."""
+        self._is_large = False
+        """Whether they do so of more GPUs than all is asked about."""
         self._known: Mapping[Key, Known] = {}
         """GPUs and instances of the last look."""
         self._told_by: list[str] = []
@@ -173,6 +175,10 @@ class Questions:
         found = set(answer.names(told))
         recorded = {name for name, record in RECORDED.items() if record in found}
         self._recorded = recorded if TOLD_AT in found else set()
+        self._is_large = False
+        if self._recorded:
+            told = self._said(await self._client.ask("query", _at(f"count({TOLD_AT})", now)))
+            self._is_large = any(row.value > MANY_GPUS for row in answer.vector(told).rows)
         self._names = tuple(name for name in METRICS if name in found or name in self._recorded)
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
@@ -207,7 +213,7 @@ class Questions:
 
     async def _values(self, at: float, near: str) -> dict[str, Column]:
         names = self._names
-        if self._recorded and len(self._known) > MANY_GPUS:
+        if self._is_large:
             # What is not recorded is asked of those alone that somebody looks at.
             names = tuple(name for name in names if near or name in self._recorded)
         else:

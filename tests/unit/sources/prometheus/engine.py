@@ -143,6 +143,10 @@ class Engine(PageServer):
             rows = [own for own, _ in self.series[name] if own.get(label, "") in some.split("|")]
             result = [{"metric": row, "values": times} for row in rows]
             return {"resultType": "matrix", "result": result}
+        if question == f"count({TOLD_AT})":
+            count = len(self.series.get(TOLD_AT, ()))
+            result = [{"metric": {}, "value": [now, f"{count}"]}] if count else []
+            return {"resultType": "vector", "result": result}
         if plain := _PLAIN.fullmatch(question):
             rows = self.series.get(plain[1], [])
             result = [{"metric": own, "value": [now, repr(value)]} for own, value in rows]

@@ -36,6 +36,12 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet is large with two GPUs."""
+    monkeypatch.setattr(questions, "MANY_GPUS", 1)
+
+
+@pytest.fixture
 def source(engine: Engine) -> Iterator[PrometheusServer]:
     address = parse(f"{engine.target}?history=0").engine
     assert address is not None
@@ -76,12 +82,8 @@ def test_what_is_recorded_is_asked_in_place_of_what_it_is_made_of(
 
 
 def test_of_a_large_fleet_all_else_is_asked_of_the_nodes_alone_that_are_looked_at(
-    engine: Engine, source: PrometheusServer, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, few: None, source: PrometheusServer
 ) -> None:
-    monkeypatch.setattr(questions, "MANY_GPUS", 1)
-    newest(source)
-    engine.asked.clear()
-    eventually(lambda: f"{TOLD_AT} + 0" in asked(engine), "it looks again")
     frames: dict[str, Frame] = {}
 
     def are_told(*nodes: str) -> bool:
