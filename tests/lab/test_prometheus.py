@@ -25,7 +25,9 @@ from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.missing import Reason
 from gpumon.sources.address import Look, parse
 from gpumon.sources.open import open_source
-from gpumon.sources.source import SystemClock
+from gpumon.sources.prometheus import answer, questions
+from gpumon.sources.prometheus.rules import TOLD_AT
+from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
 from tests.worlds.probe import eventually
 
@@ -139,6 +141,13 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
 ) -> None:
     for engine in engines:
         eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.program} is read")
+        asked = {
+            "query": "DCGM_FI_DEV_GPU_UTIL",
+            "time": f"{time.time() - 2.0:.3f}",
+            "nocache": "1",
+        }
+        told = httpx.get(f"http://127.0.0.1:{engine.port}/api/v1/query", params=asked)
+        assert answer.opened(told.content, 200).cut is not None, told.text[:200]
         gpu = engine.picture().gpus["GPU-10"]
         assert (gpu.node, gpu.value("gpu_util_ratio"), gpu.value("power_w")) == (
             "gpu01",
@@ -295,5 +304,53 @@ def test_the_past_that_a_server_has_gathered_is_ones_own_from_the_first_minute(
         for engine in engines:
             engine.source.close()
             engine.stop()
+        for server in servers:
+            server.stop()
+
+
+def test_rules_that_are_printed_are_evaluated_and_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed()
+    assert main(["config", "rules"]) == 0
+    file = tmp_path / "gpumon-rules.yml"
+    # Evaluated as often as this server reads its pages.
+    file.write_text(capsys.readouterr().out.replace("interval: 30s", "interval: 1s"))
+    checked = subprocess.run(
+        ["promtool", "check", "rules", file], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    monkeypatch.setattr(questions, "MANY_GPUS", 1)
+    servers = [Growing("gpu01"), Growing("gpu02")]
+    targets = ", ".join(f"'127.0.0.1:{server.port}'" for server in servers)
+    (tmp_path / "gather.yml").write_text(f"{CONFIG % targets}rule_files: [{file}]\n")
+    engine = Engine("prometheus", tmp_path)
+    try:
+        engine.start()
+
+        def has_recorded() -> bool:
+            url = f"http://127.0.0.1:{engine.port}/api/v1/query"
+            try:
+                told = httpx.get(url, params={"query": f"count({TOLD_AT})"}).json()
+            except httpx.HTTPError:
+                return False
+            return bool(told["data"]["result"]) and told["data"]["result"][0]["value"][1] == "4"
+
+        eventually(has_recorded, "the rules are evaluated")
+        engine.source.start(lambda: None)
+        eventually(lambda: engine.shows("gpu01", "gpu02"), "it is read")
+        gpu = engine.picture().gpus["GPU-10"]
+        assert (gpu.value("gpu_util_ratio"), gpu.value("energy_j")) == (0.97, None)
+        assert gpu.block.label("name", gpu.row) == "NVIDIA H100 80GB HBM3"
+        engine.source.wish(Wish(zoom_nodes=("gpu01",)))
+        eventually(
+            lambda: engine.picture().gpus["GPU-10"].value("energy_j") is not None,
+            "a node that is looked at is told whole",
+        )
+        assert engine.picture().gpus["GPU-20"].value("energy_j") is None
+        assert engine.newest.errors == ()
+    finally:
+        engine.source.close()
+        engine.stop()
         for server in servers:
             server.stop()

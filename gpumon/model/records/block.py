@@ -74,6 +74,11 @@ def with_rest(best: Block, other: Block) -> Block:
 
 def column_for(is_integer: bool, values: list[float | int | None]) -> array[float] | array[int]:
     """Column of a frame; None becomes NaN, or the integer placeholder."""
+    try:
+        # Nearly always all are there, and of the column's own kind.
+        return array("q" if is_integer else "d", values)  # type: ignore[arg-type]
+    except TypeError:
+        pass
     if is_integer:
         return array("q", [MISSING_INTEGER if value is None else int(value) for value in values])
     return array("d", [float("nan") if value is None else float(value) for value in values])

@@ -16,7 +16,8 @@ from gpumon.sources.exporters.plan import LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
-from gpumon.sources.prometheus.questions import PARTS, SETTLED_S, Known, Seen, keys_of
+from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, key_of
+from gpumon.sources.prometheus.rules import PARTS
 from gpumon.sources.source import PastBeat
 
 if TYPE_CHECKING:
@@ -112,21 +113,17 @@ class Recalled(NamedTuple):
                     for key, times in told.told_at.items()
                     if at - times[step] <= limit_s
                 }
-                values = {
-                    name: {key: column[step] for key, column in columns.items() if key in known}
-                    for name, columns in told.values.items()
-                }
-                seen = Seen(at, known, _without_gaps(values), self.interval_s, ())
+                values = {name: _at(columns, step) for name, columns in told.values.items()}
+                seen = Seen(at, known, values, self.interval_s, ())
                 now = at - self.ahead_s
                 found, _ = nodes.read(seen, now, limit_s)
                 yield PastBeat(now, step_s, frames_of(found, url, now, 0.0, limit_s))
 
 
-def _without_gaps(values: Mapping[str, dict[Key, float]]) -> dict[str, dict[Key, float]]:
-    return {
-        name: {key: value for key, value in rows.items() if not isnan(value)}
-        for name, rows in values.items()
-    }
+def _at(columns: Mapping[Key, array[float]], step: int) -> Column:
+    """The values of one step, without those that are missing."""
+    found = {key: column[step] for key, column in columns.items() if not isnan(column[step])}
+    return Column({key: row for row, key in enumerate(found)}, [*found.values()])
 
 
 def stretches(series: int, interval_s: float, until: float, back_s: float) -> tuple[Stretch, ...]:
@@ -174,7 +171,7 @@ class Recall:
             now: Unix time of the look on our own clock.
         """
         interval_s = seen.interval_s or FAR_STEP_S
-        counts = {name: len(rows) for name, rows in seen.values.items() if rows}
+        counts = {name: len(one.values) for name, one in seen.values.items() if one.values}
         series = sum(counts.values()) + sum(counts.get(name, 0) for name in told_by)
         limit = self._monotonic() + LONGEST_S
         found: list[Told] = []
@@ -250,16 +247,16 @@ class _Pieces:
                 continue
             first += some
             for labels, pairs in told:
-                for key in keys_of(labels):
-                    if key not in known:
-                        continue
-                    column = found.get(key)
-                    if column is None:
-                        column = found[key] = array("d", [nan]) * count
-                    for at, value in pairs:
-                        place = round((at - begin) / step_s)
-                        if 0 <= place < count:
-                            column[place] = value
+                key = key_of(labels)
+                if key is None or key not in known:
+                    continue
+                column = found.get(key)
+                if column is None:
+                    column = found[key] = array("d", [nan]) * count
+                for at, value in pairs:
+                    place = round((at - begin) / step_s)
+                    if 0 <= place < count:
+                        column[place] = value
         return found
 
     async def _asked(self, question: str, first: int, some: int) -> list[answer.Samples] | None:

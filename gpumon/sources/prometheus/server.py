@@ -80,6 +80,7 @@ class PrometheusServer:
         self._period_s = period_s
         self._interval_s = 0.0
         self._work_s = 0.0
+        self._near: tuple[str, ...] = ()
         self._client: Client | None = None
         self._pauses = Pauses()
         self._nodes = Nodes()
@@ -116,7 +117,8 @@ class PrometheusServer:
         before = self._period_s
         if wish.period_s is not None and wish.period_s > 0:
             self._period_s = wish.period_s
-        if before != self._period_s or wish.is_by_hand:
+        near, self._near = self._near, wish.zoom_nodes if wish.is_about_zoom else self._near
+        if before != self._period_s or near != self._near or wish.is_by_hand:
             self._thread.tell(self._roused.set)
 
     def close(self) -> None:
@@ -168,7 +170,7 @@ class PrometheusServer:
     async def _looked(self, questions: Questions, began: float) -> tuple[list[Frame], bool, bool]:
         """What one look brings, whether it brought anything, and whether failing cost nobody."""
         try:
-            seen = await questions.look()
+            seen = await questions.look(self._near)
             now = self._clock.now()
             self._work_s = self._clock.monotonic() - began
             # As long as nobody knows it the next sample may be there any time.
