@@ -261,7 +261,10 @@ def last_rank_heavy() -> Scene:
 
 
 def _stages_of_two(
-    heavy: Values = NO_FIELDS, waiting: Values = NO_FIELDS, *, has_ranks: bool = True
+    heavy: Mapping[str, Any] = NO_FIELDS,
+    waiting: Mapping[str, Any] = NO_FIELDS,
+    *,
+    has_ranks: bool = True,
 ) -> Scene:
     """Two stages of two ranks on one node, of which the last does more for 20 minutes."""
     scene, uuids = _job_on(has_ranks=has_ranks)
