@@ -91,7 +91,9 @@ nothing."""
 @pytest.fixture
 def rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """The alert rules, as they are printed."""
-    missing = [program for program in (*PROGRAMS, "promtool") if shutil.which(program) is None]
+    missing = [
+        program for program in (*PROGRAMS, "promtool", "vmalert") if shutil.which(program) is None
+    ]
     if missing:
         reason = f"needs {', '.join(missing)}: tests/lab/install-packages installs what is missing"
         (pytest.fail if os.environ.get("GPUMON_LAB") == "require" else pytest.skip)(reason)
@@ -101,16 +103,17 @@ def rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return file
 
 
-def promtool(*words: str) -> None:
-    ran = subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=PATIENCE_S)
+def runs(*words: str) -> None:
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_the_alerts_wake_somebody_for_what_lasts_and_for_nothing_else(rules: Path) -> None:
-    promtool("check", "rules", str(rules))
+    runs("promtool", "check", "rules", str(rules))
+    runs("vmalert", "-dryRun", f"-rule={rules}")
     minutes = rules.parent / "minutes.yml"
     minutes.write_text(MINUTES % (rules, SURE, GUESS, SURE))
-    promtool("test", "rules", str(minutes))
+    runs("promtool", "test", "rules", str(minutes))
 
 
 @contextmanager
