@@ -58,12 +58,14 @@ from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
 from tools import bounds, docstrings
+from tools.exceptions import exceptions
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
 from tools.rooms import rooms
 from tools.sentences.block import what_it_looks_like, what_it_says
 from tools.simulated_kinds import KIND_HEAD, kind_rows
+from tools.threads import threads_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -422,6 +424,8 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "keys": keys_markdown,
     "rooms": rooms,
     **{f"plugin {one.__name__}": one for one in docstrings.PARTS},
+    "exceptions": exceptions,
+    "threads": threads_page,
     "commands": helps,
     "forecast": docstrings.forecast,
     "classes": classes,

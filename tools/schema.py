@@ -1,7 +1,7 @@
 """Writes into the JSON Schema of the document what the catalogue says of every measured value.
 
-    python -m tools.schema            bring the schema up to date
-    python -m tools.schema --check    exit 1 if it is not
+    python -m tools.schema            bring the schema up to date, and the types that follow from it
+    python -m tools.schema --check    exit 1 if they are not
 
 What the catalogue does not know (identities, texts, findings) is written in the schema by hand and
 left alone. Nothing is ever taken out: within a major version the document only grows.
@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.report.document.nodes import WRITTEN_APART
 from gpumon.report.facts.entities import KEYS
+from tools.forms import Forms, camel
 
 if TYPE_CHECKING:
     from gpumon.model.catalogue.field import Field
 
 PATH: Final = Path(__file__).resolve().parent.parent / "gpumon/report/document-2.schema.json"
+FORMS: Final = PATH.parent / "document/forms.py"
+MEASURED: Final = PATH.parent / "document/measured.py"
+"""The schema as types: of all objects, and of what the catalogue says of some."""
+
 WIDTH: Final = 160
 
 UNITS: Final = {
@@ -58,6 +63,9 @@ OBJECTS: Final = {
 WITHOUT_TEXTS: Final = ("process",)
 """Objects that show texts of their blocks in a way of their own."""
 
+IN_PARTS: Final = ("gpu", "process")
+"""Objects between whose texts, values and reasons something else stands."""
+
 
 def property_of(field: Field) -> dict[str, Any]:
     """What the schema says of one field."""
@@ -77,13 +85,34 @@ def updated(form: dict[str, Any]) -> dict[str, Any]:
     """The schema with every measured value in it, in the catalogue's order."""
     objects = dict(form["$defs"])
     for name, blocks in OBJECTS.items():
-        keys = [key for block in blocks for key in KEYS.get(block, ()) if key not in WRITTEN_APART]
-        measured = {key: property_of(CATALOGUE[key]) for key in keys}
+        measured = {key: property_of(CATALOGUE[key]) for key in _measured_keys(blocks)}
         texts: dict[str, Any] = {}
         if name not in WITHOUT_TEXTS:
             texts = {label: _text(label) for label in LABELS.get(name, ())}
         objects[name] = _with(objects[name], measured, texts)
     return {**form, "$defs": objects}
+
+
+def types(form: dict[str, Any]) -> dict[Path, str]:
+    """The modules of types that follow from the schema."""
+    measured: dict[str, dict[str, Any]] = {}
+    for name, blocks in OBJECTS.items():
+        own = form["$defs"][name]["properties"]
+        values = {key: own[key] for key in _measured_keys(blocks)}
+        texts = {label: own[label] for label in LABELS.get(name, ()) if name not in WITHOUT_TEXTS}
+        if name not in IN_PARTS:
+            measured[name] = {camel(name): {**texts, **values, "missing": own["missing"]}}
+        else:
+            parts = {"Texts": texts, "Values": values}
+            measured[name] = {camel(name) + part: keys for part, keys in parts.items() if keys}
+    return {
+        FORMS: Forms(measured).of_document(form),
+        MEASURED: Forms(measured).of_measured(),
+    }
+
+
+def _measured_keys(blocks: tuple[str, ...]) -> list[str]:
+    return [key for block in blocks for key in KEYS.get(block, ()) if key not in WRITTEN_APART]
 
 
 def _text(label: str) -> dict[str, Any]:
@@ -138,15 +167,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.schema", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args()
-    old = PATH.read_text(encoding="utf-8")
-    new = text_of(updated(json.loads(old))) + "\n"
-    if new == old:
-        return 0
-    print(f"{'stale' if options.check else 'written'}: {PATH.name}")
-    if options.check:
-        return 1
-    PATH.write_text(new, encoding="utf-8")
-    return 0
+    form = updated(json.loads(PATH.read_text(encoding="utf-8")))
+    stale = 0
+    for path, new in {PATH: text_of(form) + "\n", **types(form)}.items():
+        if path.exists() and new == path.read_text(encoding="utf-8"):
+            continue
+        stale = 1
+        print(f"{'stale' if options.check else 'written'}: {path.name}")
+        if not options.check:
+            path.write_text(new, encoding="utf-8")
+    return stale if options.check else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import signal
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gpumon.base.errors import DeclinedError
+
 PROC: Final = "/proc"
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
@@ -54,7 +56,7 @@ class Described(NamedTuple):
         return self.state in _ENDED
 
 
-class NotSentError(Exception):
+class NotSentError(DeclinedError):
     """A signal went to nobody; the message says why."""
 
 

@@ -7,6 +7,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.errors import DeclinedError
 from gpumon.base.paths import make_private
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _OTHERS: Final = 0o077
 """Bits of a file's mode that let others in."""
 
 
-class NotOwnError(Exception):
+class NotOwnError(DeclinedError):
     """A file that others could read or have made, or none at all; its message ends a sentence."""
 
     def __init__(self, message: str, *, is_open: bool) -> None:

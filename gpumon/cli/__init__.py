@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     # Imports leave no garbage, and looking for it among them costs a single look a millisecond.
     gc.set_threshold(50_000, 20, 50)
     try:
-        return _run(sys.argv[1:])
+        return _run(sys.argv[1:], is_program=True)
     finally:
         # Nothing is left to end but Python itself, which would answer Ctrl-C with a traceback.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -36,22 +36,22 @@ def main(arguments: list[str] | None = None) -> int:
         gc.freeze()
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], *, is_program: bool = False) -> int:
     """Exit code of the command that the words name."""
     command = words[0] if words and words[0] in COMMANDS else "watch"
     # Where the main command may look at this machine, its probe starts before anything else.
     if command == "watch" and "local" in words:
-        early.begin()
+        early.begin(forks=is_program)
+    from gpumon.base.errors import GpumonError
     from gpumon.cli.exits import (
-        DONE,
         INTERRUPTED,
         NOTHING_READ,
         UNKNOWN_STATUS,
         USAGE,
-        narrate,
+        ended_by,
         narrate_error,
     )
-    from gpumon.cli.output import OutputError, ReaderGoneError, open_standard_streams
+    from gpumon.cli.output import open_standard_streams
 
     open_standard_streams()
 
@@ -63,11 +63,8 @@ def _run(words: list[str]) -> int:
         return int(run(words if command == "watch" else words[1:]))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except ReaderGoneError:
-        return DONE
-    except OutputError as error:
-        narrate(f"standard output: {error}")
-        return UNKNOWN_STATUS if "--exit-status" in words else NOTHING_READ
+    except GpumonError as error:
+        return ended_by(error, is_check="--exit-status" in words)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE
     # The last door: nobody is to read a traceback who did not ask for one.

@@ -9,6 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.errors import InputError
 from gpumon.base.paths import config_folders
 from gpumon.model.settings import BY_KEY, DEFAULTS, SETTINGS, TABLES, Chosen, SettingError, Settings
 from gpumon.model.text import plain
@@ -32,12 +33,17 @@ _ENDLESS_KEY: Final = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){5
 """Python's reader takes time with the square of a key's parts."""
 
 
-class ConfigurationError(Exception):
+class ConfigurationError(InputError):
     """What is wrong with the configuration, one line each, with file and line."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Every problem."""
+        return self.problems
 
 
 class Place(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.cli.output import tell
+from gpumon.base.errors import GpumonError, InputError
+from gpumon.cli.output import ReaderGoneError, tell
 from gpumon.model.fault import DETECTION, OWN
 
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ INTERRUPTED: Final = 130
 UNKNOWN_STATUS: Final = 3
 """With `--exit-status`: nothing could be read or judged, or the command line was wrong."""
 
+ENDINGS: Final[tuple[tuple[type[GpumonError], int], ...]] = (
+    (ReaderGoneError, DONE),
+    (InputError, USAGE),
+    (GpumonError, NOTHING_READ),
+)
+"""The exit code of each branch of `gpumon.base.errors`; the first that fits counts."""
+
 
 def narrate(message: str) -> None:
     """Say one line to the person; data goes to standard output."""
@@ -31,6 +39,19 @@ def narrate_error(error: SourceError) -> None:
     # Every line begins with gpumon's name already.
     where = "" if error.where == OWN else f"{error.where}: "
     narrate(f"{where}{error.message}{hint}")
+
+
+def ended_by(error: GpumonError, *, is_check: bool) -> int:
+    """Exit code of a command that nothing but this error ended; tells it.
+
+    Args:
+        error: What ended it.
+        is_check: Whether the exit code answers a monitoring check: 1 and 2 are its alarms.
+    """
+    for line in error.lines:
+        narrate(line)
+    code = next(code for kind, code in ENDINGS if isinstance(error, kind))
+    return UNKNOWN_STATUS if is_check and code != DONE else code
 
 
 def is_anything_read(tick: Tick) -> bool:

@@ -16,8 +16,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from gpumon.base.errors import UnavailableError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import FrameType
     from typing import TextIO
 
@@ -31,12 +33,22 @@ _FILE_BYTES: Final = 2**20
 """Written to a file at once."""
 
 
-class OutputError(Exception):
+class OutputError(UnavailableError):
     """Standard output does not take what it is given; the message says why."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Why, and of what."""
+        return (f"standard output: {self}",)
 
 
 class ReaderGoneError(OutputError):
     """Whoever read standard output has gone, for example `head`; what it wanted was written."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Nothing: it has what it wanted."""
+        return ()
 
 
 def open_standard_streams() -> None:
@@ -98,7 +110,7 @@ def write(text: str, instead: Callable[[str], str] | None = None) -> None:
         raise OutputError(error.strerror or str(error)) from None
 
 
-def write_json(data: dict[str, Any], *, is_pretty: bool = False) -> None:
+def write_json(data: Mapping[str, object], *, is_pretty: bool = False) -> None:
     """Write a document as JSON, on one line unless it is to be pretty.
 
     Raises:
@@ -107,7 +119,7 @@ def write_json(data: dict[str, Any], *, is_pretty: bool = False) -> None:
     write(_json(data, is_pretty=is_pretty))
 
 
-def _json(data: dict[str, Any], *, is_pretty: bool) -> str:
+def _json(data: Mapping[str, object], *, is_pretty: bool) -> str:
     import json
 
     separators = None if is_pretty else (",", ":")
@@ -137,7 +149,7 @@ class Documents:
         self._is_over = False
         self._free = threading.Lock()
 
-    def write(self, data: dict[str, Any]) -> None:
+    def write(self, data: Mapping[str, object]) -> None:
         """Write a document, unless it is the end."""
         text = _json(data, is_pretty=False)
         with self._free:

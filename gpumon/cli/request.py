@@ -7,11 +7,9 @@ counts for one part of a command and not for another. So it stays with the funct
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.cli.configuration import ConfigurationError, load
-from gpumon.cli.exits import UNKNOWN_STATUS, USAGE, narrate
+from gpumon.cli.configuration import load
 from gpumon.model.cluster_names import within_cluster
 from gpumon.model.settings import Chosen, Settings
 from gpumon.sources.address import TargetError, parse
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.cli.since import Since
-    from gpumon.fleet.sampler.protocols import Detection, Past
+    from gpumon.fleet.sampler.protocols import Detection, Renewable
     from gpumon.model.records.cluster import Job
     from gpumon.model.records.tick import Tick
     from gpumon.report.lists.filter_tables import RowFilter
@@ -127,20 +125,13 @@ def is_demo(targets: Sequence[Target]) -> bool:
     return all(target.scheme == "demo" for target in targets)
 
 
-def settings_with(
-    *, period_s: float | None = None, is_all: bool = False, is_check: bool = False
-) -> Settings:
+def settings_with(*, period_s: float | None = None, is_all: bool = False) -> Settings:
     """Every setting, with the flags of a command line over the environment and the files.
 
-    A configuration that is wrong ends the command: one line per problem, and exit code 2, or 3
-    where the exit code answers a monitoring check.
+    Raises:
+        ConfigurationError: It is wrong; one line for each problem.
     """
-    try:
-        settings = load()
-    except ConfigurationError as error:
-        for problem in error.problems:
-            narrate(problem)
-        sys.exit(UNKNOWN_STATUS if is_check else USAGE)
+    settings = load()
     chosen = dict(settings.chosen)
     if period_s is not None:
         chosen["period_s"] = Chosen(period_s, "--period")
@@ -163,10 +154,10 @@ def chosen_targets(words: Sequence[str], settings: Settings) -> list[Target]:
         raise TargetError(f"{settings.chosen['targets'].origin}: targets: {error}") from None
 
 
-def past_of(settings: Settings) -> Callable[[], Past]:
+def past_of(settings: Settings) -> Callable[[], Renewable]:
     """Makes the memory of the past."""
 
-    def history() -> Past:
+    def history() -> Renewable:
         from gpumon.fleet.history.history import History
 
         return History(max_bytes=int(settings.number("history.max_mib") * 2**20))

@@ -34,6 +34,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
+from gpumon.base.errors import GpumonError
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding_classes import Category
 from gpumon.model.records.ledger import STATES
@@ -50,7 +51,8 @@ _T = TypeVar("_T")
 GROUP: Final = "gpumon.detectors"
 """Entry-point group in which distributions register their detectors."""
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+CLASS_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""How detectors, classes of findings and named patterns are called."""
 _BOOKS: Final = frozenset({*STATES, "wasted", "suspected"})
 """What the books call their shares: no class is called so."""
 
@@ -60,10 +62,13 @@ LONGEST_WINDOW_S: Final = 366 * 86400.0
 _LONGEST_PAUSE_S: Final = 3600.0
 """A subject that is looked at more rarely than once an hour is not watched."""
 
+_LONGEST_PART: Final = 60
+"""Characters of what a detector misses without a field: several stand on one line."""
+
 SUBJECTS: Final = ("job", "gpu", "node")
 
 
-class DetectorError(Exception):
+class DetectorError(GpumonError):
     """A detector does not keep the contract; the message is one line for its author."""
 
 
@@ -78,6 +83,9 @@ class Detector(ABC):
     """Classes of inefficiency that it may claim."""
     needs: ClassVar[tuple[str, ...]]
     """Catalogue keys, of any block, without which it cannot judge a subject."""
+    wants: ClassVar[Mapping[str, str]] = {}
+    """Further keys without which it judges a subject in part only, each with what it misses then,
+    in a few words: `memory of hosts`. That is told, so that no finding is no praise."""
     supported_after_s: ClassVar[float]
     """Seconds observed from which a claim is *supported*; before it is a *hypothesis*."""
     established_after_s: ClassVar[float]
@@ -138,6 +146,8 @@ class Declaration(NamedTuple):
     longest_period_s: float = 0.0
     is_learned: bool = False
     guesses: tuple[str, ...] = ()
+    wants: tuple[tuple[str, str], ...] = ()
+    """Pairs of key and what is missed without it."""
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -156,8 +166,9 @@ def declaration_of(detector: object) -> Declaration:
         if not isinstance(values[key], tuple | list):
             raise DetectorError(f"{key} must be a tuple of strings")
         values[key] = tuple(values[key])
-    if isinstance(values["categories"], Mapping):
-        values["categories"] = tuple(values["categories"].items())
+    for key in ("categories", "wants"):
+        if isinstance(values[key], Mapping):
+            values[key] = tuple(values[key].items())
     return checked(Declaration(**values))
 
 
@@ -167,12 +178,16 @@ def checked(given: Declaration) -> Declaration:
     Raises:
         DetectorError: It is not.
     """
-    if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
+    if not isinstance(given.name, str) or not CLASS_NAME.fullmatch(given.name):
         raise DetectorError(f"name must be lower case with underscores, not {given.name!r:.80}")
     is_text = isinstance(given.version, str) and plain(given.version, 64) == given.version
     if not is_text or not given.version:
         raise DetectorError("version must be a short string")
-    wrong = [c for c in given.finding_classes if not isinstance(c, str) or not _NAME.fullmatch(c)]
+    wrong = [
+        key
+        for key in given.finding_classes
+        if not isinstance(key, str) or not CLASS_NAME.fullmatch(key)
+    ]
     if wrong or not given.finding_classes:
         raise DetectorError("finding_classes must be lower case with underscores, at least one")
     taken = [c for c in given.finding_classes if c in _BOOKS]
@@ -200,6 +215,11 @@ def checked(given: Declaration) -> Declaration:
 def _check_extras(given: Declaration) -> None:
     if not set(given.guesses) <= set(given.finding_classes):
         raise DetectorError("guesses must be among its finding_classes")
+    for key, missed in given.wants:
+        if not isinstance(key, str) or key not in CATALOGUE or key in given.needs:
+            raise DetectorError(f"wants: {key!r:.80} is no field of the catalogue beside its needs")
+        if not isinstance(missed, str) or not missed or plain(missed, _LONGEST_PART) != missed:
+            raise DetectorError("wants must map keys to a few words")
     known = ", ".join(Category)
     for pair in given.categories:
         if pair[0] not in given.finding_classes or pair[1] not in tuple(Category):

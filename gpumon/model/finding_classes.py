@@ -222,7 +222,8 @@ _LISTED: Final = (
 CLASSES: Final = {known.key: known for known in _LISTED}
 """Every class that is known here, by its key, in order of precedence."""
 
-_ORDER: Final = {key: position for position, key in enumerate(CLASSES)}
+CLASS_RANKS: Final = {key: position for position, key in enumerate(CLASSES)}
+"""Which of two classes of one category explains the other: the lower one."""
 
 
 def finding_class(key: str, categories: Mapping[str, str] | None = None) -> FindingClass:
@@ -270,7 +271,7 @@ def precedence(finding: Finding) -> tuple[int, int, int, int]:
         0 if finding.is_open else 1,
         0 if finding.confidence.rank > 0 else 1,
         known.category.rank,
-        _ORDER.get(finding.finding_class, len(_ORDER)),
+        CLASS_RANKS.get(finding.finding_class, len(CLASS_RANKS)),
     )
 
 

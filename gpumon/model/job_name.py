@@ -20,7 +20,9 @@ _LABEL: Final = re.compile(
     r"(?:_(?P<task>[0-9]{1,10})|_\[(?P<tasks>[^\]]{1,65536})\]|\+(?P<component>[0-9]{1,10}))?"
 )
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}")
-_RANGE: Final = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([1-9][0-9]{0,6}))?)?")
+TASK_RANGE: Final = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([1-9][0-9]{0,6}))?)?")
+"""Tasks of an array as Slurm writes them: `7`, `1-9`, `1-9:2`."""
+
 _THROTTLE: Final = re.compile(r"%[0-9]{1,10}\Z")
 
 
@@ -114,7 +116,7 @@ def job_name(number: str, label: str = "") -> JobName | None:
     is_cut = False
     room = MAX_TASKS
     for part in _THROTTLE.sub("", found["tasks"]).split(","):
-        one = _RANGE.fullmatch(part.strip())
+        one = TASK_RANGE.fullmatch(part.strip())
         whole = _spans(*one.groups()) if one else ()
         if one and one[3]:
             room -= len(whole)

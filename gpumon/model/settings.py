@@ -7,6 +7,8 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from gpumon.base.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,7 +29,7 @@ class Form(StrEnum):
     PARAMETERS_BY_NAME = "a table of tables"
 
 
-class SettingError(ValueError):
+class SettingError(InputError, ValueError):
     """A value that a setting cannot take; the message names what it takes."""
 
 

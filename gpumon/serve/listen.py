@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gpumon.base.errors import InputError, UnavailableError
 from gpumon.model.text import plain
 from gpumon.sources.rest_address import is_loopback
 
@@ -25,7 +26,7 @@ _UNIX: Final = re.compile(r"(?:unix:)?(?P<path>/[^\x00-\x1f\x7f]{1,106})")
 """A path; the kernel takes 107 bytes (unix(7))."""
 
 
-class ListenError(Exception):
+class ListenError(InputError):
     """Nobody can listen there; the message is one line with the way out."""
 
 
@@ -66,7 +67,7 @@ def bound(where: Listen) -> socket.socket:
     """A socket that listens there; that of a path is its user's alone.
 
     Raises:
-        ListenError: It cannot be had.
+        UnavailableError: It cannot be had.
     """
     try:
         return _unix(where.path) if where.path else _tcp(where)
@@ -75,7 +76,7 @@ def bound(where: Listen) -> socket.socket:
         # What the library adds of the address is said already.
         said = (error.strerror or str(error)) if is_name else os.strerror(error.errno or 0)
         message = f"cannot listen on {where.text}: {said}; --listen names another place"
-        raise ListenError(message) from None
+        raise UnavailableError(message) from None
 
 
 def _tcp(where: Listen) -> socket.socket:

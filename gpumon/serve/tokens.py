@@ -9,6 +9,7 @@ import secrets
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.errors import InputError
 from gpumon.base.own_file import NotOwnError, read_own
 from gpumon.model.text import plain
 from gpumon.serve.exchange import RefusedError
@@ -36,7 +37,7 @@ _SHOWS: Final = re.compile(r"user:(?P<user>[^\s:]{1,64})")
 _KEY_BYTES: Final = 32
 
 
-class TokenError(Exception):
+class TokenError(InputError):
     """The tokens cannot be used; the message is one line with the way out."""
 
 

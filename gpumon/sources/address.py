@@ -6,6 +6,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.errors import InputError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ KNOWN: Final = (
 )
 
 
-class TargetError(ValueError):
+class TargetError(InputError, ValueError):
     """A target is not of any known form; the message names it and the way out."""
 
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
+from gpumon.base.errors import UnavailableError
 from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame, merged_queues
 from gpumon.model.staleness import stale_after_s
@@ -55,13 +56,8 @@ _SHOWN: Final = 120
 _NDJSON: Final = "application/x-ndjson"
 
 
-class _FailedError(Exception):
-    """There is no answer; holds the message and the way out."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class _FailedError(UnavailableError):
+    """There is no answer."""
 
 
 class _Unix(http.client.HTTPConnection):

@@ -127,14 +127,6 @@ def known_mean(past: Past, key: str) -> NDArray[np.float64]:
     return np.where(is_known, mean_of(past, key), np.nan)
 
 
-def fewer_cpus(job: JobLook, uuid: str) -> Evidence | None:
-    """That the rank on a GPU may use fewer CPUs than its peers; None where it may not.
-
-    For whoever has found a rank that is late and looks for its cause.
-    """
-    return _fewer(job, seats_of(job), uuid)
-
-
 class Crowded(NamedTuple):
     """A rank that waits for CPUs while its peers do not."""
 

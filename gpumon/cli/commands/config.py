@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.base.own_file import write_own
-from gpumon.cli.configuration import ConfigurationError, load, places
+from gpumon.cli.configuration import load, places
 from gpumon.cli.examined.configured import problems_beyond
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
@@ -23,13 +23,16 @@ _PARTS: Final = {
     "print": "every setting with its value and where it comes from",
     "validate": "say what is wrong, with file and line",
     "init": "write a file with every setting, its default and its meaning",
+    "rules": "recording rules for a Prometheus that gathers pages of dcgm-exporter",
 }
 
 
 def parser() -> Parser:
     """What the command understands."""
     made = Parser(prog="gpumon config", description="Show, check or begin the configuration.")
-    parts = made.add_subparsers(dest="part", required=True, metavar="path|print|validate|init")
+    parts = made.add_subparsers(
+        dest="part", required=True, metavar="path|print|validate|init|rules"
+    )
     for name, does in _PARTS.items():
         parts.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
     return made
@@ -40,14 +43,14 @@ def config(words: list[str]) -> int:
     part = parser().parse_args(words).part
     if part == "path":
         return _paths()
+    if part == "rules":
+        from gpumon.sources.prometheus.rules import rules
+
+        write(rules())
+        return DONE
     if part == "init":
         return _init(Path(places()[-1].path))
-    try:
-        settings = load()
-    except ConfigurationError as error:
-        for problem in error.problems:
-            narrate(problem)
-        return USAGE
+    settings = load()
     if part == "print":
         for line in _lines({key: chosen.value for key, chosen in settings.chosen.items()}):
             key = line[0]

@@ -66,11 +66,7 @@ def _describe(name: str) -> int:
     if entry is None:
         narrate(f"no detector is called {name!r}; see gpumon detectors list")
         return USAGE
-    try:
-        detector = registry.load(entry)
-    except DetectorError as error:
-        narrate(str(error))
-        return NOTHING_READ
+    detector = registry.load(entry)
     declared = declaration_of(detector)
     write(
         f"{declared.name} {declared.version}  ({entry.distribution or entry.target})\n"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.cli.examined import check, checks, permissions
 from gpumon.cli.examined.forecast import forecasts
-from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
+from gpumon.cli.exits import DONE, NOTHING_READ
 from gpumon.cli.options import Parser
 from gpumon.cli.output import write, write_json
-from gpumon.sources.address import TargetError, parse
+from gpumon.sources.address import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,11 +37,7 @@ def parser() -> Parser:
 def doctor(words: list[str]) -> int:
     """0 where nothing is at fault, 1 otherwise."""
     options = parser().parse_args(words)
-    try:
-        targets = [parse(text) for text in options.targets]
-    except TargetError as error:
-        narrate(str(error))
-        return USAGE
+    targets = [parse(text) for text in options.targets]
     found: list[Check] = []
     told: list[Forecast] = []
     for one in _every(targets, told.append):

@@ -13,7 +13,6 @@ from gpumon.cli.output import is_tty, write, write_json
 from gpumon.cli.request import judge_of, past_of, settings_with
 from gpumon.detect.learning.named import (
     Named,
-    NamedError,
     names_rewritten,
     newest,
     own_patterns,
@@ -133,9 +132,6 @@ def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
     path = own_patterns()
     try:
         before, after = names_rewritten(path, change)
-    except NamedError as error:
-        narrate(str(error))
-        return NOTHING_READ
     except OSError as error:
         narrate(f"{path} was not written: {error.strerror}; make room there, or set XDG_STATE_HOME")
         return NOTHING_READ
@@ -151,11 +147,7 @@ def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
 def _listed(*, is_json: bool) -> int:
     """Tell what has a name."""
     path = own_patterns()
-    try:
-        versions = read_named(path)
-    except NamedError as error:
-        narrate(str(error))
-        return NOTHING_READ
+    versions = read_named(path)
     if is_json:
         write_json(plain(newest(versions)), is_pretty=is_tty())
     else:

@@ -18,7 +18,7 @@ from gpumon.cli.request import chosen_targets, settings_with, wanted_of
 from gpumon.cli.stop_signal import LEAVE_S, Ending
 from gpumon.fleet.replay.recorder import Recorder
 from gpumon.model.fault import SourceError, fault
-from gpumon.sources.address import Look, TargetError
+from gpumon.sources.address import Look
 from gpumon.sources.open import open_sources
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
@@ -85,11 +85,7 @@ def record(words: list[str]) -> int:
         made.error("a rolling recording takes neither --append nor --force")
     settings = settings_with(period_s=options.period, is_all=options.all)
     urls = options.words if options.rolling else options.words[1:]
-    try:
-        targets = chosen_targets(urls, settings) or default_targets()
-    except TargetError as error:
-        narrate(str(error))
-        return USAGE
+    targets = chosen_targets(urls, settings) or default_targets()
     if any(target.scheme == "recording" for target in targets):
         narrate("a recording is no target to record; copy the file")
         return USAGE

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from gpumon.base.errors import InputError, UnavailableError
 from gpumon.cli.exits import (
     DONE,
     INTERRUPTED,
     NOTHING_READ,
     UNKNOWN_STATUS,
-    USAGE,
     check_status,
     narrate,
     narrate_error,
@@ -25,7 +25,6 @@ from gpumon.cli.output import Documents, is_ascii_only, is_dumb, is_tty, write, 
 from gpumon.cli.quantities import instant, placed, speed
 from gpumon.cli.request import WantedJobs, judge_of, past_of, settings_with
 from gpumon.cli.show import show, shown
-from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.source import Recording
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.sampler.protocols import Detection
     from gpumon.model.records.tick import Tick
     from gpumon.model.settings import Settings
+    from gpumon.report.document.forms import Document
     from gpumon.report.lists.filter_tables import RowFilter
 
 
@@ -73,20 +73,15 @@ def replay(words: list[str]) -> int:
     options = parser().parse_args(words)
     is_stream = options.watch_s is not None or (options.json and options.speed is not None)
     if (options.json or is_stream) and is_refused(options.passes):
-        narrate(ONLY_GPUS)
-        return USAGE
+        raise InputError(ONLY_GPUS)
     # A recording has its own period and its own jobs.
-    settings = settings_with(is_check=options.exit_status)
+    settings = settings_with()
     is_at_once = is_stream or options.json or options.once or not is_tty() or is_dumb()
     path = Path(options.file)
     try:
         recording = Recording(path) if is_at_once else opened(path)
-    except RecordingError as error:
-        narrate(str(error))
-        return NOTHING_READ
     except OSError as error:
-        narrate(f"{options.file}: {error.strerror}")
-        return NOTHING_READ
+        raise UnavailableError(f"{options.file}: {error.strerror}") from None
     except KeyboardInterrupt:
         return INTERRUPTED
     if recording is None:
@@ -235,7 +230,7 @@ def _terminal(request: _Request, recording: Recording) -> int:
     return show(feed, title, request.settings, passes, is_ascii=request.is_ascii)
 
 
-def _document(request: _Request, tick: Tick) -> dict[str, Any]:
+def _document(request: _Request, tick: Tick) -> Document:
     """A picture as a document of the jobs that pass the filter."""
     from gpumon.report.document.document import document
 

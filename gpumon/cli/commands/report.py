@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.cli.books import folder_of, prices_of
-from gpumon.cli.configuration import ConfigurationError, load
+from gpumon.cli.configuration import load
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.cli.output import write, write_json
@@ -54,12 +54,7 @@ def parser() -> Parser:
 def report(words: list[str]) -> int:
     """Exit code of the command."""
     options = parser().parse_args(words)
-    try:
-        settings = load()
-    except ConfigurationError as error:
-        for problem in error.problems:
-            narrate(problem)
-        return USAGE
+    settings = load()
     from gpumon.fleet.ledger.journal_reader import Pages
     from gpumon.fleet.ledger.kept import compared
     from gpumon.fleet.ledger.totals import add_up

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.cli.books import books_of
 from gpumon.cli.commands.watch import default_targets
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, period
+from gpumon.cli.output import write
+from gpumon.cli.recorded_past import told
 from gpumon.cli.request import (
     chosen_targets,
     is_demo,
@@ -25,7 +28,7 @@ from gpumon.serve.listen import Listen, ListenError
 from gpumon.serve.routes import Routes, Served
 from gpumon.serve.server import HttpServer
 from gpumon.serve.tokens import TokenError, Tokens, tokens
-from gpumon.sources.address import Look, TargetError
+from gpumon.sources.address import Look
 from gpumon.sources.open import open_sources
 from gpumon.sources.source import SystemClock, steady_s
 
@@ -39,7 +42,12 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.model.records.tick import Tick
     from gpumon.model.settings import Settings
+    from gpumon.report.document.forms import Document
     from gpumon.sources.address import Target
+
+
+SHIPPED: Final = {"dashboard": "grafana-dashboard.json", "alerts": "prometheus-alerts.yml"}
+"""What comes along for those who read the metrics, by its file in `gpumon.serve`."""
 
 
 def parser() -> Parser:
@@ -61,6 +69,11 @@ def parser() -> Parser:
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"
+    )
+    made.add_argument(
+        "--print",
+        choices=tuple(SHIPPED),
+        help="print what reads these metrics: Grafana's dashboard, or alert rules, and end",
     )
     return made
 
@@ -107,14 +120,13 @@ class _Request(NamedTuple):
 def serve(words: list[str]) -> int:
     """Exit code of the command."""
     options = parser().parse_args(words)
+    if options.print:
+        write(files("gpumon.serve").joinpath(SHIPPED[options.print]).read_text(encoding="utf-8"))
+        return DONE
     settings = settings_with(period_s=options.period, is_all=options.all)
-    try:
-        targets = chosen_targets(options.targets, settings) or default_targets()
-        where = listen.parse(options.listen or settings.text("serve.listen"))
-        access = _access(settings, where)
-    except (TargetError, ListenError, TokenError) as error:
-        narrate(str(error))
-        return USAGE
+    targets = chosen_targets(options.targets, settings) or default_targets()
+    where = listen.parse(options.listen or settings.text("serve.listen"))
+    access = _access(settings, where)
     if any(target.scheme == "recording" for target in targets):
         narrate("a recording has a time of its own and is not served; gpumon replay shows it")
         return USAGE
@@ -124,11 +136,7 @@ def serve(words: list[str]) -> int:
     wanted = wanted_of(options.job, options.user, settings, targets)
     period_s = settings.number("period_s")
     request = _Request(tuple(targets), wanted, settings, period_s, where, access)
-    try:
-        listening = listen.bound(where)
-    except ListenError as error:
-        narrate(str(error))
-        return NOTHING_READ
+    listening = listen.bound(where)
     try:
         return _Run(request, listening).run()
     finally:
@@ -184,21 +192,24 @@ class _Run:
         return status if sampler.failure is None else NOTHING_READ
 
     def _sampler(self) -> Sampler:
+        from gpumon.fleet.sampler.need import Need
         from gpumon.fleet.sampler.pace import JUDGE_S
         from gpumon.fleet.sampler.sampler import Sampler
 
         request = self._request
         settings = request.settings
         look = Look(request.period_s, is_single=False, keeps=request.wanted.keeps)
+        sources = open_sources(request.targets, look, self._clock)
         return Sampler(
-            self._recorder.sources(open_sources(request.targets, look, self._clock)),
+            self._recorder.sources(sources),
             self._clock,
             request.period_s,
-            past_of(settings),
+            told(past_of(settings), sources, request.targets),
             judge_of(settings),
             keep_books=books_of(settings, is_real=not is_demo(request.targets)),
             judge_every_s=JUDGE_S,
             steady=steady_s,
+            need=Need(),
         )
 
     def _take(self, tick: Tick) -> None:
@@ -210,7 +221,7 @@ class _Run:
                 self._told.add(error)
                 narrate_error(error)
 
-    def _document(self, tick: Tick) -> dict[str, Any]:
+    def _document(self, tick: Tick) -> Document:
         from gpumon.base.footprint import footprint
         from gpumon.report.document.document import document
 

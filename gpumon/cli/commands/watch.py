@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.errors import InputError, UnavailableError
 from gpumon.cli.exits import (
     INTERRUPTED,
     NOTHING_READ,
     UNKNOWN_STATUS,
-    USAGE,
     check_status,
     is_anything_read,
     narrate,
@@ -23,7 +23,7 @@ from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
 from gpumon.fleet.sampler.late import LateSampler
 from gpumon.model.text import plain
-from gpumon.sources.address import Look, Target, TargetError
+from gpumon.sources.address import Look, Target
 from gpumon.sources.open import open_sources
 from gpumon.sources.probes import early
 from gpumon.sources.probes.program import start_options
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.replay.catch_up import CatchUpClock, CatchUpFeed
     from gpumon.fleet.sampler.sampler import Sampler
     from gpumon.model.records.tick import Tick
+    from gpumon.report.document.forms import Document
     from gpumon.sources.source import Clock, Source
     from gpumon.tui.beside import Beside
     from gpumon.tui.feed import Feed
@@ -55,29 +56,22 @@ def watch(words: list[str]) -> int:
     """Exit code of the main command."""
     options = parser().parse_args(words)
     if options.steps and options.job is None:
-        narrate("--steps is about one job: name it with --job ID")
-        return USAGE
+        raise InputError("--steps is about one job: name it with --job ID")
     if (options.json or options.watch_s is not None) and is_refused(options.passes):
-        narrate(ONLY_GPUS)
-        return USAGE
-    settings = settings_with(
-        period_s=options.period, is_all=options.all, is_check=options.exit_status
-    )
-    try:
-        targets = chosen_targets(options.targets, settings) or default_targets()
-    except TargetError as error:
-        narrate(str(error))
-        return USAGE
+        raise InputError(ONLY_GPUS)
+    settings = settings_with(period_s=options.period, is_all=options.all)
+    targets = chosen_targets(options.targets, settings) or default_targets()
     if not targets:
-        narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo")
-        return NOTHING_READ
+        raise UnavailableError(
+            "no NVIDIA driver and no Slurm commands on this machine; try: gpumon demo"
+        )
     request = request_of(options, settings, targets, is_to_tty=is_tty())
     if options.past_s and not is_demo(targets):
-        narrate("--past invents a past for a demo; elsewhere it is what was recorded")
-        return USAGE
+        raise InputError("--past invents a past for a demo; elsewhere it is what was recorded")
     if options.past_s and options.watch_s is not None:
-        narrate("--past is for the terminal and for one look; what --watch writes begins now")
-        return USAGE
+        raise InputError(
+            "--past is for the terminal and for one look; what --watch writes begins now"
+        )
     if any(target.scheme == "recording" for target in targets):
         return _replay(request, is_once=options.once)
     if request.watch_s is not None:
@@ -89,8 +83,7 @@ def _replay(request: Request, *, is_once: bool) -> int:
     """A recording has a time of its own, so nothing else is shown beside it."""
     first, *others = request.targets
     if others:
-        narrate(f"{first.url} cannot be watched beside a recording; name one of them")
-        return USAGE
+        raise InputError(f"{first.url} cannot be watched beside a recording; name one of them")
     from gpumon.cli.commands.replay import replay
 
     words = ["--json"] * request.is_json + ["--once"] * is_once + ["--ascii"] * request.is_ascii
@@ -207,27 +200,29 @@ def _sampler(
     opened = opened or _opened(request, period_s, is_single=is_single, catch_up=catch_up)
     sources, clock, arrived = opened
     # The probes come up while the rest is imported.
+    from gpumon.fleet.sampler.need import Need
     from gpumon.fleet.sampler.pace import JUDGE_S
     from gpumon.fleet.sampler.sampler import Sampler
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
     from gpumon.cli.books import books_of
-    from gpumon.cli.recorded_past import recorded
+    from gpumon.cli.recorded_past import recorded, told
 
     targets, is_invented = request.targets, is_demo(request.targets)
     keeps = request.watch_s is not None or request.is_terminal
     books = books_of(request.settings, is_real=keeps and not is_invented)
-    past = past_of(request.settings)
+    begun = past_of(request.settings)
     if keeps and not is_invented:
-        past = recorded(past, [target.url for target in targets])
+        begun = recorded(begun, [target.url for target in targets])
+    past = told(begun, sources, targets)
     judge = judge_of(request.settings, is_noted=request.is_terminal and not is_invented)
-    steady = steady_s if catch_up is None else None
+    steady, need = (steady_s, Need()) if catch_up is None else (None, None)
     if catch_up is not None:
         from gpumon.fleet.replay.catch_up import lagging
 
         judge = lagging(judge, catch_up)
-    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady)
+    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady, need)
 
 
 def _late_sampler(request: Request) -> LateSampler:
@@ -265,7 +260,7 @@ def _feed_with_past(request: Request, past_s: float) -> tuple[CatchUpFeed, Sampl
     return feed, sampler
 
 
-def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> dict[str, Any]:
+def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> Document:
     """A picture as a document of the jobs, or of the user, that are wanted."""
     from gpumon.report.document.document import document
 

@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.base.errors import UnavailableError
 from gpumon.base.own_process import own_environment, own_words
 from gpumon.detect.wire.protocol import ProtocolError, encode, receive, send
 from gpumon.model.fault import shortage
@@ -26,14 +27,13 @@ _END_POLLS: Final = 100
 """Looks within `_END_S`; a stream ends a moment before its process does."""
 
 
-class WorkerLostError(Exception):
+class WorkerLostError(UnavailableError):
     """The worker does not answer as agreed; the message says why."""
 
     def __init__(self, reason: str, culprit: str | None, way_out: str = "") -> None:
-        super().__init__(reason)
+        super().__init__(reason, way_out)
         self.culprit = culprit
         """Key of the detector that was at work, None where none was."""
-        self.way_out = way_out
 
 
 class WorkerLink:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.base.errors import DamagedError
 from gpumon.base.paths import state_folder
 from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning.json_file import FileError, json_in, rewritten
@@ -44,7 +45,7 @@ _LONGEST: Final = 200
 """Characters of an owner or of a job's id."""
 
 
-class CasesError(Exception):
+class CasesError(DamagedError):
     """Cases that cannot be read or kept; the message is one line."""
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.base.errors import UnavailableError
 from gpumon.base.own_process import own_environment, own_words
 from gpumon.detect.learning.unexplained import Behaviour, Gathered
 from gpumon.model.records.pattern import PatternCard, Trait
@@ -29,7 +30,7 @@ _ENTRY: Final = ("-m", "gpumon.detect.learning.grouping")
 _NICENESS: Final = 19
 
 
-class GroupingError(Exception):
+class GroupingError(UnavailableError):
     """Jobs could not be grouped; the message says why."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from gpumon.base.errors import DamagedError
 from gpumon.base.outcome import Outcome
 from gpumon.base.own_file import write_own
 
@@ -18,7 +19,7 @@ KEPT_S: Final = 5.0
 """A home that takes longer to keep a file is said not to answer."""
 
 
-class FileError(Exception):
+class FileError(DamagedError):
     """A file holds no JSON that can be used; the message says why and does not name the file."""
 
 

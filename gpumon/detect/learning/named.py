@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.base.errors import DamagedError
 from gpumon.base.paths import state_folder
+from gpumon.detect.contract import CLASS_NAME
 from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning.json_file import FileError, json_in, rewritten
 from gpumon.model.finding_classes import CLASSES
@@ -38,16 +39,13 @@ MOST_VERSIONS: Final = 1000
 
 MOST_TRAITS: Final = 8
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""As classes of findings are called: what is named is one from then on."""
-
 _TAKEN: Final = frozenset({*CLASSES, *STATES, "healthy", "wasted", "suspected", "named_pattern"})
 
 _LONGEST: Final = 200
 """Characters of an owner or of a job's id."""
 
 
-class NamedError(Exception):
+class NamedError(DamagedError):
     """Patterns that cannot be read, or a name that cannot be given; the message is one line."""
 
 
@@ -138,7 +136,7 @@ def with_name(versions: Sequence[Named], added: Named) -> tuple[Named, ...]:
     Raises:
         NamedError: The name is none that a class can have, or there are too many.
     """
-    if not _NAME.fullmatch(added.name):
+    if not CLASS_NAME.fullmatch(added.name):
         raise NamedError(f"{added.name!r:.80} is no name: lower case, digits and underscores")
     if added.name in _TAKEN:
         raise NamedError(f"{added.name} means something already; call it otherwise")
@@ -222,7 +220,7 @@ def _checked(value: Any) -> Named:  # noqa: ANN401
     is_known = all(trait.key in COLUMN for trait in traits)
     if not 1 <= len(traits) <= MOST_TRAITS or not is_known:
         raise ValueError
-    if not _NAME.fullmatch(name) or name in _TAKEN:
+    if not CLASS_NAME.fullmatch(name) or name in _TAKEN:
         raise ValueError
     return Named(
         name, _count(value["version"]), owner, _number(value["at"]), traits, _count(value["jobs"]),

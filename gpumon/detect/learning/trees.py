@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 import numpy as np
 
+from gpumon.base.errors import DamagedError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -20,7 +22,7 @@ _MOST_PLACES: Final = 2**31
 """No place in a tree or a row of features lies beyond."""
 
 
-class ModelError(Exception):
+class ModelError(DamagedError):
     """A file is no model that this version can use; the message says why, in one line."""
 
 

@@ -8,6 +8,8 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.base.errors import DamagedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -23,7 +25,7 @@ _FIRST_BYTES: Final = 2**20
 _HEADER: Final = struct.Struct("!II")
 
 
-class ProtocolError(Exception):
+class ProtocolError(DamagedError):
     """What arrived is no message."""
 
 

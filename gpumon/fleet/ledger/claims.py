@@ -11,7 +11,7 @@ from gpumon.fleet.join.membership import HOLDING_STATE
 from gpumon.fleet.ledger.charging import is_suspected
 from gpumon.fleet.ledger.timeline import Charge
 from gpumon.model.finding import Confidence
-from gpumon.model.finding_classes import CLASSES, Category, Loss, class_of
+from gpumon.model.finding_classes import CLASS_RANKS, Category, Loss, class_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
     Identity = tuple[str, str, str]
-
-_ORDER: Final = {key: position for position, key in enumerate(CLASSES)}
 
 SAME_ONSET_S: Final = 330.0
 """Two judgements about one subject that begin no further apart are about the same time: a row of
@@ -272,7 +270,7 @@ def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:
         share = 1.0
     else:
         return None
-    rank = (known.category.rank, _ORDER.get(known.key, len(_ORDER)))
+    rank = (known.category.rank, CLASS_RANKS.get(known.key, len(CLASS_RANKS)))
     is_hardware = known.category is Category.HARDWARE
     return Charge(number, known.key, rank, share, is_suspected(finding), is_hardware)
 

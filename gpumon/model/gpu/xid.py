@@ -242,12 +242,6 @@ XIDS: Final = {
 }
 """Every number of which the catalogue says what to do."""
 
-APPLICATION_XIDS: Final = frozenset(
-    number for number, known in XIDS.items() if known.is_application
-)
-"""Not faults of the machine: NVIDIA's own health checks pass over them, or the catalogue has people
-restart the program and look into that."""
-
 
 def xid(number: int) -> Xid:
     """What a number means; an unlisted one is said to be unknown."""

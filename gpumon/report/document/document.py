@@ -1,13 +1,16 @@
 """The JSON document: one picture as plain data, keys with units, null for unknown.
 
 Its form is `document-2.schema.json` beside this file; within a major version it only grows.
+What only jobs and findings need is imported where there are any: a single look at this machine
+has none, and is to cost no more than that of other tools.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from gpumon import __version__
+from gpumon.report.document.ended import ended_jobs, ended_window, running_steps
 from gpumon.report.document.ledger import job_lines, ledger_part
 from gpumon.report.document.nodes import Machine, cgroups
 from gpumon.report.document.queue import (
@@ -20,9 +23,7 @@ from gpumon.report.document.queue import (
     waiting,
 )
 from gpumon.report.facts.entities import moment, number
-from gpumon.report.facts.losses import loss_of
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.wording.ended import ended_part, running_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Coverage, Finding
     from gpumon.model.records.cluster import Job, JobView, Node, Rank
     from gpumon.model.records.tick import TargetState, Tick
+    from gpumon.report.document import forms
     from gpumon.report.facts.rows import GpuRow
 
-SCHEMA: Final = "gpumon-document/2"
+SCHEMA: Final[Literal["gpumon-document/2"]] = "gpumon-document/2"
 """Name and major version of the document's form."""
 
 
@@ -46,7 +48,7 @@ def document(
     user: str | None = None,
     *,
     has_bounds: bool = False,
-) -> dict[str, Any]:
+) -> forms.Document:
     """The whole picture.
 
     Args:
@@ -62,17 +64,6 @@ def document(
     digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
     hidden = _hidden(digest, keeps_gpu, user)
     jobs = [view for view in tick.jobs if keeps is None or keeps(view)]
-    subjects = {f"job:{view.job.job_id}" for view in jobs}
-    findings = [
-        finding
-        for finding in (*tick.findings, *tick.cleared)
-        if (
-            keeps is None
-            or not finding.subject.startswith("job:")
-            or finding.subject.partition("/")[0] in subjects
-        )
-        and finding.subject.removeprefix("gpu:") not in hidden
-    ]
     return {
         "schema": SCHEMA,
         "tool": _tool(footprint),
@@ -82,26 +73,41 @@ def document(
         "targets": [_target(target) for target in tick.targets],
         "nodes": [_node(digest, node, hidden, user) for node in tick.nodes.values()],
         "jobs": [
-            {
-                **_job(digest, view, used.get(view.job.job_id, [])),
-                "waste": booked.get(view.job.job_id),
-                "speed_of_light": _speed_of_light(digest, view) if has_bounds else None,
-            }
+            _job(
+                digest,
+                view,
+                used=used.get(view.job.job_id, []),
+                booked=booked.get(view.job.job_id),
+                bounds=_speed_of_light(digest, view) if has_bounds else None,
+            )
             for view in jobs
         ],
-        **ended_part(tick),
+        "ended_jobs": ended_jobs(tick),
+        "ended_window": ended_window(tick),
         "partitions": partitions(digest),
         "reservations": reservations(digest),
         "stray_processes": stray_processes(digest),
-        **ledger_part(tick),
-        "findings": [_finding(tick, finding) for finding in findings],
+        "ledger": ledger_part(tick),
+        "findings": [
+            _finding(tick, one) for one in _about(tick, hidden, None if keeps is None else jobs)
+        ],
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],
     }
 
 
-def _tool(footprint: Footprint | None) -> dict[str, Any]:
-    tool: dict[str, Any] = {"name": "gpumon", "version": __version__}
+def _about(tick: Tick, hidden: frozenset[str], jobs: list[JobView] | None) -> Iterator[Finding]:
+    """Findings about these jobs, None: about all, and about GPUs that are reported."""
+    subjects = None if jobs is None else {f"job:{view.job.job_id}" for view in jobs}
+    for finding in (*tick.findings, *tick.cleared):
+        subject, _, _ = finding.subject.partition("/")
+        is_kept = subjects is None or not subject.startswith("job:") or subject in subjects
+        if is_kept and finding.subject.removeprefix("gpu:") not in hidden:
+            yield finding
+
+
+def _tool(footprint: Footprint | None) -> forms.Tool:
+    tool: forms.Tool = {"name": "gpumon", "version": __version__}
     if footprint is not None:
         tool["footprint"] = {
             "cpu_ratio": number(footprint.cpu_ratio),
@@ -111,11 +117,11 @@ def _tool(footprint: Footprint | None) -> dict[str, Any]:
     return tool
 
 
-def _error(error: SourceError) -> dict[str, Any]:
+def _error(error: SourceError) -> forms.Error:
     return {"where": error.where, "message": error.message, "hint": error.hint or None}
 
 
-def _target(target: TargetState) -> dict[str, Any]:
+def _target(target: TargetState) -> forms.Target:
     return {
         "url": target.url,
         "ok": target.is_ok,
@@ -142,7 +148,7 @@ def _hidden(
     )
 
 
-def _node(digest: Digest, node: Node, hidden: frozenset[str], user: str | None) -> dict[str, Any]:
+def _node(digest: Digest, node: Node, hidden: frozenset[str], user: str | None) -> forms.Node:
     tick, machine = digest.tick, Machine(node, digest.rank_of, user)
     return {
         "name": node.name,
@@ -162,7 +168,14 @@ def _node(digest: Digest, node: Node, hidden: frozenset[str], user: str | None) 
     }
 
 
-def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str, Any]:
+def _job(
+    digest: Digest,
+    view: JobView,
+    *,
+    used: list[forms.Cgroup],
+    booked: forms.LedgerLine | None,
+    bounds: forms.SpeedOfLight | None,
+) -> forms.Job:
     job = view.job
     return {
         "job_id": job.job_id,
@@ -187,31 +200,32 @@ def _job(digest: Digest, view: JobView, used: list[dict[str, Any]]) -> dict[str,
         "cgroups": used,
         "contradictions": list(view.contradictions),
         "running_steps": running_steps(digest.tick, job.job_id),
+        "waste": booked,
+        "speed_of_light": bounds,
     }
 
 
-def _names(job: Job) -> dict[str, str | None]:
+def _names(job: Job) -> forms.JobNames:
     """What a queue calls a job; null where only a label of an exporter tells of it."""
-    told = {
-        "name": job.name,
-        "user": job.user,
-        "account": job.account,
-        "partition": job.partition,
-        "state": job.state,
+    is_listed = not job.is_labelled
+    return {
+        "name": job.name if is_listed else None,
+        "user": job.user if is_listed else None,
+        "account": job.account if is_listed else None,
+        "partition": job.partition if is_listed else None,
+        "state": job.state if is_listed else None,
+        "told_by": "slurm" if is_listed else "labels",
     }
-    if job.is_labelled:
-        return {**dict.fromkeys(told), "told_by": "labels"}
-    return {**told, "told_by": "slurm"}
 
 
-def _speed_of_light(digest: Digest, view: JobView) -> dict[str, Any]:
+def _speed_of_light(digest: Digest, view: JobView) -> forms.SpeedOfLight:
     # Imported here, because few documents tell it.
     from gpumon.report.document.job_bounds import speed_of_light_part
 
     return speed_of_light_part(digest, view)
 
 
-def _allocations(job: Job) -> Iterator[dict[str, Any]]:
+def _allocations(job: Job) -> Iterator[forms.Allocation]:
     """One entry per GPU, as Slurm gave them, whatever telemetry knows."""
     for part in job.allocations:
         indices = part.gpu_indices
@@ -223,7 +237,7 @@ def _allocations(job: Job) -> Iterator[dict[str, Any]]:
             }
 
 
-def _rank(rank: Rank) -> dict[str, Any]:
+def _rank(rank: Rank) -> forms.Rank:
     return {
         "step": rank.step,
         "world_id": rank.world_id,
@@ -238,7 +252,9 @@ def _rank(rank: Rank) -> dict[str, Any]:
     }
 
 
-def _finding(tick: Tick, finding: Finding) -> dict[str, Any]:
+def _finding(tick: Tick, finding: Finding) -> forms.Finding:
+    from gpumon.report.facts.losses import loss_of
+
     loss = loss_of(tick, finding)
     return {
         "detector": finding.detector,
@@ -267,19 +283,15 @@ def _finding(tick: Tick, finding: Finding) -> dict[str, Any]:
         "suspected_gpu_seconds": None if loss is None else round(loss.suspected_s, 3),
         "gpus": list(finding.gpus),
         "onset": moment(finding.began_at),
-        "cleared_at": _moment_or_none(finding.cleared_at),
-        "unknown_since": _moment_or_none(finding.unknown_since),
+        "cleared_at": moment(finding.cleared_at),
+        "unknown_since": moment(finding.unknown_since),
         "acknowledged": finding.is_acknowledged,
         "category": finding.category or None,
         "owner": list(finding.owners),
     }
 
 
-def _moment_or_none(at: float | None) -> str | None:
-    return None if at is None else moment(at)
-
-
-def _coverage(coverage: Coverage) -> dict[str, Any]:
+def _coverage(coverage: Coverage) -> forms.Coverage:
     return {
         "detector": coverage.detector,
         "state": coverage.state,
@@ -287,5 +299,8 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "subjects_blind": coverage.subjects_blind,
         "missing_fields": list(coverage.missing_fields),
         "declined": [{"why": why, "subjects": count} for why, count in coverage.reasons],
+        "unseen": [
+            {"what": what, "subjects": len(names)} for what, names in coverage.unseen.items()
+        ],
         "note": coverage.note or None,
     }

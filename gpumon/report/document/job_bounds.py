@@ -5,7 +5,7 @@ Made of the same as the roofline's page, so that both say the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumon.model.gpu.ceilings import half_of, keys_of, operations_per_s
 from gpumon.report.facts.entities import moment, number
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from gpumon.model.gpu.ceilings import Ceiling
     from gpumon.model.gpu.hardware import Sheet
     from gpumon.model.records.cluster import JobView
+    from gpumon.report.document import forms
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.wording.what_bounds import Untold, WhatBounds
 
 
-def speed_of_light_part(digest: Digest, view: JobView) -> dict[str, Any]:
+def speed_of_light_part(digest: Digest, view: JobView) -> forms.SpeedOfLight:
     """What bounds a job, over as much of its past as the page shows where nobody chose."""
     found = what_bounds(digest, digest.gpus(view), view)
     sheet, past, nearest = found.sheet, found.past, found.nearest
@@ -55,12 +56,12 @@ def _moved(found: WhatBounds) -> float | None:
     return next((one.reached_per_s for one in found.told if one.what == "memory"), None)
 
 
-def _ceilings(sheet: Sheet, found: WhatBounds) -> list[dict[str, Any]]:
+def _ceilings(sheet: Sheet, found: WhatBounds) -> list[forms.Ceiling]:
     told = [_told(sheet, one, found.port) for one in found.told]
     return told + [_untold(sheet, one) for one in found.untold]
 
 
-def _told(sheet: Sheet, one: Ceiling, port: str) -> dict[str, Any]:
+def _told(sheet: Sheet, one: Ceiling, port: str) -> forms.Ceiling:
     # What a link was trained to stands in no data sheet.
     is_published = one.what not in ("pcie", "network")
     return {
@@ -74,7 +75,7 @@ def _told(sheet: Sheet, one: Ceiling, port: str) -> dict[str, Any]:
     }
 
 
-def _untold(sheet: Sheet, one: Untold) -> dict[str, Any]:
+def _untold(sheet: Sheet, one: Untold) -> forms.Ceiling:
     return {
         **_named(sheet, one.what, is_compute=one.is_compute),
         "ratio": None,
@@ -86,7 +87,7 @@ def _untold(sheet: Sheet, one: Untold) -> dict[str, Any]:
     }
 
 
-def _named(sheet: Sheet, what: str, *, is_compute: bool) -> dict[str, Any]:
+def _named(sheet: Sheet, what: str, *, is_compute: bool) -> forms.CeilingName:
     return {
         "what": what,
         "name": name_of(what, sheet),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from gpumon.report.facts.entities import moment
 
@@ -11,61 +11,58 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.ledger import Total
     from gpumon.model.records.tick import Tick
-
-GROUPED_BY: Final = ("user", "account", "partition", "gpu")
-"""What the document's totals are made by; a job's own stand with the job."""
+    from gpumon.report.document import forms
 
 
-_OF_OBSERVED: Final = ("useful", "wasted", "suspected", "unexplained")
-
-
-def ledger_part(tick: Tick) -> dict[str, Any]:
+def ledger_part(tick: Tick) -> forms.Ledger | None:
     """The document's `ledger`, null where nobody keeps the books."""
     books = tick.ledger
     if books is None:
-        return {"ledger": None}
+        return None
     return {
-        "ledger": {
-            "since": moment(books.since),
-            "kept_in": books.kept_in,
-            "note": books.note or None,
-            "currency": books.prices.currency or None,
-            "total": line(books.total()),
-            **{f"by_{name}": lines(books.by(name)) for name in GROUPED_BY},
-        }
+        "since": moment(books.since),
+        "kept_in": books.kept_in,
+        "note": books.note or None,
+        "currency": books.prices.currency or None,
+        "total": line(books.total()),
+        # A job's own line stands with the job.
+        "by_user": lines(books.by("user")),
+        "by_account": lines(books.by("account")),
+        "by_partition": lines(books.by("partition")),
+        "by_gpu": lines(books.by("gpu")),
     }
 
 
-def job_lines(tick: Tick) -> dict[str, dict[str, Any]]:
+def job_lines(tick: Tick) -> dict[str, forms.LedgerLine]:
     """The line of each job that the books know by itself."""
     if tick.ledger is None:
         return {}
     return {job_id: line(total) for job_id, total in tick.ledger.by("job").items()}
 
 
-def lines(totals: Mapping[str, Total]) -> list[dict[str, Any]]:
+def lines(totals: Mapping[str, Total]) -> list[forms.LedgerNamedLine]:
     """A line per name, in the order given."""
     return [{"name": name, **line(total)} for name, total in totals.items()]
 
 
-def line(total: Total) -> dict[str, Any]:
+def line(total: Total) -> forms.LedgerLine:
     """One line of the books; shares are of what was observed, `unobserved_share` of all."""
-    shares = {
-        "useful": total.useful_s,
-        "wasted": total.waste_s,
-        "suspected": total.suspicion_s,
-        "unobserved": total.unobserved_s,
-        "unexplained": total.unexplained_s,
-    }
     return {
         "allocated_gpu_seconds": _amount(total.allocated_s),
-        **{f"{name}_gpu_seconds": _amount(seconds) for name, seconds in shares.items()},
-        **{f"{name}_share": _share(total.of_observed(shares[name])) for name in _OF_OBSERVED},
+        "useful_gpu_seconds": _amount(total.useful_s),
+        "wasted_gpu_seconds": _amount(total.waste_s),
+        "suspected_gpu_seconds": _amount(total.suspicion_s),
+        "unobserved_gpu_seconds": _amount(total.unobserved_s),
+        "unexplained_gpu_seconds": _amount(total.unexplained_s),
+        "useful_share": _share(total.of_observed(total.useful_s)),
+        "wasted_share": _share(total.of_observed(total.waste_s)),
+        "suspected_share": _share(total.of_observed(total.suspicion_s)),
+        "unexplained_share": _share(total.of_observed(total.unexplained_s)),
         "unobserved_share": _share(total.unobserved_share),
         "waste": {key: _amount(seconds) for key, seconds in total.wasted_s.items()},
         "suspected": {key: _amount(seconds) for key, seconds in total.suspected_s.items()},
-        "began_at": _moment(total.began_at),
-        "observed_since": _moment(total.observed_since),
+        "began_at": moment(total.began_at),
+        "observed_since": moment(total.observed_since),
         "energy_j": None if total.energy_j is None else _amount(total.energy_j),
         "energy_gpu_seconds": _amount(total.energy_s),
         "cost": None if total.cost is None else round(total.cost, 4),
@@ -86,7 +83,3 @@ def _share(value: float | None) -> float | None:
 def _amount(value: float) -> float:
     """To the millisecond, and never -0."""
     return round(value, 3) + 0.0
-
-
-def _moment(at: float | None) -> str | None:
-    return None if at is None else moment(at)

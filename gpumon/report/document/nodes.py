@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.gpu.hardware import SHEETS, Basis, sheet_for
@@ -16,17 +16,10 @@ if TYPE_CHECKING:
     from gpumon.model.gpu.hardware import Figure, Sheet
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Gpu, Node, Process, Rank
+    from gpumon.report.document import forms, measured
 
 WRITTEN_APART: Final = ("index", "uid", "start_time_s", "context_mem_used_bytes")
 """Values that the document names in its own way since its first version."""
-
-
-CODE_NAMES: Final = {
-    "recovery_action": RECOVERY_ACTIONS,
-    "fabric_state": FABRIC_STATES,
-    "fabric_health": FABRIC_HEALTH,
-}
-"""Values of a GPU that are codes, with their names."""
 
 
 class Place(NamedTuple):
@@ -82,21 +75,24 @@ class Machine:
         """One of this node's entities."""
         return Entity(kind, place.block, place.row, self.node.is_stale)
 
-    def links(self, uuid: str) -> list[dict[str, Any]]:
+    def links(self, uuid: str) -> list[forms.Link]:
         """The NVLinks of a GPU, by number."""
         return [
-            {"link": _whole(place.key), **self.entity("link", place).whole()}
+            {
+                "link": _whole(place.key),
+                **cast("measured.Link", self.entity("link", place).whole()),
+            }
             for place in sorted(self._links.get(uuid, ()), key=lambda p: (len(p.key), p.key))
         ]
 
-    def slices(self, uuid: str) -> list[dict[str, Any]]:
+    def slices(self, uuid: str) -> list[forms.Mig]:
         """The MIG instances of a GPU."""
         return [
-            {"uuid": place.key, **self.entity("mig", place).whole()}
+            {"uuid": place.key, **cast("measured.Mig", self.entity("mig", place).whole())}
             for place in self._slices.get(uuid, ())
         ]
 
-    def process(self, process: Process, uuid: str) -> dict[str, Any]:
+    def process(self, process: Process, uuid: str) -> forms.Process:
         """A process on one GPU."""
         owner = self._entity("process", str(process.pid))
         context = self._entity("context", f"{process.pid}/{uuid}")
@@ -108,8 +104,8 @@ class Machine:
             "pid": process.pid,
             "name": process.name,
             "uid": process.uid,
-            **texts,
-            **kind,
+            "user": texts["user"],
+            "type": kind["type"],
             "job_id": process.job_id,
             "step": process.step,
             "world_id": None if rank is None else rank.world_id,
@@ -118,33 +114,31 @@ class Machine:
             "world_size": None if rank is None else rank.world_size,
             "mem_used_bytes": number(process.mem_used_bytes.get(uuid)),
             "start_time_s": number(process.start_time_s),
-            **mine,
-            **there,
+            **cast("measured.ProcessValues", {**mine, **there}),
             "missing": {**owner.missing({**mine, **texts}), **context.missing({**there, **kind})},
         }
 
     def _entity(self, name: str, key: str) -> Entity:
         return Entity(name, self._block(name), self._rows[name].get(key), self.node.is_stale)
 
-    def gpu(self, gpu: Gpu) -> dict[str, Any]:
+    def gpu(self, gpu: Gpu) -> forms.Gpu:
         """One GPU with its links, slices and processes."""
         entity = Entity("gpu", gpu.block, gpu.row, gpu.is_stale)
-        values = entity.values(WRITTEN_APART)
+        values = cast("measured.GpuValues", entity.values(WRITTEN_APART))
         mask = gpu.value("clock_event_reasons")
         sheet = _sheet_of(gpu)
         return {
             "uuid": gpu.uuid,
             "index": gpu.nvml_index,
-            **entity.labels(),
+            **cast("measured.GpuTexts", entity.labels()),
             "origin": gpu.origin,
             "field_origins": {} if gpu.is_stale else dict(gpu.borrowed),
             "stale": gpu.is_stale,
             **values,
             "clock_event_names": None if mask is None else list(clock_event_names(int(mask))),
-            **{
-                f"{key}_name": code_name(values.get(key), names)
-                for key, names in CODE_NAMES.items()
-            },
+            "recovery_action_name": code_name(values["recovery_action"], RECOVERY_ACTIONS),
+            "fabric_state_name": code_name(values["fabric_state"], FABRIC_STATES),
+            "fabric_health_name": code_name(values["fabric_health"], FABRIC_HEALTH),
             "missing": entity.missing(values),
             "data_sheet": None if sheet is None else _DATA_SHEETS[sheet.product],
             "links": self.links(gpu.uuid),
@@ -169,38 +163,46 @@ class Machine:
             }
         )
 
-    def host(self) -> dict[str, Any]:
+    def host(self) -> measured.Node:
         """The node itself."""
-        return Entity("node", self.node.block, 0, self.node.is_stale).whole()
+        entity = Entity("node", self.node.block, 0, self.node.is_stale)
+        return cast("measured.Node", entity.whole())
 
-    def nics(self) -> list[dict[str, Any]]:
+    def nics(self) -> list[forms.Nic]:
         """Its network ports."""
         return [
             {
                 "device": place.key.partition("/")[0],
                 "port": _whole(place.key.partition("/")[2]),
-                **self.entity("nic", place).whole(),
+                **cast("measured.Nic", self.entity("nic", place).whole()),
             }
             for place in self.places("nic")
         ]
 
-    def filesystems(self) -> list[dict[str, Any]]:
+    def filesystems(self) -> list[forms.Filesystem]:
         """Its shared file systems."""
         return [
-            {"mount": place.key, **self.entity("filesystem", place).whole()}
+            {
+                "mount": place.key,
+                **cast("measured.Filesystem", self.entity("filesystem", place).whole()),
+            }
             for place in self.places("filesystem")
         ]
 
-    def local_filesystems(self) -> list[dict[str, Any]]:
+    def local_filesystems(self) -> list[forms.LocalFilesystem]:
         """Its own file systems, memory among them."""
+        kind = "local_filesystem"
         return [
-            {"mount": place.key, **self.entity("local_filesystem", place).whole()}
-            for place in self.places("local_filesystem")
+            {
+                "mount": place.key,
+                **cast("measured.LocalFilesystem", self.entity(kind, place).whole()),
+            }
+            for place in self.places(kind)
         ]
 
-    def events(self, now: float) -> list[dict[str, Any]]:
+    def events(self, now: float) -> list[forms.Event]:
         """What its drivers and kernel told of late, oldest first, with meaning and action."""
-        found = []
+        found: list[forms.Event] = []
         for place in self.places("event"):
             entity = Entity("event", place.block, place.row, is_stale=False)
             age_s = place.block.value("event_age_s", place.row)
@@ -212,7 +214,7 @@ class Machine:
                 {
                     "gpu": place.key.partition("/")[0],
                     "at": moment(at),
-                    **entity.whole(),
+                    **cast("measured.Event", entity.whole()),
                     "meaning": entry.meaning if entry and entry.is_known else None,
                     "action": None if entry is None else entry.action.value,
                     "is_application": entry.is_application if entry and entry.is_blamed else None,
@@ -221,13 +223,14 @@ class Machine:
         return sorted(found, key=lambda event: event["at"] or "")
 
 
-def cgroups(nodes: Mapping[str, Node]) -> dict[str, list[dict[str, Any]]]:
+def cgroups(nodes: Mapping[str, Node]) -> dict[str, list[forms.Cgroup]]:
     """What each job uses on each of its nodes, by job id."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[forms.Cgroup]] = {}
     for node in nodes.values():
         block = node.blocks.get("cgroup", EMPTY_BLOCK)
         for row, job_id in enumerate(block.keys):
-            used = Entity("cgroup", block, row, node.is_stale).whole()
+            entity = Entity("cgroup", block, row, node.is_stale)
+            used = cast("measured.Cgroup", entity.whole())
             found.setdefault(job_id, []).append({"node": node.name, **used})
     return found
 
@@ -242,7 +245,7 @@ def _sheet_of(gpu: Gpu) -> Sheet | None:
     return sheet_for(gpu.label("name"), total, limit)
 
 
-def _data_sheet(sheet: Sheet) -> dict[str, Any]:
+def _data_sheet(sheet: Sheet) -> forms.DataSheet:
     single = {
         "memory_bytes": sheet.memory_bytes,
         "memory_bytes_per_s": sheet.memory_bytes_per_s,
@@ -268,14 +271,26 @@ def _data_sheet(sheet: Sheet) -> dict[str, Any]:
             unchecked = {name, *unchecked} - inner
     return {
         "product": sheet.product,
-        **{name: None if f is None else number(f.value) for name, f in single.items()},
-        **{
-            name: {precision: number(f.value) for precision, f in table.items()}
-            for name, table in tables.items()
-        },
+        "memory_bytes": number(sheet.memory_bytes.value),
+        "memory_bytes_per_s": number(sheet.memory_bytes_per_s.value),
+        "tdp_w": number(sheet.tdp_w.value),
+        "nvlink_links": _count(sheet.nvlink_links),
+        "nvlink_bytes_per_s": number(links.value) if (links := sheet.nvlink_bytes_per_s) else None,
+        "pcie_gen": _count(sheet.pcie_gen),
+        "pcie_lanes": _count(sheet.pcie_lanes),
+        "dense_tflops": _by_precision(sheet.dense_tflops),
+        "achievable_tflops": _by_precision(sheet.achievable_tflops),
         "unchecked": sorted(unchecked),
         "sources": list(dict.fromkeys(figure.source for _, figure in told)),
     }
+
+
+def _count(figure: Figure | None) -> int | None:
+    return None if figure is None else int(figure.value)
+
+
+def _by_precision(table: Mapping[str, Figure]) -> dict[str, float]:
+    return {precision: number(figure.value) for precision, figure in table.items()}
 
 
 _DATA_SHEETS: Final = {sheet.product: _data_sheet(sheet) for sheet in SHEETS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumon.report.facts.entities import moment, number
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumon.model.records.cluster import Job, JobView, SlurmNode
+    from gpumon.report.document import forms
     from gpumon.report.facts.groups import PartitionRow
     from gpumon.report.facts.reservations import ReservationRow
     from gpumon.report.facts.tick_index import Digest
@@ -23,7 +24,7 @@ def queue_age_s(digest: Digest) -> float | None:
     return None if at is None else round(max(0.0, digest.tick.at - at), 3)
 
 
-def job_request(job: Job) -> dict[str, Any]:
+def job_request(job: Job) -> forms.JobRequest:
     """What a job asks for and how it fares in the queue."""
     return {
         "qos": job.qos or None,
@@ -51,7 +52,7 @@ def job_request(job: Job) -> dict[str, Any]:
     }
 
 
-def waiting(digest: Digest, view: JobView) -> dict[str, Any] | None:
+def waiting(digest: Digest, view: JobView) -> forms.Waiting | None:
     """Why a job waits and what would let it start sooner; None where it does not wait."""
     if view.job.state != "PENDING":
         return None
@@ -69,7 +70,7 @@ def waiting(digest: Digest, view: JobView) -> dict[str, Any] | None:
     }
 
 
-def slurm_node(digest: Digest, name: str) -> dict[str, Any] | None:
+def slurm_node(digest: Digest, name: str) -> forms.SlurmNode | None:
     """What Slurm says of a node; None where no queue lists it."""
     queue = digest.tick.queue
     listed: dict[str, SlurmNode] = digest.remembered(
@@ -100,13 +101,13 @@ def slurm_node(digest: Digest, name: str) -> dict[str, Any] | None:
     }
 
 
-def _types(nodes: Iterable[SlurmNode]) -> list[dict[str, Any]]:
+def _types(nodes: Iterable[SlurmNode]) -> list[forms.GpuType]:
     """GPUs of nodes by Slurm's type; those without a type are left out."""
     there = Counter(kind for node in nodes for kind in node.gpu_types)
     return [{"type": kind, "gpu_count": count} for kind, count in there.items() if kind]
 
 
-def partitions(digest: Digest) -> list[dict[str, Any]]:
+def partitions(digest: Digest) -> list[forms.Partition]:
     """Every partition with its nodes and GPUs."""
     # One answer about one machine, which has no queue, need not wait for what tables are made of.
     if digest.tick.queue is None:
@@ -116,7 +117,7 @@ def partitions(digest: Digest) -> list[dict[str, Any]]:
     return [_partition(digest, row) for row in partition_rows(digest) if row.partition is not None]
 
 
-def _partition(digest: Digest, row: PartitionRow) -> dict[str, Any]:
+def _partition(digest: Digest, row: PartitionRow) -> forms.Partition:
     from gpumon.report.facts.slurm_nodes import partition_nodes
 
     part, group = row.partition, row.group
@@ -144,7 +145,7 @@ def _partition(digest: Digest, row: PartitionRow) -> dict[str, Any]:
     }
 
 
-def reservations(digest: Digest) -> list[dict[str, Any]]:
+def reservations(digest: Digest) -> list[forms.Reservation]:
     """Every reservation that is not over, with the jobs that cross its start."""
     if digest.tick.queue is None:
         return []
@@ -153,7 +154,7 @@ def reservations(digest: Digest) -> list[dict[str, Any]]:
     return [_reservation(digest, row) for row in reservation_rows(digest)]
 
 
-def _reservation(digest: Digest, row: ReservationRow) -> dict[str, Any]:
+def _reservation(digest: Digest, row: ReservationRow) -> forms.Reservation:
     what = row.reservation
     return {
         "name": what.name,
@@ -185,7 +186,7 @@ def stray_lines(digest: Digest, width: int) -> list[Line]:
     return paragraph(text, width, Tone.WARN, "! ", "  ")
 
 
-def stray_processes(digest: Digest) -> list[dict[str, Any]]:
+def stray_processes(digest: Digest) -> list[forms.Stray]:
     """The processes on GPUs that no job holds."""
     return [
         {

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.job_name import TASK_RANGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumon.model.records.cluster import Job, JobView
 
 _TOGETHER: Final = re.compile(r"_\[([^\]%]*)(?:%[0-9]+)?\]$")
-_RANGE: Final = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7})(?::([1-9][0-9]{0,6}))?)?")
 
 
 def task_count(job: Job) -> int:
@@ -26,7 +27,7 @@ def task_count(job: Job) -> int:
     found = _TOGETHER.search(job.label) if job.state == "PENDING" else None
     if found is None:
         return 1
-    ranges = (_RANGE.fullmatch(part.strip()) for part in found[1].split(","))
+    ranges = (TASK_RANGE.fullmatch(part.strip()) for part in found[1].split(","))
     return max(1, sum(_length(*one.groups()) for one in ranges if one is not None))
 
 

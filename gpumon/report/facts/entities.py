@@ -6,7 +6,7 @@ No list of keys is kept here: what the catalogue declares for a kind of entity i
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NewType, overload
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.records.block import Block
+
+Moment = NewType("Moment", str)
+"""A time as the document writes it: RFC 3339, UTC, milliseconds."""
 
 KEYS: Final = {
     block: tuple(key for key, field in CATALOGUE.items() if field.block == block)
@@ -70,6 +73,12 @@ class Entity:
         return {**self.labels(skip), **values, "missing": self.missing(values)}
 
 
+@overload
+def number(value: float) -> float | int: ...
+@overload
+def number(value: None) -> None: ...
+@overload
+def number(value: float | None) -> float | int | None: ...
 def number(value: float | None) -> float | int | None:
     """The number as JSON writes it: whole values as integers, others to six digits."""
     if value is None or isinstance(value, int):
@@ -77,9 +86,16 @@ def number(value: float | None) -> float | int | None:
     return int(value) if value.is_integer() else round(value, 6)
 
 
-def moment(at: float | None) -> str | None:
+@overload
+def moment(at: float) -> Moment: ...
+@overload
+def moment(at: None) -> None: ...
+@overload
+def moment(at: float | None) -> Moment | None: ...
+def moment(at: float | None) -> Moment | None:
     """RFC 3339 time in UTC with milliseconds."""
     if at is None:
         return None
     whole, milliseconds = divmod(round(at * 1000), 1000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{milliseconds:03d}Z"
+    day = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+    return Moment(f"{day}.{milliseconds:03d}Z")

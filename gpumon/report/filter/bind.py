@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from gpumon.report.filter import tree
 from gpumon.report.filter.names import column_of, unit_of
 from gpumon.report.filter.parser import parse
-from gpumon.report.filter.pattern import Pattern
+from gpumon.report.filter.pattern import MOST_TEXT, Pattern
 from gpumon.report.filter.pattern_parser import PatternError
 from gpumon.report.filter.tree import FilterError
 from gpumon.report.filter.units import number, scale_of
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 R = TypeVar("R")
-
-MOST_TEXT: Final = 512
-"""Characters of a cell that are compared."""
 
 _ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpumon.report.filter.pattern_parser import Part
 
 MOST_TEXT: Final = 512
-"""Characters of a cell that are looked at."""
+"""Characters of a cell that are looked at, or compared."""
 
 MOST_STATES: Final = 1000
 """Places in a pattern once its counted repeats are written out."""

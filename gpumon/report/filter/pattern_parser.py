@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,7 +22,7 @@ MOST_COUNT: Final = 64
 """Largest number in `{m,n}`."""
 
 
-class PatternError(ValueError):
+class PatternError(InputError, ValueError):
     """A pattern cannot be understood."""
 
     def __init__(self, message: str, at: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gpumon.base.errors import InputError
+
 Operator = Literal["==", "!=", "~", "!~", "<", "<=", ">", ">="]
 
 SPECIAL: Final = frozenset("&|()!<>=~\"'")
@@ -17,7 +19,7 @@ MISSING_VALUE: Final = "-"
 """Bare behind `==`: the column has no value."""
 
 
-class FilterError(ValueError):
+class FilterError(InputError, ValueError):
     """A filter cannot be understood; the message is one line."""
 
     def __init__(self, message: str, at: int = 0) -> None:

@@ -6,6 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.columns import Column, SortKey, shown_first
+from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.wording.ended import booked_run, ended_verdict
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.accounting import EndedJob
     from gpumon.report.facts.tick_index import Digest
-
-LOW_RATIO: Final = 0.10
-"""Below this share of its capacity a GPU counts as hardly used, as among running jobs."""
 
 _OOM_SIGNAL: Final = 125
 """What is left of Slurm's own SIG_OOM (253) in the seven bits of a signal; no real one has it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.errors import DamagedError
 from gpumon.sources.exporters.gpu_names import PREFIX
 
 if TYPE_CHECKING:
@@ -34,14 +35,8 @@ _WHERE: Final = "check host and port: dcgm-exporter listens on 9400 unless told 
 _SHOWN_NAMES: Final = 3
 
 
-class PlanError(Exception):
-    """A page is none that can be read; holds the message and the way out."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        """One line, and the way out."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class PlanError(DamagedError):
+    """A page is none that can be read."""
 
 
 def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -> PlanError:

@@ -10,6 +10,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.errors import DamagedError
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Page(NamedTuple):
     """What cannot be read: the first lines that are wrong, and how many more are."""
 
 
-class _WrongError(Exception):
+class _WrongError(DamagedError):
     """Why a line is none."""
 
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import shlex
 
+from gpumon.base.errors import DeclinedError
 from gpumon.base.own_file import NotOwnError, read_own
 from gpumon.model.text import plain
 
 
-class SecretError(Exception):
-    """The file cannot or must not be used; holds the message and the way out."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        """One line, and the way out; neither holds anything of the file."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class SecretError(DeclinedError):
+    """The file cannot or must not be used; neither message nor way out holds anything of it."""
 
 
 def read_secret(path: str, what: str, max_bytes: int) -> str:

@@ -7,6 +7,7 @@ from array import array
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.base.errors import DamagedError
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
@@ -71,7 +72,7 @@ _Reasons = dict[tuple[str, int], Reason]
 """Why values are missing, by field and row."""
 
 
-class GarbageError(Exception):
+class GarbageError(DamagedError):
     """A line is not what a probe writes."""
 
 

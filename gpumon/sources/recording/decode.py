@@ -6,6 +6,7 @@ import json
 from array import array
 from typing import Any, Final, NamedTuple
 
+from gpumon.base.errors import DamagedError
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
@@ -23,11 +24,11 @@ OWN_TOOL: Final = "gpumon "
 """How the name of gpumon and its version begin in a header."""
 
 
-class RecordingError(Exception):
+class RecordingError(DamagedError):
     """A file is no recording that can be read; the message is one line for the user."""
 
 
-class LineError(Exception):
+class LineError(DamagedError):
     """A line is not what a recorder writes."""
 
 

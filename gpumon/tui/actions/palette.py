@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.base.errors import InputError
 from gpumon.tui.actions.action import ROOTS
 from gpumon.tui.look.themes import SHORT_NAMES
 
@@ -52,7 +53,7 @@ class Destination(NamedTuple):
     """Job id, node, GPU's UUID, group or theme, for one of `KINDS`."""
 
 
-class UnknownCommandError(Exception):
+class UnknownCommandError(InputError):
     """A command leads nowhere; the message says why."""
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.cli import configuration
-from gpumon.cli.commands.config import config, template
+from gpumon.cli import configuration, main
+from gpumon.cli.commands.config import template
 from gpumon.cli.configuration import ConfigurationError, _lines_of_keys, load, places
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.request import chosen_targets, past_of, settings_with
@@ -163,11 +163,11 @@ def test_every_line_of_the_template_is_valid_once_it_is_in_force(tmp_path: Path)
 def test_init_never_writes_over_a_file(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("GPUMON_CONFIG", raising=False)
-    assert config(["init"]) == 0
+    assert main(["config", "init"]) == 0
     path = tmp_path / "home" / "gpumon" / "config.toml"
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text("period_s = 2\n")
-    assert config(["init"]) == 1
+    assert main(["config", "init"]) == 1
     assert path.read_text() == "period_s = 2\n"
     assert "is there already" in capsys.readouterr().err
 
@@ -178,13 +178,13 @@ def test_print_is_toml_with_origins_and_validate_tells_mistakes(
     path = tmp_path / "c.toml"
     path.write_text('period_s = 2\n[prices]\ncurrency = "a\\"b"\n')
     monkeypatch.setenv("GPUMON_CONFIG", str(path))
-    assert config(["print"]) == 0
+    assert main(["config", "print"]) == 0
     printed = capsys.readouterr().out
     assert tomllib.loads(printed)["prices"]["currency"] == 'a"b'
     assert f"period_s = 2  # {path}:1" in printed
-    assert config(["validate"]) == 0
+    assert main(["config", "validate"]) == 0
     path.write_text("period_s = 0\n")
-    assert config(["validate"]) == 2
+    assert main(["config", "validate"]) == 2
     assert f"{path}:1: period_s takes 0.1 to 86400, not 0" in capsys.readouterr().err
 
 
@@ -214,7 +214,7 @@ def test_validate_knows_targets_detectors_and_their_parameters(
     path = tmp_path / "c.toml"
     path.write_text(text)
     monkeypatch.setenv("GPUMON_CONFIG", str(path))
-    assert config(["validate"]) == 2
+    assert main(["config", "validate"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"gpumon: {path}{problem}")
 

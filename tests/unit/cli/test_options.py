@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.cli.commands.watch import watch
+from gpumon.cli import main
 from gpumon.cli.exits import USAGE
 from gpumon.cli.options import PAST_S, parser, request_of
 from gpumon.cli.request import settings_with
@@ -59,7 +59,7 @@ def test_switches_reach_the_probes_of_every_target(url, monkeypatch):
 
 @pytest.mark.parametrize("words", [["local"], ["demo", "local"], ["demo", "--watch", "3"]])
 def test_a_past_is_invented_of_a_demo_only_and_not_for_a_stream(words, capsys):
-    assert watch([*words, "--past", "90m"]) == USAGE
+    assert main([*words, "--past", "90m"]) == USAGE
     assert "--past" in capsys.readouterr().err
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gpumon.detect.contract import Declaration
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, Scene
-from gpumon.detect.worker.coverage import coverage_of
+from gpumon.detect.worker.coverage import places_of
 from gpumon.model.finding import Severity, Window
 
 DECLARED = Declaration("d", "1", ("d",), ("power_w", "temp_c"), 60.0, 600.0)
@@ -144,11 +144,11 @@ def test_coverage_counts_blind_jobs_and_names_what_is_missing():
     scene.job("3", gpus[3:], gpus_unknown=1)
     whole = {"power_w": 1.0, "temp_c": 2.0}
     scene.run(100, {**everywhere(gpus, whole), gpus[1]: {"power_w": 1.0}})
-    got = coverage_of(scene.view(), DECLARED)[0]
+    got = places_of(scene.view(), DECLARED)[0]
     assert (got.subjects_seen, got.subjects_blind) == (1, 2)
     assert got.missing_fields == ("temp_c",)
     assert got.state == "ok"
-    by_gpu = coverage_of(scene.view(), DECLARED._replace(subjects="gpu"))[0]
+    by_gpu = places_of(scene.view(), DECLARED._replace(subjects="gpu"))[0]
     assert (by_gpu.subjects_seen, by_gpu.subjects_blind) == (3, 1)
 
 
@@ -157,12 +157,12 @@ def test_coverage_waits_for_the_window():
     gpus = scene.node("n", 1)
     scene.job("1", gpus)
     scene.run(50, everywhere(gpus, UNUSED))
-    got = coverage_of(scene.view(), DECLARED)[0]
+    got = places_of(scene.view(), DECLARED)[0]
     assert (got.state, got.note) == ("waiting", "observed for 40 s of 60 s")
 
 
 def test_coverage_without_jobs_counts_nothing():
     scene = Scene()
     scene.run(0, {})
-    got = coverage_of(scene.view(), DECLARED)[0]
+    got = places_of(scene.view(), DECLARED)[0]
     assert (got.subjects_seen, got.subjects_blind, got.missing_fields) == (0, 0, ())

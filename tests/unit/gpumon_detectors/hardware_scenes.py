@@ -8,7 +8,7 @@ from gpumon.detect.contract import declaration_of
 from gpumon.detect.engine.finding_life import Lives, Look, subjects_of
 from gpumon.detect.scene import WORKING, Scene
 from gpumon.detect.series import unbroken_since
-from gpumon.detect.worker.coverage import coverage_of
+from gpumon.detect.worker.coverage import names_of, places_of
 from gpumon_detectors.hardware.fabric_degraded import FabricDegraded
 from gpumon_detectors.hardware.gpu_fault import GpuFault
 from gpumon_detectors.hardware.gpu_missing import GpuMissing
@@ -130,7 +130,7 @@ class Fleet:
             if not any(finding.detector == rule.name for finding in self.said):
                 continue
             declared = declaration_of(rule)
-            blind = coverage_of(view, declared)[1]
+            blind = names_of(view, declared, places_of(view, declared)[1])
             looks.append(Look(rule.name, claims, (0, 1), blind, declared.is_instant))
         since = unbroken_since(view.history, self._looked_at, view.now)
         in_view = subjects_of(("311", "312"), view.gpus, view.nodes)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.base.errors import UnavailableError
 from gpumon.serve import listen
 from gpumon.serve.listen import Listen, ListenError, parse
 
@@ -54,7 +55,7 @@ def test_a_port_that_is_taken_is_said_with_the_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(
-            ListenError, match=f"cannot listen on {port}: Address already in use; --listen"
+            UnavailableError, match=f"cannot listen on {port}: Address already in use; --listen"
         ):
             listen.bound(parse(str(port)))
 
@@ -81,7 +82,7 @@ def test_the_socket_of_a_killed_server_is_replaced(tmp_path: Path) -> None:
 def test_the_socket_of_a_server_that_runs_is_left_alone(tmp_path: Path) -> None:
     where = Listen("s", path=str(tmp_path / "s"))
     first = listen.bound(where)
-    with pytest.raises(ListenError, match="in use"):
+    with pytest.raises(UnavailableError, match="in use"):
         listen.bound(where)
     assert (tmp_path / "s").exists()
     listen.released(where, first)
@@ -90,6 +91,6 @@ def test_the_socket_of_a_server_that_runs_is_left_alone(tmp_path: Path) -> None:
 def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("mine")
-    with pytest.raises(ListenError, match="in use"):
+    with pytest.raises(UnavailableError, match="in use"):
         listen.bound(Listen("s", path=str(path)))
     assert path.read_text() == "mine"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gpumon.base.errors import UnavailableError
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 
@@ -85,7 +86,7 @@ _UNLIKE_TOPOLOGY: Final = re.compile(
 _TAG: Final = re.compile(r"^[a-z_]+: (?:error|fatal): ")
 
 
-class CommandFailedError(Exception):
+class CommandFailedError(UnavailableError):
     """A command brought no records."""
 
     def __init__(self, error: SourceError) -> None:

@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.base.errors import DamagedError
 from gpumon.model.text import plain
 from gpumon.sources.slurm.text.times import LATEST
 
@@ -27,7 +28,7 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _FLAG: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
 
 
-class NotAnObjectError(ValueError):
+class NotAnObjectError(DamagedError, ValueError):
     """The text is no JSON object."""
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.errors import DeclinedError
 from gpumon.base.own_file import write_whole
 from gpumon.base.writing_thread import WritingThread
 
@@ -25,7 +26,7 @@ _UNDER_WAY: Final[set[Path]] = set()
 _WEB_FONTS: Final = re.compile(r"@font-face\s*\{[^}]*\}")
 
 
-class FileRefusedError(Exception):
+class FileRefusedError(DeclinedError):
     """A file is not written; the message says why and what to do."""
 
 

@@ -159,6 +159,19 @@ def test_wrong_usage_is_one_line_and_exit_2(caller, words):
     assert caller.run("--exit-status", "--nonsense").returncode == 3
 
 
+@pytest.mark.parametrize(
+    "words", [["what:ever"], ["--steps", "demo"], ["--past", "1h", "--watch", "9", "demo"]]
+)
+def test_a_wrong_word_is_no_alarm_of_a_monitoring_check(caller, words):
+    """Exit 2 is critical there: a node's health check would drain it."""
+    assert caller.run("--exit-status", *words).returncode == 3
+
+
+def test_a_machine_without_anything_to_watch_is_unknown_to_a_monitoring_check(caller):
+    bare = dict.fromkeys(("PATH", "LD_LIBRARY_PATH"), str(caller.home))
+    assert caller.run("--exit-status", env=bare).returncode == 3
+
+
 def test_a_machine_without_driver_and_slurm_offers_the_demo(caller):
     done = caller.run("--json", env=dict.fromkeys(("PATH", "LD_LIBRARY_PATH"), str(caller.home)))
     assert done.returncode == 1

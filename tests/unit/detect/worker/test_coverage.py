@@ -12,7 +12,7 @@ from gpumon.detect.contract import Declaration
 from gpumon.detect.scene import Scene, view_of
 from gpumon.detect.wire.protocol import encode, receive, send
 from gpumon.detect.wire.tick_messages import Sender
-from gpumon.detect.worker.coverage import coverage_of
+from gpumon.detect.worker.coverage import names_of, places_of
 from gpumon.detect.worker.replica import Replica
 
 FIELDS = {
@@ -124,7 +124,8 @@ class Fleet:
 
 def known_of(view, kind, key):
     declared = Declaration("d", "1", ("d",), (key,), 60.0, 600.0, kind)
-    coverage, dark = coverage_of(view, declared)
+    coverage, places = places_of(view, declared)
+    dark = names_of(view, declared, places)
     return coverage.subjects_seen, coverage.missing_fields, sorted(dark)
 
 
@@ -154,7 +155,8 @@ def test_who_needs_values_oftener_than_they_come_is_blind_and_says_why(period_s,
     scene.job("7", scene.node("n", 2))
     scene.run(900.0, {})
     declared = Declaration("fine", "1", ("seen",), ("power_w",), 60.0, 600.0, longest_period_s=30.0)
-    coverage, names = coverage_of(scene.view(), declared)
+    coverage, places = places_of(scene.view(), declared)
+    names = names_of(scene.view(), declared, places)
     assert names == (("job:7",) if is_blind else ())
     assert (coverage.subjects_seen, coverage.subjects_blind) == ((0, 1) if is_blind else (1, 0))
     said = "values come every 60 s, and it needs one every 30 s"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.detect.scene import START_AT, WORKING, Scene, working
-from gpumon.model.gpu.xid import APPLICATION_XIDS, XIDS
+from gpumon.model.gpu.xid import XIDS
 from gpumon_detectors.hardware.gpu_fault import GpuFault
 from tests.worlds.advice import sends_away
 
@@ -65,7 +65,7 @@ def test_an_event_keeps_its_time_while_it_is_told_again():
     assert (finding.onset, finding.window.start, finding.window.end) == (at, at, at + 20)
 
 
-@pytest.mark.parametrize("number", sorted(APPLICATION_XIDS))
+@pytest.mark.parametrize("number", [one.number for one in XIDS.values() if one.is_application])
 def test_a_programs_own_error_is_a_hint_and_no_fault_of_the_machine(number):
     scene, uuids = scene_with_job()
     scene.xid(uuids[0], number)

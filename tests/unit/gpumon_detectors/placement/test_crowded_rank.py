@@ -7,7 +7,6 @@ import pytest
 from gpumon.detect.scene import Scene, working
 from gpumon.model.records.cluster import Rank
 from gpumon_detectors.placement.crowded_rank import CrowdedRank
-from gpumon_detectors.placement.seats import fewer_cpus
 
 PEER = {"cpus_allowed": "0-7", "cpus_allowed_count": 8, "process_cpu_wait_ratio": 0.01}
 
@@ -106,19 +105,3 @@ def test_what_looks_alike_is_not_claimed(own, peer):
 
 def test_a_rank_alone_has_no_peers():
     assert claims({**PEER, "process_cpu_wait_ratio": 0.9}, gpus=1, at=0) == []
-
-
-def test_a_rank_with_fewer_cpus_is_told_to_whoever_asks():
-    scene = scene_of({**PEER, "cpus_allowed_count": 4})
-    (job,) = scene.view().jobs
-    told = [fewer_cpus(job, uuid) for uuid in job.uuids]
-    assert [None if line is None else line.text for line in told] == [
-        None,
-        None,
-        "rank 2 (n1 GPU 2) may use 4 CPUs, its peers 8",
-        None,
-    ]
-    assert fewer_cpus(job, "GPU-none") is None
-    scene = scene_of({**PEER, "cpus_allowed_count": 5})
-    (job,) = scene.view().jobs
-    assert [fewer_cpus(job, uuid) for uuid in job.uuids] == [None] * 4
