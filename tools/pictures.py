@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-TOOLS: Final = ("screenshots", "screencast", "local_places")
-OF_ROOT: Final = frozenset({"local_places"})
+TOOLS: Final = (
+    ("tools.screenshots",),
+    ("tools.screencast",),
+    ("tests.bench.likeness", "--picture", "docs/images/kinds.svg"),
+    ("tools.local_places",),
+)
+"""Modules that draw, with their words."""
+
+OF_ROOT: Final = frozenset({"tools.local_places"})
 """They make namespaces and other users."""
 
 
@@ -30,10 +37,10 @@ def retaken(run: Callable[[Sequence[str]], int], *, is_root: bool) -> int:
         is_root: Whether those that need root can run.
     """
     failed = []
-    for tool in TOOLS:
+    for tool, *words in TOOLS:
         if tool in OF_ROOT and not is_root:
             print(f"{tool}: passed over, it needs root", flush=True)
-        elif run([sys.executable, "-m", f"tools.{tool}"]):
+        elif run([sys.executable, "-m", tool, *words]):
             failed.append(tool)
     for tool in failed:
         print(f"{tool}: failed", file=sys.stderr)

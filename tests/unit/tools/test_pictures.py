@@ -11,20 +11,20 @@ def test_each_tool_is_run_and_one_that_fails_keeps_no_other_from_it(capsys) -> N
     ran = []
 
     def run(command) -> int:
-        ran.append(command[-1])
-        return int(command[-1] == "tools.screenshots")
+        ran.append(command[2])
+        return int(command[2] == "tools.screenshots")
 
     assert retaken(run, is_root=True) == 1
-    assert ran == [f"tools.{tool}" for tool in TOOLS]
-    assert capsys.readouterr().err == "screenshots: failed\n"
+    assert ran == [tool for tool, *_ in TOOLS]
+    assert capsys.readouterr().err == "tools.screenshots: failed\n"
 
 
 def test_what_needs_root_is_passed_over_without_it(capsys) -> None:
     ran = []
     assert retaken(lambda command: bool(ran.append(command)), is_root=False) == 0
-    assert [command[-1] for command in ran] == [f"tools.{tool}" for tool in TOOLS[:-1]]
+    assert [command[2] for command in ran] == [tool for tool, *_ in TOOLS[:-1]]
     assert "local_places: passed over" in capsys.readouterr().out
 
 
 def test_every_tool_is_there() -> None:
-    assert all(find_spec(f"tools.{tool}") for tool in TOOLS)
+    assert all(find_spec(tool) for tool, *_ in TOOLS)
