@@ -19,17 +19,18 @@ import os
 import re
 import sys
 from functools import cache, partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.cli import main as gpumon
 from gpumon.cli.commands.config import shown
+from gpumon.cli.options import EPILOG
 from gpumon.detect.contract import declaration_of, parameters
 from gpumon.detect.features.table import FEATURES
 from gpumon.detect.worker import registry
 from gpumon.model.catalogue.fields import CATALOGUE, CLOCK_EVENT_REASONS, LABELS
-from gpumon.model.finding_classes import CLASSES
+from gpumon.model.finding_classes import CLASSES, Loss
 from gpumon.model.settings import SETTINGS
 from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.filter.names import typable
@@ -56,7 +57,7 @@ from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
 from gpumon.tui.actions.registry import keys_markdown
-from tools import bounds
+from tools import bounds, docstrings
 from tools.exceptions import exceptions
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
@@ -121,6 +122,17 @@ def classes() -> str:
         for key, one in CLASSES.items()
     ]  # fmt: skip
     return table(("class", "what it means", "category", "loss", "claimed by"), rows)
+
+
+def precedence() -> str:
+    """Classes in the order in which they take their share of lost time, the gravest first."""
+    words = {Loss.WHOLE: "all", Loss.PART: "a part", Loss.NONE: "none"}
+    groups = groupby(CLASSES.values(), key=lambda one: (one.category.value, words[one.loss]))
+    rows = [
+        (category, ", ".join(f"`{one.key}`" for one in found), loss)
+        for (category, loss), found in groups
+    ]
+    return table(("category", "classes", "loses"), rows)
 
 
 def features() -> str:
@@ -260,9 +272,9 @@ def _help(*words: str) -> str:
 
 
 @cache
-def _measurements() -> dict[str, dict[str, int]]:
+def _measurements() -> dict[str, dict[str, float]]:
     path = ROOT / "tools" / "measured.json"
-    found: dict[str, dict[str, int]] = json.loads(path.read_text(encoding="utf-8"))["classes"]
+    found: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))["classes"]
     return found
 
 
@@ -273,6 +285,17 @@ def measured(key: str) -> str:
         return ""
     right = f"{one['right']} of {one['claims']} claims right" if one["claims"] else "no claim made"
     return f"{one['found']} of {one['labels']} found, {right}"
+
+
+def measured_classes() -> str:
+    """The same of every class, with its GPU-hours: the truth, and what was charged."""
+    head = ("class", "found, claims right", "GPU-h lost", "wasted", "suspected")
+    hours = ("gpu_hours_true", "gpu_hours_wasted", "gpu_hours_suspected")
+    rows = [
+        (f"`{key}`", measured(key), *(f"{one[name]:.1f}" for name in hours))
+        for key, one in _measurements().items()
+    ]
+    return table(head, rows)
 
 
 def detectors() -> str:
@@ -306,6 +329,14 @@ def detectors() -> str:
         looks = f"**What it looks like**\n\n{drawn}\n" if drawn else ""
         parts.append(head + looks + what_it_says(found))
     return "\n".join(parts)
+
+
+def targets() -> str:
+    """What can be watched, as the main command's help lists it."""
+    listed = EPILOG.partition("targets:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^  (\S.*?)(?:  +|\n {6,})(.*(?:\n {6,}.*)*)", listed, re.MULTILINE)
+    rows = [(f"`{name}`", cell(" ".join(doc.split()))) for name, doc in entries]
+    return table(("target", "what it reads"), rows)
 
 
 def settings() -> str:
@@ -392,13 +423,18 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "filter names": filter_names,
     "keys": keys_markdown,
     "rooms": rooms,
+    **{f"plugin {one.__name__}": one for one in docstrings.PARTS},
     "exceptions": exceptions,
     "threads": threads_page,
     "commands": helps,
+    "forecast": docstrings.forecast,
     "classes": classes,
+    "precedence": precedence,
     "features": features,
     "detectors": detectors,
+    "measured classes": measured_classes,
     "settings": settings,
+    "targets": targets,
     "document": document,
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
     "wasteful kinds": lambda: table(KIND_HEAD, kind_rows((*WASTEFUL, *MISPLACED.values()))),

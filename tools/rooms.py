@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FLOORS: Final = (
-    *("base", "probe", "model", "simulate", "sources", "fleet", "detect", "report", "serve"),
-    *("tui", "cli"),
+    *("base", "probe", "model", "simulate", "sources", "fleet", "detect", "evaluation", "plugin"),
+    *("report", "serve", "tui", "cli"),
 )
 """Of the package gpumon, in the order in which they see each other; the probe sees none."""
 

@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     # Imports leave no garbage, and looking for it among them costs a single look a millisecond.
     gc.set_threshold(50_000, 20, 50)
     try:
-        return _run(sys.argv[1:])
+        return _run(sys.argv[1:], is_program=True)
     finally:
         # Nothing is left to end but Python itself, which would answer Ctrl-C with a traceback.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -36,12 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
         gc.freeze()
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], *, is_program: bool = False) -> int:
     """Exit code of the command that the words name."""
     command = words[0] if words and words[0] in COMMANDS else "watch"
     # Where the main command may look at this machine, its probe starts before anything else.
     if command == "watch" and "local" in words:
-        early.begin()
+        early.begin(forks=is_program)
     from gpumon.base.errors import GpumonError
     from gpumon.cli.exits import (
         INTERRUPTED,

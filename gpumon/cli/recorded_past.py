@@ -1,4 +1,4 @@
-"""The past that the user's own rolling recording of the same targets knows."""
+"""The past that the user's own rolling recording of the same targets knows, or its sources do."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from gpumon.base.outcome import Outcome
+from gpumon.sources.source import Remembering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from gpumon.fleet.sampler.protocols import Past
+    from gpumon.fleet.sampler.protocols import Past, Renewable
+    from gpumon.sources.address import Target
     from gpumon.sources.recording.source import Recording
+    from gpumon.sources.source import Source
 
 OPEN_S: Final = 1.0
 """A folder that cannot be read in this time, on a file system that hangs, is no past."""
@@ -23,14 +26,14 @@ FILL_S: Final = 1.5
 
 
 def recorded(
-    make: Callable[[], Past], urls: Sequence[str], now: Callable[[], float] = time.time
-) -> Callable[[], Past]:
+    make: Callable[[], Renewable], urls: Sequence[str], now: Callable[[], float] = time.time
+) -> Callable[[], Renewable]:
     """Makes a memory that begins with what the rolling recording of these targets holds.
 
     A recording that nobody continues is none: between its end and now nothing would be known.
     """
 
-    def remember() -> Past:
+    def remember() -> Renewable:
         from gpumon.fleet.replay.backfill import backfill
         from gpumon.sources.recording.folder import own_folder
 
@@ -41,6 +44,35 @@ def recorded(
         return past
 
     return remember
+
+
+def told(
+    make: Callable[[], Renewable], sources: Sequence[Source], targets: Sequence[Target]
+) -> Callable[[], Past]:
+    """Makes a memory that is given what its sources remember of the time before they were asked.
+
+    One that begins with what a recording knows is left as it is: that is finer.
+    """
+    remembering = [source for source in sources if isinstance(source, Remembering)]
+    if not remembering:
+        return make
+    is_alone = not any(map(_measures_itself, targets))
+
+    def remember() -> Past:
+        from gpumon.fleet.replay.filling import FillingPast
+
+        past = make()
+        if past.begins_at is not None:
+            return past
+        return FillingPast(past, remembering, is_alone=is_alone)
+
+    return remember
+
+
+def _measures_itself(target: Target) -> bool:
+    """Whether nobody else remembers what a target tells of GPUs."""
+    is_bare_queue = target.scheme == "slurm" and target.nodes_by == "none"
+    return target.scheme != "prometheus" and not is_bare_queue
 
 
 def _opened(folder: Path) -> Recording | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.cli.since import Since
-    from gpumon.fleet.sampler.protocols import Detection, Past
+    from gpumon.fleet.sampler.protocols import Detection, Renewable
     from gpumon.model.records.cluster import Job
     from gpumon.model.records.tick import Tick
     from gpumon.report.lists.filter_tables import RowFilter
@@ -154,10 +154,10 @@ def chosen_targets(words: Sequence[str], settings: Settings) -> list[Target]:
         raise TargetError(f"{settings.chosen['targets'].origin}: targets: {error}") from None
 
 
-def past_of(settings: Settings) -> Callable[[], Past]:
+def past_of(settings: Settings) -> Callable[[], Renewable]:
     """Makes the memory of the past."""
 
-    def history() -> Past:
+    def history() -> Renewable:
         from gpumon.fleet.history.history import History
 
         return History(max_bytes=int(settings.number("history.max_mib") * 2**20))

@@ -19,6 +19,7 @@ from gpumon.detect.worker.validation import (
     coverage_from,
     finding_from,
     reasons_from,
+    unseen_from,
 )
 from gpumon.model.finding import Confidence
 
@@ -125,6 +126,7 @@ def _findings(detector: Detector, view: View, declared: Declaration) -> list[Fin
     bounds = Bounds(view.now, view.observed_since, gpus_of, view.gpus, view.nodes)
     coverage_from(answer["coverage"], declared)
     reasons_from(answer["declined"])
+    unseen_from(answer["unseen"], declared)
     return [finding_from(claim, declared, bounds) for claim in answer["findings"]]
 
 

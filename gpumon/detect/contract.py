@@ -62,6 +62,9 @@ LONGEST_WINDOW_S: Final = 366 * 86400.0
 _LONGEST_PAUSE_S: Final = 3600.0
 """A subject that is looked at more rarely than once an hour is not watched."""
 
+_LONGEST_PART: Final = 60
+"""Characters of what a detector misses without a field: several stand on one line."""
+
 SUBJECTS: Final = ("job", "gpu", "node")
 
 
@@ -80,6 +83,9 @@ class Detector(ABC):
     """Classes of inefficiency that it may claim."""
     needs: ClassVar[tuple[str, ...]]
     """Catalogue keys, of any block, without which it cannot judge a subject."""
+    wants: ClassVar[Mapping[str, str]] = {}
+    """Further keys without which it judges a subject in part only, each with what it misses then,
+    in a few words: `memory of hosts`. That is told, so that no finding is no praise."""
     supported_after_s: ClassVar[float]
     """Seconds observed from which a claim is *supported*; before it is a *hypothesis*."""
     established_after_s: ClassVar[float]
@@ -87,38 +93,38 @@ class Detector(ABC):
     subjects: ClassVar[Literal["job", "gpu", "node"]] = "job"
     """What it judges one by one; coverage counts these."""
     categories: ClassVar[Mapping[str, str]] = {}
-    """Category by class, for classes that `gpumon.model.finding_classes` does not list."""
+    """Category by class, for classes that are not on gpumon's own list."""
     every_s: ClassVar[float] = 0.0
-    """Seconds between two looks at the same subject, for what is dear; 0: every look."""
+    """Seconds between two evaluations of one subject, for an expensive detector; 0: every one."""
     is_instant: ClassVar[bool] = False
-    """Whether one sample proves the claim, as an event or an error counter does: its windows may
-    be 0, and a finding needs no second look to be entered and none to be cleared."""
+    """Whether one sample proves the claim, as an event or an error counter does. Its windows may be
+    0, and its findings enter and clear at once."""
     longest_period_s: ClassVar[float] = 0.0
-    """Seconds between two samples up to which it can judge, 0: however rarely they come. Where they
-    come more rarely it is blind for all, and that is told."""
+    """Longest seconds between two samples with which it can judge; 0: any. Beyond that it is blind,
+    which the page of a job shows."""
     is_off_by_default: ClassVar[bool] = False
-    """Whether it runs only where the configuration names it (`detectors.enabled`): it has not shown
-    yet that it is right as often as it must be. What it claims is *not looked for* until then."""
+    """Whether it runs only if the configuration names it (`detectors.enabled`). Until then a job's
+    page lists its classes under *not looked for*, unless another detector finds them."""
     guesses: ClassVar[tuple[str, ...]] = ()
-    """Those of its classes that it is not right about as often as it must be: what it says of them
-    stays a *hypothesis*, and they are *not looked for* as far as nobody else tells them."""
+    """Classes about which it is too often wrong: its claims stay a *hypothesis*, and the classes
+    are *not looked for* unless another detector finds them."""
     is_learned: ClassVar[bool] = False
-    """Whether an estimator tells it, not a rule: it may be sure, but no rule proves what is lost,
-    so the books charge it as suspected."""
+    """Whether an estimator makes its claims: the ledger charges their losses as suspected, at any
+    confidence, because no rule proves them."""
 
     @abstractmethod
     def evaluate(self, view: View) -> Iterable[Finding]:
-        """Findings of this one look; the same view always gives the same findings."""
+        """Findings of this evaluation; the same view always gives the same findings."""
 
     def cannot_judge(self, view: View) -> Mapping[str, str]:  # noqa: ARG002
-        """Subjects of this look that it is silent about, and why, in a few words without an end.
+        """Subjects that it cannot judge now, each with the reason in a few words.
 
         Only those of which all that it `needs` is known: the others are blind anyhow.
         """
         return {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Parameters by name; `deep` is there for scikit-learn's sake."""
+        """Parameters by name; scikit-learn passes `deep`."""
         return parameters(self)
 
 
@@ -140,6 +146,8 @@ class Declaration(NamedTuple):
     longest_period_s: float = 0.0
     is_learned: bool = False
     guesses: tuple[str, ...] = ()
+    wants: tuple[tuple[str, str], ...] = ()
+    """Pairs of key and what is missed without it."""
 
 
 def declaration_of(detector: object) -> Declaration:
@@ -158,8 +166,9 @@ def declaration_of(detector: object) -> Declaration:
         if not isinstance(values[key], tuple | list):
             raise DetectorError(f"{key} must be a tuple of strings")
         values[key] = tuple(values[key])
-    if isinstance(values["categories"], Mapping):
-        values["categories"] = tuple(values["categories"].items())
+    for key in ("categories", "wants"):
+        if isinstance(values[key], Mapping):
+            values[key] = tuple(values[key].items())
     return checked(Declaration(**values))
 
 
@@ -206,6 +215,11 @@ def checked(given: Declaration) -> Declaration:
 def _check_extras(given: Declaration) -> None:
     if not set(given.guesses) <= set(given.finding_classes):
         raise DetectorError("guesses must be among its finding_classes")
+    for key, missed in given.wants:
+        if not isinstance(key, str) or key not in CATALOGUE or key in given.needs:
+            raise DetectorError(f"wants: {key!r:.80} is no field of the catalogue beside its needs")
+        if not isinstance(missed, str) or not missed or plain(missed, _LONGEST_PART) != missed:
+            raise DetectorError("wants must map keys to a few words")
     known = ", ".join(Category)
     for pair in given.categories:
         if pair[0] not in given.finding_classes or pair[1] not in tuple(Category):

@@ -219,6 +219,13 @@ class Scene:
         machine = self._nodes[node]
         machine.slurm = machine.slurm._replace(**fields)  # type: ignore[arg-type]
 
+    def page(self, node: str) -> None:
+        """Have a node be told of by an exporter's page: no processes, and no events but those told.
+
+        A probe tells also that there are none.
+        """
+        self._nodes[node].is_by_page = True
+
     def unlist(self, node: str) -> None:
         """Have no queue list a node."""
         self._nodes[node].is_listed = False

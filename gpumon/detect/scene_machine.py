@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.fault import SourceError
+
+
+_ALWAYS: Final = ("process", "context", "event")
+"""Blocks that a probe tells also where they are empty."""
 
 
 class Sheet:
@@ -98,6 +102,8 @@ class Machine:
         self.errors: tuple[SourceError, ...] = ()
         self.silent_since: float | None = None
         self.fallen: set[str] = set()
+        self.is_by_page = False
+        """Whether an exporter's page tells of it, not a probe."""
         for index, uuid in enumerate(self.uuids):
             self.sheets["gpu"].set(uuid, at, {"index": index, "name": product})
         self.sheets["node"].set(name, at, {"boot_id": f"boot-{name}"})
@@ -114,7 +120,8 @@ class Machine:
         heard_at = at if self.silent_since is None else min(at, self.silent_since)
         is_stale = at - heard_at > stale_after_s(period_s)
         blocks = {name: sheet.block(heard_at) for name, sheet in self.sheets.items()}
-        blocks = {name: block for name, block in blocks.items() if block.keys}
+        always = () if self.is_by_page else _ALWAYS
+        blocks = {name: block for name, block in blocks.items() if block.keys or name in always}
         if self.fallen:
             blocks["gpu"] = _without(blocks["gpu"], self.fallen)
         gpus = {}

@@ -42,7 +42,9 @@ class JobLook:
         self.job: Job = record.job
         """Slurm's record: times, limits, CPUs, memory, QOS, whether it is interactive, …"""
         self.ranks: tuple[Rank, ...] = record.ranks
+        """Its ranks, as far as their processes may be read."""
         self.contradictions: tuple[str, ...] = record.contradictions
+        """Where Slurm and a process disagree about its GPUs."""
 
     @cached_property
     def gpus(self) -> tuple[GpuFacts, ...]:
@@ -108,7 +110,7 @@ class JobLook:
 
     @property
     def events(self) -> tuple[EventFacts, ...]:
-        """What the drivers told of its GPUs since it holds them, the newest first."""
+        """Events of its GPUs' drivers since it holds them, the newest first."""
         mine = set(self.uuids)
         return tuple(
             event
@@ -241,7 +243,7 @@ class View:
         left_at: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.now = now
-        """Unix time of the picture: the only time there is."""
+        """Unix time of the tick: the only time there is."""
         self.observed_since = observed_since
         """Unix time of the first sample that gpumon took."""
         self.history = history
@@ -255,14 +257,13 @@ class View:
         self.running: Sequence[JobLook] = _Looks(self, jobs)
         """All running jobs that hold GPUs: neighbours and peers are among these."""
         self.jobs: Sequence[JobLook] = self.running
-        """The jobs to judge on this look: all, or in a large fleet those whose turn it is."""
+        """Jobs to judge now: all, or in a large fleet those whose turn it is."""
         self.records: tuple[Job, ...] = tuple(records)
-        """Jobs that the queue lists and that compute on no GPU now: pending, completing, ended,
-        without GPUs."""
+        """Jobs of the queue that compute on no GPU now: pending, completing, ended."""
         self.left_at = left_at
         """Unix time at which a job with GPUs was last seen to leave, by the name of its node."""
         self.layout = facts.layout
-        """GPUs by position, and in groups: to tell the sound ones of a large fleet at once."""
+        """GPUs by position and in groups: to sort out the sound ones of a large fleet at once."""
         self.node_layout = facts.node_layout
         """`nodes` by position, with the positions of their GPUs."""
         self.job_layout = layout or JobLayout(facts.node_layout, jobs)
@@ -270,9 +271,9 @@ class View:
         self.numbers: Sequence[int] = range(len(self.running))
         """Positions of `jobs` within `running`."""
         self.blindness: dict[tuple[str, str], NDArray[np.bool_]] = {}
-        """What `coverage` found out on this look, by kind of subject and field."""
+        """What `coverage` found out in this evaluation, by kind of subject and field."""
         self.shared: dict[type, object] = {}
-        """What is computed once a look for whoever asks, by its type."""
+        """What is computed once an evaluation for all detectors, by its type."""
         self.owners = facts.owners
         """Whose values history and facts hold."""
         self._facts = facts
@@ -313,7 +314,7 @@ class View:
         return node.links(uuid) if node else ()
 
     def events(self, uuid: str) -> tuple[EventFacts, ...]:
-        """What the driver told of a GPU of late, the newest first."""
+        """Recent events of a GPU's driver, the newest first."""
         gpu = self.gpus.get(uuid)
         node = self.nodes.get(gpu.node) if gpu else None
         return tuple(event for event in node.events if event.uuid == uuid) if node else ()
@@ -333,7 +334,7 @@ class View:
         return tuple(key for row, key in enumerate(keys) if not uuids or not newest[row].all())
 
     def series(self, entity: str, key: str, seconds: float) -> Series:
-        """One field of one entity over the last `seconds`, whoever held it."""
+        """Times and values of one field of one entity over the last `seconds`, under any holder."""
         return self.series_since(entity, key, self.now - seconds)
 
     def series_since(self, entity: str, key: str, start: float) -> Series:
@@ -366,7 +367,7 @@ class View:
         since: float = float("-inf"),
         peaks: int = 0,
     ) -> Past:
-        """As `table`, but across gaps in the sampling, which are time of which nothing is known.
+        """As `table`, but across gaps in the sampling; the time of a gap counts for no row.
 
         Of the first `peaks` keys it tells the smallest and the largest value behind each row too.
         """
@@ -397,11 +398,11 @@ class View:
         return column
 
     def nodes_with(self, block: str) -> Mapping[str, NodeFacts]:
-        """By name the nodes of which facts of a block are told."""
+        """By name the nodes that report a block."""
         return self._facts.nodes_with(block)
 
     def per_node(self, tell: Callable[[NodeFacts], float | None]) -> NDArray[np.float64]:
-        """What a function tells of each of `nodes`, NaN for None; asked again of what changed."""
+        """Result of a function for each of `nodes`, NaN for None; again only where they changed."""
         return self._facts.node_columns.told(tell)[:-1]
 
     @property
@@ -436,14 +437,13 @@ class View:
         gpus: Sequence[str] = (),
         owners: Sequence[int] = (),
     ) -> Finding:
-        """A finding of this look, with the confidence that its window allows.
+        """A finding of this evaluation, with the confidence that its window allows.
 
-        `finding_class` is the detector's first one unless named; `at_most` keeps a claim down
-        whose evidence is weaker than its window. A hypothesis is a warning at most, and so is
-        what is said of a job whose processes are on other GPUs than Slurm gave it. `onset` is
-        when it began where that is before the window. `advice` is for who owns the job,
-        `machine_advice` for who runs the machine. `gpus` are the UUIDs whose time `gpu_seconds`
-        counts, where they are not the subject's, and `owners` the uids that hold it without a job.
+        `finding_class` is the detector's first one unless named; `at_most` lowers a claim with
+        weak evidence. A hypothesis, and a claim about a job on other GPUs than its own, is a
+        warning at most. `onset` is given if it is before the window. `advice` is for the owner
+        of the job, `machine_advice` for the administrator. `gpus` are those whose time
+        `gpu_seconds` counts, if not the subject's; `owners` the uids that hold it without a job.
         """
         if doubts := self._doubts.get(subject, ()):
             at_most = Confidence.HYPOTHESIS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Account(NamedTuple):
     """Unix time of each look, and which subjects each detector could not judge then."""
     errors: tuple[str, ...]
     """What went wrong meanwhile, a line each."""
+    unseen: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Subjects that each detector once judged in part only."""
 
 
 class _Running:
@@ -135,6 +138,7 @@ class Witness:
         self._gpu_seconds = 0.0
         self._looks: list[tuple[float, Mapping[str, frozenset[str]]]] = []
         self._coverage: object = None
+        self._unseen: dict[str, frozenset[str]] = {}
         self._errors: dict[str, None] = {}
         self._first: float | None = None
         self._last: Tick | None = None
@@ -163,6 +167,9 @@ class Witness:
                 (tick.at, {one.detector: frozenset(one.blind_subjects) for one in tick.coverage})
             )
             for one in tick.coverage:
+                if one.unseen:
+                    known = self._unseen.get(one.detector, frozenset())
+                    self._unseen[one.detector] = known.union(*one.unseen.values())
                 if one.state == "muted":
                     self._errors[f"{one.detector}: muted: {one.note}"] = None
         left = before is not None and len(tick.jobs) != len(before.jobs)
@@ -186,6 +193,7 @@ class Witness:
             self._gpu_seconds,
             tuple(self._looks),
             tuple(self._errors),
+            self._unseen,
         )
 
     def _hold(self, view: JobView, at: float) -> None:

@@ -140,6 +140,8 @@ class Coverage(NamedTuple):
     """Those of `subjects_blind`, as findings name them; not told where the worker is not asked."""
     blind_reasons: Mapping[str, str] = MappingProxyType({})
     """Why, by subject, of those that the detector itself declines to judge, no field missing."""
+    unseen: Mapping[str, Collection[str]] = MappingProxyType({})
+    """Subjects that it judges in part only, by what it cannot see of them."""
 
     @property
     def reasons(self) -> list[tuple[str, int]]:

@@ -308,6 +308,9 @@ class _Veil:
             note=self._said(coverage.note),
             blind_subjects=tuple(filter(is_shown, coverage.blind_subjects)),
             blind_reasons=reasons,
+            unseen={
+                what: tuple(filter(is_shown, names)) for what, names in coverage.unseen.items()
+            },
         )
 
     def _ledger(self, books: LedgerTotals, kept: set[tuple[str, str, str]]) -> LedgerTotals:

@@ -30,6 +30,13 @@ class Answer(NamedTuple):
     body: bytes
     kind: str = TEXT
     headers: tuple[tuple[str, str], ...] = ()
+    more: tuple[bytes, ...] = ()
+    """What follows the body, in pieces that other answers hold as well: no client has a copy."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return len(self.body) + sum(map(len, self.more))
 
 
 class RefusedError(DeclinedError):
@@ -53,14 +60,28 @@ class Asked(NamedTuple):
     """Whether the client wants the connection for another question."""
 
 
-async def read(reader: asyncio.StreamReader) -> Asked | None:
-    """The next question; None: the client has left.
+async def read(reader: asyncio.StreamReader, begin_s: float, whole_s: float) -> Asked | None:
+    """The next question; None: the client has left, or begins none.
+
+    Args:
+        reader: What the client sends.
+        begin_s: For the question to begin.
+        whole_s: For the rest of it.
 
     Raises:
         RefusedError: It is no question that is answered.
     """
     try:
-        raw = await reader.readuntil(b"\r\n\r\n")
+        async with asyncio.timeout(begin_s):
+            first = await reader.read(1)
+    except TimeoutError:
+        return None
+    try:
+        async with asyncio.timeout(whole_s):
+            raw = first + await reader.readuntil(b"\r\n\r\n")
+    except TimeoutError:
+        message = f"the question did not come whole within {whole_s:g} s"
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, message) from None
     except asyncio.IncompleteReadError:
         return None
     except asyncio.LimitOverrunError:
@@ -112,18 +133,24 @@ async def write(
     """Send an answer, no faster than the client takes it."""
     writer.write(_head(answer, keeps))
     if has_body:
-        body = memoryview(answer.body)
-        while body:
-            writer.write(body[:_PIECE_BYTES])
-            body = body[_PIECE_BYTES:]
-            await writer.drain()
+        for part in (answer.body, *answer.more):
+            body = memoryview(part)
+            while body:
+                writer.write(body[:_PIECE_BYTES])
+                body = body[_PIECE_BYTES:]
+                await writer.drain()
     await writer.drain()
+
+
+def at_once(answer: Answer) -> bytes:
+    """A short answer in one piece, after which the connection ends."""
+    return _head(answer, keeps=False) + answer.body
 
 
 def _head(answer: Answer, keeps: bool) -> bytes:
     fields = (
         ("Content-Type", answer.kind),
-        ("Content-Length", str(len(answer.body))),
+        ("Content-Length", str(answer.size)),
         ("Cache-Control", "no-store"),
         ("X-Content-Type-Options", "nosniff"),
         ("Connection", "keep-alive" if keeps else "close"),

@@ -13,13 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.records.frame import Frame
+from gpumon.model.staleness import stale_after_s
 from gpumon.sources.recording.encode import Encoder, line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from gpumon.model.records.frame import Frame
+    from gpumon.model.records.tick import Tick
 
 NDJSON: Final = "application/x-ndjson"
 """Type of lines of JSON (ndjson-spec 1.0)."""
@@ -67,6 +69,51 @@ class _Heard:
         return kept if self.last is None else [*kept, self.last]
 
 
+def whole(tick: Tick) -> bytes:
+    """A picture as a reader needs it who knows nothing yet.
+
+    What may be seen of a picture is decided where all of it is known, so whoever may not see all of
+    it is told what was joined and not what sources said: of values that several told the best.
+    """
+    encoder = Encoder()
+    made = [
+        encoder.header(tick.at, tick.period_s, [target.url for target in tick.targets]),
+        encoder.sync(tick.at),
+        *map(encoder.frame, _frames_of(tick)),
+        encoder.beat(tick.at, tick.period_s),
+    ]
+    return b"".join(made)
+
+
+def _frames_of(tick: Tick) -> Iterator[Frame]:
+    origin = next((target.url for target in tick.targets), "")
+    of_nodes = {error for node in tick.nodes.values() for error in node.errors}
+    errors = tuple(error for error in tick.errors if error not in of_nodes)
+    if tick.queue is not None or errors:
+        yield Frame(origin, "", tick.at, 0.0, {}, errors, tick.queue)
+    for node in tick.nodes.values():
+        if node.taken_at is None:
+            if node.errors:
+                yield Frame(origin, node.name, tick.at, 0.0, {}, node.errors)
+            continue
+        gpus = [tick.gpus[uuid] for uuid in node.gpu_uuids]
+        # What others add to a probe's values stands in the GPUs' own block, which they share.
+        blocks = dict(node.blocks)
+        if gpus and all(gpu.block is gpus[0].block for gpu in gpus):
+            blocks["gpu"] = gpus[0].block
+        usual_s = stale_after_s(tick.period_s)
+        yield Frame(
+            gpus[0].origin if gpus else origin,
+            node.name,
+            node.taken_at,
+            node.lateness_s or 0.0,
+            blocks,
+            node.errors,
+            is_left=node.left_at is not None,
+            stale_after_s=0.0 if node.is_stale else tick.at - node.taken_at + usual_s,
+        )
+
+
 class FrameFeed:
     """Notes frames down on the sampler's thread, and encodes them on one of its own."""
 
@@ -112,8 +159,11 @@ class FrameFeed:
         run, _, number = text.rpartition("-")
         return int(number) if run == self.run and _NUMBER.fullmatch(number) else None
 
-    def since(self, position: int | None) -> Future[bytes]:
-        """The lines behind a picture, or all that holds now, and a mark of where they end."""
+    def since(self, position: int | None) -> Future[tuple[bytes, ...]]:
+        """The lines behind a picture, or all that holds now, and a mark of where they end.
+
+        In pieces, which all who are told the same share.
+        """
         return self._worker.submit(self._told, position)
 
     def settled(self, then: Callable[[], None]) -> None:
@@ -145,12 +195,16 @@ class FrameFeed:
         while self._lines and (len(self._lines) > MOST_PICTURES or self._size > LARGEST_KEPT_BYTES):
             self._size -= len(self._lines.popleft()[1])
 
-    def _told(self, position: int | None) -> bytes:
+    def mark(self, sequence: int) -> bytes:
+        """The last line of an answer, which ends at a picture."""
+        return line(kind="mark", run=self.run, sequence=sequence, at=self._now())
+
+    def _told(self, position: int | None) -> tuple[bytes, ...]:
         self._unasked = 0
-        mark = line(kind="mark", run=self.run, sequence=self.sequence, at=self._now())
+        mark = self.mark(self.sequence)
         if position is None or not self._is_kept(position):
-            return self._everything() + mark
-        return b"".join(lines for number, lines in self._lines if number > position) + mark
+            return self._everything(), mark
+        return *(lines for number, lines in self._lines if number > position), mark
 
     def _is_kept(self, position: int) -> bool:
         """Whether every picture behind one is there."""

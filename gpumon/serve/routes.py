@@ -18,7 +18,7 @@ from gpumon.report.openmetrics.exposition import CLASSIC, OPENMETRICS
 from gpumon.report.openmetrics.families import page as metrics_page
 from gpumon.report.withheld import withheld
 from gpumon.serve.exchange import TEXT, Answer, RefusedError, preferred
-from gpumon.serve.frames import NDJSON
+from gpumon.serve.frames import NDJSON, whole
 from gpumon.serve.tokens import OWNER
 from gpumon.sources.rest_address import is_loopback
 
@@ -203,21 +203,28 @@ class Routes:
 
     async def _frames(self, asked: Asked, viewer: Viewer) -> Answer:
         _accepted(asked, (NDJSON,))
-        if viewer.users is not None:
-            message = 'frames tell of everybody: they want a token that shows "*"'
-            raise RefusedError(HTTPStatus.FORBIDDEN, message)
         feed = self._served.feed
         position = feed.position(asked.query.get("since", ""))
         wait_s = _wait_s(asked.query.get("wait", "0"))
-        if position == feed.sequence and wait_s > 0:
-            news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(news)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await news
-            if news in self._waiting:
-                self._waiting.remove(news)
-        return Answer(HTTPStatus.OK, await asyncio.wrap_future(feed.since(position)), NDJSON)
+        newest = feed.sequence if viewer.users is None else self._newest().number
+        if position == newest and wait_s > 0:
+            await self._news(wait_s)
+        if viewer.users is not None:
+            number = self._newest().number
+            body = await self._seen_by(viewer.users, NDJSON, whole)
+            return Answer(HTTPStatus.OK, body, NDJSON, more=(feed.mark(number),))
+        first, *more = await asyncio.wrap_future(feed.since(position))
+        return Answer(HTTPStatus.OK, first, NDJSON, more=tuple(more))
+
+    async def _news(self, wait_s: float) -> None:
+        """Wait for the next picture, but no longer than that."""
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(news)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await news
+        if news in self._waiting:
+            self._waiting.remove(news)
 
     def rouse(self) -> None:
         """Answer those who wait for a picture; in the server's loop."""
@@ -240,20 +247,31 @@ class Routes:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "1"))
         return tick
 
+    async def _seen_by(
+        self, users: frozenset[str] | None, kind: str, make: Callable[[Tick], bytes]
+    ) -> bytes:
+        """A page of what some may see of the newest picture."""
+        name = _name(users, kind)
+        return await self._pages.page(name, lambda tick: make(self._seen(tick, users)))
+
     async def _paged(
         self, asked: Asked, viewer: Viewer, make: Callable[[Tick], bytes], kind: str
     ) -> Answer:
         """A page that all who may see the same share."""
         self._newest()
-        users = viewer.users
-        name = (kind,) if users is None else (kind, "of", *sorted(users))
-        body = await self._pages.page(name, lambda tick: make(self._seen(tick, users)))
+        name = _name(viewer.users, kind)
+        body = await self._seen_by(viewer.users, kind, make)
         varies = ("Vary", "Accept, Accept-Encoding, Authorization")
         codings = asked.headers.get("accept-encoding", "identity")
         if len(body) < _LEAST_PACKED_BYTES or preferred(codings, ("gzip", "identity")) != "gzip":
             return Answer(HTTPStatus.OK, body, kind, (varies,))
         packed = await self._pages.packed(name, body)
         return Answer(HTTPStatus.OK, packed, kind, (varies, ("Content-Encoding", "gzip")))
+
+
+def _name(users: frozenset[str] | None, kind: str) -> tuple[str, ...]:
+    """What tells a page from others of its picture."""
+    return (kind,) if users is None else (kind, "of", *sorted(users))
 
 
 def _wait_s(text: str) -> float:

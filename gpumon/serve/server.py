@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.fault import fault
-from gpumon.serve.exchange import MOST_HEAD_BYTES, Answer, RefusedError, read, write
+from gpumon.model.fault import OWN, SourceError, fault
+from gpumon.serve.exchange import MOST_HEAD_BYTES, Answer, RefusedError, at_once, read, write
 
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
-    from gpumon.model.fault import SourceError
     from gpumon.serve.exchange import Asked
 
 MOST_CONNECTIONS: Final = 256
 """Five times the terminals that are meant to attach to one server; each costs some 100 KiB."""
 
 HEAD_TIMEOUT_S: Final = 10.0
-"""For a whole question, handshake of TLS included: nginx gives it 60, Apache 20."""
+"""For the handshake of TLS, for a question to begin, and for the rest of it: nginx gives a header
+60, Apache 20."""
 
 IDLE_TIMEOUT_S: Final = 75.0
 """Between two questions: longer than the minute that is the longest usual one between scrapes."""
@@ -35,10 +35,54 @@ IDLE_TIMEOUT_S: Final = 75.0
 BODY_TIMEOUT_S: Final = 120.0
 """For a client to take an answer: 100 MB at 1 MB/s."""
 
+LARGEST_UNDERWAY_BYTES: Final = 512 * 2**20
+"""Of answers that clients have not taken yet, what they share counted once: twice everything that
+holds of 10,000 nodes (20 KB each, measured). One answer alone may be larger."""
+
 CLOSE_LIMIT_S: Final = 0.4
 
 _REST_S: Final = 1.0
 """After a connection could not be accepted, as no more files can be opened."""
+
+
+class _Underway:
+    """What clients have not taken yet, each piece once however many of them take it."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[bytes, int]] = {}
+        self._size = 0
+
+    @contextmanager
+    def sending(self, answer: Answer) -> Iterator[None]:
+        """Hold an answer while it is sent.
+
+        Raises:
+            RefusedError: Clients that read slowly hold too much already.
+        """
+        parts = (answer.body, *answer.more)
+        more = sum(len(part) for part in parts if id(part) not in self._held)
+        if self._size and self._size + more > LARGEST_UNDERWAY_BYTES:
+            message = "clients that read slowly hold too many answers; ask again in a second"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "1"))
+        for part in parts:
+            self._take(part)
+        try:
+            yield
+        finally:
+            for part in parts:
+                self._leave(part)
+
+    def _take(self, part: bytes) -> None:
+        _, times = self._held.get(id(part), (part, 0))
+        self._held[id(part)] = part, times + 1
+        self._size += 0 if times else len(part)
+
+    def _leave(self, part: bytes) -> None:
+        _, times = self._held.pop(id(part))
+        if times > 1:
+            self._held[id(part)] = part, times - 1
+        else:
+            self._size -= len(part)
 
 
 class HttpServer:
@@ -61,10 +105,10 @@ class HttpServer:
             listening: A socket that listens and does not block; closed by whoever made it.
             answer: Called in the server's loop for each question.
             context: Certificate and key; None: without TLS.
-            head_timeout_s: For a whole question.
+            head_timeout_s: For a handshake, for the first question to begin, and for each to end.
             idle_timeout_s: Between two questions.
             body_timeout_s: For a client to take an answer.
-            tell: Is told of an answer that failed by gpumon's own fault.
+            tell: Is told of an answer that failed by gpumon's own fault, and of too many clients.
         """
         self._listening = listening
         self._answer = answer
@@ -74,6 +118,8 @@ class HttpServer:
         self._body_timeout_s = body_timeout_s
         self._tell = tell
         self._tasks: set[asyncio.Task[None]] = set()
+        self._underway = _Underway()
+        self._is_full = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
 
@@ -122,12 +168,24 @@ class HttpServer:
                 await asyncio.sleep(_REST_S)
                 continue
             if len(self._tasks) >= MOST_CONNECTIONS:
-                # Whoever is told why would take the place that there is not.
-                accepted.close()
+                self._turn_away(accepted)
                 continue
+            self._is_full = self._is_full and len(self._tasks) > MOST_CONNECTIONS // 2
             task = self._loop.create_task(self._serve(accepted))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    def _turn_away(self, accepted: socket.socket) -> None:
+        """End a connection that there is no place for, and say so without waiting for anybody."""
+        message = f"{MOST_CONNECTIONS} clients are connected, and further ones are turned away"
+        if not self._is_full:
+            self._is_full = True
+            self._tell(SourceError(OWN, message, "end some, or let Prometheus ask for all of them"))
+        if self._context is None:
+            error = RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "10"))
+            with suppress(OSError):
+                accepted.send(at_once(error.answer))
+        accepted.close()
 
     async def _serve(self, accepted: socket.socket) -> None:
         """One connection, from its beginning to its end."""
@@ -161,8 +219,7 @@ class HttpServer:
         """Whether another question may follow on this connection."""
         asked = None
         try:
-            async with asyncio.timeout(limit_s):
-                asked = await read(reader)
+            asked = await read(reader, limit_s, self._head_timeout_s)
             if asked is None:
                 return False
             answer = await self._answered(asked)
@@ -170,11 +227,20 @@ class HttpServer:
             answer = error.answer
         keeps = asked is not None and asked.keeps
         has_body = asked is None or asked.method != "HEAD"
+        try:
+            with self._underway.sending(answer):
+                await self._send(writer, answer, has_body=has_body, keeps=keeps)
+        except RefusedError as error:
+            await self._send(writer, error.answer, has_body=has_body, keeps=keeps)
+        return keeps
+
+    async def _send(
+        self, writer: asyncio.StreamWriter, answer: Answer, *, has_body: bool, keeps: bool
+    ) -> None:
         async with asyncio.timeout(self._body_timeout_s):
             await write(writer, answer, has_body=has_body, keeps=keeps)
             if not keeps:
                 await _ended(writer)
-        return keeps
 
     async def _answered(self, asked: Asked) -> Answer:
         try:

@@ -23,6 +23,11 @@ _LONGEST_PATH: Final = 1024
 _TENANT: Final = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,150}")
 """Names of tenants (Mimir's documentation: 150 characters of these); `|` joins several."""
 
+_HISTORY: Final = re.compile(r"0|(?P<count>[0-9]{1,4})(?P<unit>[hm])")
+_UNITS_S: Final = {"h": 3600.0, "m": 60.0}
+_LONGEST_S: Final = 24 * 3600.0
+"""Longest look back of history (its own bound)."""
+
 _FILES: Final = ("token_file", "login_file", "client_cert")
 _FORM: Final = f"host[:{PORT}][/prefix]"
 
@@ -40,6 +45,9 @@ class EngineAddress(NamedTuple):
     """File with our own certificate and its key; empty: none."""
     tenant: str = ""
     """Whose data, where one server holds those of several: its header `X-Scope-OrgID`."""
+    history_s: float = 24 * 3600.0
+    """How far back it is asked at the start, where the fleet is small enough; history keeps no
+    more."""
 
 
 def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddress:
@@ -70,8 +78,11 @@ def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddre
     tenant, is_accepted = options.pop("tenant", ""), options.pop("insecure", "0")
     if tenant and not _TENANT.fullmatch(tenant):
         raise ValueError("?tenant= takes the name of a tenant, several are joined by |")
+    history = _HISTORY.fullmatch(options.pop("history", "24h"))
+    if history is None:
+        raise ValueError("?history= takes hours or minutes, as 6h or 90m, or 0 for none")
     if options:
-        known = ", ".join((*_FILES, "tenant", "insecure"))
+        known = ", ".join((*_FILES, "tenant", "history", "insecure"))
         raise ValueError(f"{next(iter(options))[:32]!r} is none of the options {known}")
     if is_accepted not in ("0", "1"):
         raise ValueError("?insecure= takes 1 or 0")
@@ -88,4 +99,5 @@ def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddre
         )
     shown = f"[{host}]" if ":" in host else host
     base_url = f"{scheme.removeprefix('prometheus+')}://{shown}:{port}{match['prefix']}"
-    return EngineAddress(base_url, **files, tenant=tenant)
+    history_s = int(history["count"] or 0) * _UNITS_S[history["unit"] or "m"]
+    return EngineAddress(base_url, **files, tenant=tenant, history_s=min(history_s, _LONGEST_S))

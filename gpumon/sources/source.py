@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpumon.model.records.frame import Frame
 
@@ -72,6 +72,30 @@ class Wish(NamedTuple):
         """Whether it says which nodes are looked at; an empty wish says that none is."""
         others = (self.period_s is not None, self.ended_since is not None, bool(self.use_of))
         return bool(self.zoom_nodes) or not (any(others) or self.has_changed_queue)
+
+
+class PastBeat(NamedTuple):
+    """What a source would have reported at an instant before it was first asked."""
+
+    at: float
+    """Unix time on our own clock."""
+    period_s: float
+    """To the next one."""
+    frames: tuple[Frame, ...]
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A source that can tell of the time before it was first asked."""
+
+    @property
+    def is_recalling(self) -> bool:
+        """Whether a past may still come; what is sampled meanwhile lies behind all of it."""
+        ...
+
+    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
+        """What goes through a past, the oldest first, where one has just been told; once each."""
+        ...
 
 
 class Source(Protocol):

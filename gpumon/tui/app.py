@@ -57,7 +57,10 @@ SILENT_GRACE_S: Final = 2.0
 FILLING_S: Final = 0.5
 """While a feed still lives through its past, it is told this often how far it is, seconds."""
 
-FOOTPRINT_PERIOD_S: Final = 3.0
+SILENCE_PERIOD_S: Final = 3.0
+"""How often it is looked whether ticks still come."""
+
+FOOTPRINT_PERIOD_S: Final = 10.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
 
 VIEW_BEAT_S: Final = 0.1
@@ -167,7 +170,7 @@ class GpumonApp(DressedApp):
         # another textual shows pictures otherwise.
         self.call_after_refresh(self._start_feed)
         # Whoever has nothing to do should not be woken for a look; a recording's time goes on.
-        look_s = 1.0 if isinstance(self._feed, Player) else FOOTPRINT_PERIOD_S
+        look_s = 1.0 if isinstance(self._feed, Player) else SILENCE_PERIOD_S
         self.set_interval(look_s, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 

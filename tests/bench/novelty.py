@@ -7,6 +7,7 @@ classes are held out in turn, since none of them is looked at. What is printed i
 jobs that lie farther than all but 1 % of the healthy ones do, beside simpler ways to measure it.
 
     --set tuned     the seeds that the settings of `gpumon.detect.learning.novelty` were chosen on
+    --set wide      twice as many that they were not: what a longer past is worth
 
 What was played is kept beside each recording, so that a second run takes seconds.
 """
@@ -66,6 +67,7 @@ LENGTH: Final = ("--period", "10", "--for", "5h")
 SETS: Final = {
     "tuned": Set((110101, 110102, 110103, 110104), ("--shift", *LENGTH)),
     "shifted": Set((110201, 110202, 110203, 110204), ("--shift", *LENGTH)),
+    "wide": Set((*range(110201, 110205), *range(500201, 500205)), ("--shift", *LENGTH)),
     "first": Set(tuple(range(831, 837)), ()),
 }
 """Of the first generator they are lessons (`tools.lessons`), from which nothing here was learnt."""
@@ -142,6 +144,7 @@ def main() -> None:
         print(f"\n{name}: {len(paths)} recordings\n")
         print(table_of_ways(jobs))
         print(by_class(jobs))
+        print(by_past(jobs))
 
 
 def made(folder: Path, name: str, seed: int) -> Path:
@@ -199,11 +202,19 @@ def _mean(table: Floats) -> Floats:
     return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 
-def scored(jobs: Sequence[Job], score: Score) -> Floats:
-    """How odd each job is, by the healthy ones of the other recordings; -1 where nobody knows."""
+def scored(jobs: Sequence[Job], score: Score, most: int | None = None) -> Floats:
+    """How odd each job is, by the healthy ones of other recordings; -1 where nobody knows.
+
+    Args:
+        jobs: Of all recordings.
+        score: How it is measured.
+        most: So many of the others, those that follow in turn; None: all of them.
+    """
     found = np.full(len(jobs), -1.0)
-    for number in sorted({job.recording for job in jobs}):
-        usual = [j.behaviour for j in jobs if j.recording != number and j.finding_class == HEALTHY]
+    numbers = sorted({job.recording for job in jobs})
+    for place, number in enumerate(numbers):
+        others = (numbers[place + 1 :] + numbers[:place])[:most]
+        usual = [j.behaviour for j in jobs if j.recording in others and j.finding_class == HEALTHY]
         places = [place for place, job in enumerate(jobs) if job.recording == number]
         found[places] = np.nan_to_num(score(usual, [jobs[p].behaviour for p in places]), nan=-1.0)
     return found
@@ -324,6 +335,20 @@ def by_class(jobs: Sequence[Job]) -> str:
     every = ~healthy
     found, false = ((scores[some] >= ODD_FROM).mean() for some in (every, healthy))
     lines.append(f"\nas set ({ODD_FROM}): {found:.2f} of all classes, {false:.4f} of healthy jobs")
+    return "\n".join(lines)
+
+
+def by_past(jobs: Sequence[Job]) -> str:
+    """What the gate finds at 1 % by how many other recordings stand for the past."""
+    healthy = np.array([job.finding_class == HEALTHY for job in jobs])
+    count = len({job.recording for job in jobs})
+    lines = ["", "| recordings of the past | usual jobs | all classes, 1 % |", "|---|---|---|"]
+    for most in range(1, count):
+        usual = round(healthy.sum() * most / count)
+        if usual < LEAST_USUAL:
+            continue
+        told = _bounded(scored(jobs, _gate, most), healthy, ~healthy, FALSE_ALARMS[0])
+        lines.append(f"| {most} | {usual} | {told} |")
     return "\n".join(lines)
 
 

@@ -204,7 +204,7 @@ def _surest(claims: Iterable[Claim]) -> dict[tuple[str, str], Claim]:
 def _blind(account: Account) -> dict[str, set[str]]:
     """Subjects that each detector once said it could not judge."""
     found: dict[str, set[str]] = {}
-    for _, blind in account.looks:
+    for _, blind in (*account.looks, (0.0, account.unseen)):
         for detector, subjects in blind.items():
             found.setdefault(detector, set()).update(subjects)
     return found

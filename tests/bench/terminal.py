@@ -22,7 +22,7 @@ SIZE = (200, 60)
 PAINTED = 10
 """So many visible characters make a first paint; the rest before it is set-up of the terminal."""
 
-_ESCAPES = re.compile(
+ESCAPES = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P_^X].*?(?:\x1b\\|\x07)|[ -/]*[0-Z\\^-~])", re.DOTALL
 )
 _BLANKS = re.compile(rb"[\x00-\x20\x7f]+")
@@ -107,7 +107,7 @@ class Terminal:
 
     def _look(self, data: bytes, now_s: float) -> None:
         self._head += data
-        text = _ESCAPES.sub(b"", bytes(self._head))
+        text = ESCAPES.sub(b"", bytes(self._head))
         if self.paint_s is None and len(_BLANKS.sub(b"", text)) >= PAINTED:
             self.paint_s = now_s
         if self._marker in text:

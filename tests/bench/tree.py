@@ -87,6 +87,8 @@ def measure(root: int, seconds: float) -> dict[str, tuple[float, float, float]]:
             continue
         was = before.get(pid)
         used_s = now.cpu_s + now.reaped_s - (was.cpu_s + was.reaped_s if was else 0.0)
-        share, rss, pss = shares.get(now.name, (0.0, 0.0, 0.0))
-        shares[now.name] = (share + used_s / took_s, rss + now.rss_mib, pss + now.pss_mib)
+        # The probe that the program makes of itself has the program's command line.
+        name = "probe" if now.name == "main" and pid != root else now.name
+        share, rss, pss = shares.get(name, (0.0, 0.0, 0.0))
+        shares[name] = (share + used_s / took_s, rss + now.rss_mib, pss + now.pss_mib)
     return shares

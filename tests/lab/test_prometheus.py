@@ -8,17 +8,26 @@ import shutil
 import socket
 import subprocess
 import time
+from itertools import pairwise
+from math import isnan
+from statistics import median
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from gpumon.cli import main
+from gpumon.cli.recorded_past import told
+from gpumon.fleet.history.history import History
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
+from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.missing import Reason
 from gpumon.sources.address import Look, parse
 from gpumon.sources.open import open_source
-from gpumon.sources.source import SystemClock
+from gpumon.sources.prometheus import answer, questions
+from gpumon.sources.prometheus.rules import TOLD_AT
+from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
 from tests.worlds.probe import eventually
 
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumon.fleet.join.join import Picture
+    from gpumon.model.records.tick import Tick
 
 PROGRAMS = ("prometheus", "victoria-metrics")
 CONFIG = """
@@ -85,6 +95,14 @@ class Engine:
         return {node.name for node in nodes if node.gpu_uuids and not node.is_stale} == set(fresh)
 
 
+def needed() -> None:
+    """Skip where the engines are not installed."""
+    missing = [program for program in (*PROGRAMS, "promtool") if shutil.which(program) is None]
+    if missing:
+        reason = f"needs {', '.join(missing)}: tests/lab/install-packages installs what is missing"
+        (pytest.fail if os.environ.get("GPUMON_LAB") == "require" else pytest.skip)(reason)
+
+
 @pytest.fixture
 def pages() -> Iterator[list[PageServer]]:
     values = {
@@ -105,10 +123,7 @@ def pages() -> Iterator[list[PageServer]]:
 
 @pytest.fixture
 def engines(tmp_path: Path, pages: list[PageServer]) -> Iterator[list[Engine]]:
-    missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    if missing:
-        reason = f"needs {', '.join(missing)}: tests/lab/install-packages installs what is missing"
-        (pytest.fail if os.environ.get("GPUMON_LAB") == "require" else pytest.skip)(reason)
+    needed()
     targets = ", ".join(f"'127.0.0.1:{server.port}'" for server in pages)
     (tmp_path / "gather.yml").write_text(CONFIG % targets)
     found = [Engine(program, tmp_path) for program in PROGRAMS]
@@ -126,6 +141,13 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
 ) -> None:
     for engine in engines:
         eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.program} is read")
+        asked = {
+            "query": "DCGM_FI_DEV_GPU_UTIL",
+            "time": f"{time.time() - 2.0:.3f}",
+            "nocache": "1",
+        }
+        told = httpx.get(f"http://127.0.0.1:{engine.port}/api/v1/query", params=asked)
+        assert answer.opened(told.content, 200).cut is not None, told.text[:200]
         gpu = engine.picture().gpus["GPU-10"]
         assert (gpu.node, gpu.value("gpu_util_ratio"), gpu.value("power_w")) == (
             "gpu01",
@@ -160,3 +182,175 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
     for engine in engines:
         eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.program} is back")
         assert engine.newest.errors == ()
+
+
+class Growing(PageServer):
+    """The page of a node whose energy counts on, at 300 W."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__()
+        self.host = host
+
+    def answer_to(self, head: bytes) -> Answer:
+        return Answer(page_at(self.host, time.time()))
+
+
+def page_at(host: str, at: float) -> bytes:
+    values = {
+        "DEV_GPU_UTIL": 97,
+        "DEV_POWER_USAGE": round(200.0 + at % 100.0, 1),
+        "DEV_TOTAL_ENERGY_CONSUMPTION": round((at - 1.7e9) * 300e3),
+    }
+    return page(2, host, **values).replace(b"GPU-", f"GPU-{host[-1]}".encode())
+
+
+def past_of(server: Growing, now: float) -> list[str]:
+    """What a server that has gathered a page for three hours holds, by time."""
+    lines = []
+    more = f'instance="127.0.0.1:{server.port}",job="dcgm"'
+    at = now - PAST_S
+    while at < now - 10.0:
+        for line in page_at(server.host, at).decode().splitlines():
+            if not line.startswith("#"):
+                series, _, value = line.rpartition(" ")
+                lines.append(f"{series[:-1]},{more}}} {value} {at:.3f}")
+        at += 5.0
+    return sorted(lines, key=lambda line: line.partition("{")[0])
+
+
+PAST_S = 3 * 3600.0
+
+
+def remember(engine: Engine, servers: list[Growing], now: float) -> None:
+    """Give a server a past, by the road that its makers have for that."""
+    lines = [line for server in servers for line in past_of(server, now)]
+    if engine.program == "prometheus":
+        names = sorted({line.partition("{")[0] for line in lines})
+        text = "".join(
+            f"# TYPE {name} gauge\n"
+            + "".join(f"{line}\n" for line in lines if line.startswith(f"{name}{{"))
+            for name in names
+        )
+        (engine.folder / "past.om").write_text(text + "# EOF\n")
+        made = ("create-blocks-from", "openmetrics", engine.folder / "past.om")
+        subprocess.run(
+            ["promtool", "tsdb", *made, engine.folder / engine.program],
+            check=True,
+            capture_output=True,
+        )
+        engine.start()
+        return
+    engine.start()
+    body = "".join(
+        f"{line.rpartition(' ')[0]} {float(line.rpartition(' ')[2]) * 1000:.0f}\n" for line in lines
+    )
+
+    def taken() -> bool:
+        url = f"http://127.0.0.1:{engine.port}/api/v1/import/prometheus"
+        try:
+            return httpx.post(url, content=body, timeout=20.0).is_success
+        except httpx.HTTPError:
+            return False
+
+    eventually(taken, "the past is taken in")
+
+
+def test_the_past_that_a_server_has_gathered_is_ones_own_from_the_first_minute(
+    tmp_path: Path,
+) -> None:
+    needed()
+    servers = [Growing("gpu01"), Growing("gpu02")]
+    (tmp_path / "gather.yml").write_text(
+        CONFIG % ", ".join(f"'127.0.0.1:{server.port}'" for server in servers)
+    )
+    engines = [Engine(program, tmp_path) for program in PROGRAMS]
+    samplers: list[Sampler] = []
+    try:
+        for engine in engines:
+            remember(engine, servers, time.time())
+            targets, sources = [parse(engine.url)], [engine.source]
+            sampler = Sampler(sources, SystemClock(), 1.0, told(History, sources, targets))
+            samplers.append(sampler)
+            newest: list[Tick] = []
+            sampler.start(newest.append)
+            eventually(
+                lambda seen=newest: seen and seen[-1].at - seen[-1].observed_since > PAST_S - 600.0,
+                f"{engine.program} has told its past",
+            )
+            tick = newest[-1]
+            assert tick.history is not None
+            assert not tick.errors, tick.errors
+            window = tick.history.window
+            times, power = window("GPU-10", "power_w", tick.at - 3500.0, tick.at)
+            known = [value for value in power if not isnan(value)]
+            assert len(known) > 600
+            assert max(after - before for before, after in pairwise(times)) < 60.0
+            assert all(199.0 < value < 301.0 for value in known)
+            old, _ = window("GPU-10", "power_w", tick.at - PAST_S, tick.at - 7500.0)
+            assert 5 < len(old) < 20
+            # Energy is one counter over the border between the past and what was seen.
+            times, energy = window("GPU-21", "energy_j", tick.at - 3000.0, tick.at)
+            counted = [(at, joule) for at, joule in zip(times, energy, strict=True) if joule > 0]
+            rates = [
+                (joule - before) / (at - then)
+                for (then, before), (at, joule) in pairwise(counted)
+                if at - then > 4.0
+            ]
+            assert median(rates) == pytest.approx(300.0, rel=0.05)
+            assert min(joule - before for (_, before), (_, joule) in pairwise(counted)) >= 0
+    finally:
+        for sampler in samplers:
+            sampler.close()
+        for engine in engines:
+            engine.source.close()
+            engine.stop()
+        for server in servers:
+            server.stop()
+
+
+def test_rules_that_are_printed_are_evaluated_and_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed()
+    assert main(["config", "rules"]) == 0
+    file = tmp_path / "gpumon-rules.yml"
+    # Evaluated as often as this server reads its pages.
+    file.write_text(capsys.readouterr().out.replace("interval: 30s", "interval: 1s"))
+    checked = subprocess.run(
+        ["promtool", "check", "rules", file], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    monkeypatch.setattr(questions, "MANY_GPUS", 1)
+    servers = [Growing("gpu01"), Growing("gpu02")]
+    targets = ", ".join(f"'127.0.0.1:{server.port}'" for server in servers)
+    (tmp_path / "gather.yml").write_text(f"{CONFIG % targets}rule_files: [{file}]\n")
+    engine = Engine("prometheus", tmp_path)
+    try:
+        engine.start()
+
+        def has_recorded() -> bool:
+            url = f"http://127.0.0.1:{engine.port}/api/v1/query"
+            try:
+                told = httpx.get(url, params={"query": f"count({TOLD_AT})"}).json()
+            except httpx.HTTPError:
+                return False
+            return bool(told["data"]["result"]) and told["data"]["result"][0]["value"][1] == "4"
+
+        eventually(has_recorded, "the rules are evaluated")
+        engine.source.start(lambda: None)
+        eventually(lambda: engine.shows("gpu01", "gpu02"), "it is read")
+        gpu = engine.picture().gpus["GPU-10"]
+        assert (gpu.value("gpu_util_ratio"), gpu.value("energy_j")) == (0.97, None)
+        assert gpu.block.label("name", gpu.row) == "NVIDIA H100 80GB HBM3"
+        engine.source.wish(Wish(zoom_nodes=("gpu01",)))
+        eventually(
+            lambda: engine.picture().gpus["GPU-10"].value("energy_j") is not None,
+            "a node that is looked at is told whole",
+        )
+        assert engine.picture().gpus["GPU-20"].value("energy_j") is None
+        assert engine.newest.errors == ()
+    finally:
+        engine.source.close()
+        engine.stop()
+        for server in servers:
+            server.stop()

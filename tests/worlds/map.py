@@ -27,7 +27,7 @@ FIELD = {field.key: field for field in FIELDS}
 
 def columns_of(digest: Digest, before: FleetColumns | None = None) -> FleetColumns:
     roster = outcome(roster_of(digest, before.roster if before else None))
-    return FleetColumns(digest, roster, before)
+    return outcome(FleetColumns(digest, roster).complete(before))
 
 
 def fleet_heat(digest: Digest, field: HeatField, before: FleetHeat | None = None) -> FleetHeat:

@@ -10,6 +10,8 @@ _OTHERS: Final = "all other targets, on their beat"
 _ITS_VALUES: Final = "its values, until it answers: asked again every period, of at least 1 s"
 _SERVED: Final = "tests/unit/sources/test_served.py::"
 _SERVE: Final = "tests/unit/cli/commands/test_serve.py::"
+_SERVER: Final = "tests/unit/serve/test_server.py::"
+_ALL_OTHERS: Final = "all other clients"
 _NOTHING: Final = "nothing; the command ends before it looks at anything"
 
 SERVED: Final = (
@@ -54,6 +56,34 @@ SERVED: Final = (
         "can be reached from other machines: set serve.token_file and serve.tls_certificate",
         "what it would have served",
         (_SERVE + "test_other_machines_are_not_let_in",),
+    ),
+    Fault(
+        "a client of a server sends half a question",
+        _ALL_OTHERS,
+        "did not come whole within",
+        "that connection, after 10 s",
+        (_SERVER + "test_half_a_question_is_answered_with_what_is_missing",),
+    ),
+    Fault(
+        "a client of a server sends a header without end",
+        _ALL_OTHERS,
+        "the header is longer than .* KiB",
+        "that connection, at once",
+        (_SERVER + "test_a_header_that_is_too_long_is_refused",),
+    ),
+    Fault(
+        "clients of a server do not take their answers",
+        _ALL_OTHERS + ", in bounded memory",
+        "clients that read slowly hold too many answers",
+        "answers beyond 512 MiB until they are taken, or given up after 120 s",
+        (_SERVER + "test_slow_clients_hold_no_more_memory_than_there_is_for_them",),
+    ),
+    Fault(
+        "more clients connect to a server than it has places",
+        "those that are connected",
+        "further ones are turned away",
+        "the further ones, until others leave",
+        (_SERVER + "test_beyond_the_most_connections_new_ones_are_ended_at_once",),
     ),
     Fault(
         "a server's port is taken",

@@ -260,6 +260,59 @@ def last_rank_heavy() -> Scene:
     return _stages(3600.0, (7,), {**_WAITING, **lighter})
 
 
+def _stages_of_two(
+    heavy: Mapping[str, Any] = NO_FIELDS,
+    waiting: Mapping[str, Any] = NO_FIELDS,
+    *,
+    has_ranks: bool = True,
+) -> Scene:
+    """Two stages of two ranks on one node, of which the last does more for 20 minutes."""
+    scene, uuids = _job_on(has_ranks=has_ranks)
+    shown = {**alike(uuids, {**_WAITING, **waiting}), **alike(uuids[2:], {**_TRAINING, **heavy})}
+    scene.run(1200.0, shown)
+    return scene
+
+
+def heavy_on_a_shared_node() -> Scene:
+    """The last of two stages on one node counts more work at the same clock."""
+    return _stages_of_two()
+
+
+def heavy_of_nobody_known() -> Scene:
+    """That they are ranks of one job is not known."""
+    return _stages_of_two(has_ranks=False)
+
+
+def heavy_by_less_than_a_layer() -> Scene:
+    """It does a sixth more."""
+    return _stages_of_two(waiting={"sm_active_ratio": 0.69, "tensor_active_ratio": 0.31})
+
+
+def heavy_without_tensor_cores() -> Scene:
+    """Tensor cores are not used."""
+    return _stages_of_two({"tensor_active_ratio": 0.0}, {"tensor_active_ratio": 0.0})
+
+
+def heavy_by_turns() -> Scene:
+    """How much more it does changes every five minutes."""
+    return _stages_of_two({"tensor_active_ratio": lambda s: 0.36 + 0.12 * (s // 300 % 2)})
+
+
+def heavy_at_lower_clocks() -> Scene:
+    """Its clocks are lower, at the power limit that all have."""
+    return _stages_of_two({"sm_clock_mhz": 1620.0, "clock_event_reasons": float(0x4)})
+
+
+def heavy_at_clocks_unknown() -> Scene:
+    """No clock is read."""
+    return _stages_of_two({"sm_clock_mhz": None}, {"sm_clock_mhz": None})
+
+
+def heavy_at_its_limit() -> Scene:
+    """It is at its power limit, its clocks hardly lower."""
+    return _stages_of_two({"clock_event_reasons": float(0x4)})
+
+
 # data_imbalance
 
 
@@ -347,7 +400,18 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         slow_in_the_kernel,
         slow_without_cpus,
     ),
-    "stage_imbalance": (last_stage_heavy, last_rank_heavy),
+    "stage_imbalance": (
+        last_stage_heavy,
+        last_rank_heavy,
+        heavy_on_a_shared_node,
+        heavy_of_nobody_known,
+        heavy_by_less_than_a_layer,
+        heavy_without_tensor_cores,
+        heavy_by_turns,
+        heavy_at_lower_clocks,
+        heavy_at_clocks_unknown,
+        heavy_at_its_limit,
+    ),
     "data_imbalance": (uneven_data, uneven_data_of_somebody, uneven_data_of_one_job),
     "slow_drift": (drift_of_waiting, drift_of_resting),
 }

@@ -57,6 +57,11 @@ class GpuFault(Detector):
     version = "1"
     finding_classes = ("gpu_fault", "program_error")
     needs = ("temp_c",)
+    wants: ClassVar[Mapping[str, str]] = {
+        "xid": "Xids",
+        "ecc_uncorrected_volatile_count": "errors of memory",
+        "remap_failure": "broken rows of memory",
+    }
     supported_after_s = 0.0
     established_after_s = 0.0
     subjects = "gpu"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -125,6 +125,7 @@ class PcieDegraded(Detector):
     version = "2"
     finding_classes = ("pcie_degraded",)
     needs = (*_LINK, "gpu_util_ratio")
+    wants: ClassVar[Mapping[str, str]] = {"pcie_replay_count": "packets sent again"}
     supported_after_s = 300.0
     established_after_s = 1800.0
     subjects = "gpu"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.idle.unwatched import unwatched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -100,6 +100,7 @@ class InteractiveIdle(Detector):
     version = "2"
     finding_classes = ("interactive_idle",)
     needs = ("gpu_util_ratio",)
+    wants: ClassVar[Mapping[str, str]] = {"job_cpu_us": "rest before gpumon came"}
     supported_after_s = 7200.0
     established_after_s = 14400.0
     every_s = 60.0

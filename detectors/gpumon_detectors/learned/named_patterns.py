@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -93,6 +94,20 @@ class NamedPatterns(Detector):
             for one in known:
                 if one.matches(row):
                     yield self._finding(view, job, one, row)
+
+    def cannot_judge(self, view: View) -> dict[str, str]:
+        """Jobs of which a feature of a pattern is not known, with the first such pattern."""
+        known = _patterns_in(self.file)
+        jobs = [job for job in view.jobs if known and _is_seen(view, job)]
+        keys = {trait.key for one in known for trait in one.traits}
+        reasons: dict[str, str] = {}
+        for job, row in zip(jobs, features_of(view, jobs, keys).values, strict=True):
+            for one in known:
+                lacking = (trait.key for trait in one.traits if isnan(row[_AT[trait.key]]))
+                key = next(lacking, None)
+                if key is not None:
+                    reasons.setdefault(job.subject, f"no {key}, which {one.name} has")
+        return reasons
 
     def _finding(
         self, view: View, job: JobLook, pattern: Named, row: NDArray[np.float64]

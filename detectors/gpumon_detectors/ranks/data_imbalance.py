@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from math import nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.plugin import LINK_BUSY_BYTES_PER_S, Confidence, Detector, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import is_named
 from gpumon_detectors.evidence.job_context import serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.placement.exchange import NVLINK
 from gpumon_detectors.ranks.peers import LEAST_GPUS, worlds_of
+from gpumon_detectors.ranks.union import union_of
 from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
 
 if TYPE_CHECKING:
@@ -47,11 +46,6 @@ the load of experts and servers changes slowly (our choice)."""
 
 _STATIC_SHARE: Final = 0.5
 """How far apart ranks may lie all the time, as a share of the spread within windows."""
-
-_ALIKE: Final = 0.5
-"""What NVLinks carry differs by so much of what the work does, at most, where the ranks are of one
-job: in each step all of them exchange as much, whoever has had most to do. Servers and worlds of
-their own exchange as they work (our choice)."""
 
 _LEAST_UTIL: Final = 0.85
 _LEAST_TENSOR: Final = 0.05
@@ -131,23 +125,11 @@ class DataImbalance(Detector):
             len(windows.ends) - moving.first,
         )
         known_s = min(moving.known_s, window.end - window.start)
-        mine = {job.uuids[place] for place in world}
-        worlds = {r.world_id for r in job.ranks if mine & {*r.gpu_uuids}}
-        is_one = len(worlds) == 1 and None not in worlds
-        is_told = any(name is not None for name in worlds)
-        apart = nan if is_told else _exchanged_apart(job, world, window.start)
-        is_alike = apart <= _ALIKE * moving.spread
+        union = union_of(job, world, window.start, moving.spread)
         since = since_words(window, is_open=True, known_s=known_s)
         name = "tensor cores" if moving.field == "tensor_active_ratio" else "SMs"
         text = f"{name}: the ranks of one window differ by {100 * moving.spread:.1f} % of their "
         text += f"work, and {moving.leaders} of {len(world)} have had most to do"
-        doubt = Evidence("job", job.subject, "that its processes are ranks of one job is not known")
-        alike = Evidence(
-            NVLINK[0],
-            job.subject,
-            f"they are ranks of one job: what their NVLinks carry differs by {100 * apart:.1f} %",
-            apart,
-        )
         share = f"at least {100 * moving.lost:.0f} % of the time is spent waiting for the slowest"
         return view.finding(
             self,
@@ -157,7 +139,7 @@ class DataImbalance(Detector):
             window=window,
             evidence=(
                 Evidence(moving.field, job.subject, text, moving.spread),
-                *(() if is_one else (alike,) if is_alike else (doubt,)),
+                *union.evidence,
                 Evidence(moving.field, job.subject, share, moving.lost),
             ),
             advice=(
@@ -171,7 +153,7 @@ class DataImbalance(Detector):
                 self,
                 known_s,
                 window.samples,
-                Confidence.ESTABLISHED if is_one or is_alike else Confidence.HYPOTHESIS,
+                Confidence.ESTABLISHED if union.is_known else Confidence.HYPOTHESIS,
             ),
             gpus=[job.uuids[place] for place in world],
         )
@@ -242,17 +224,6 @@ def waited_share(work: Floats) -> float:
     work = work[np.isfinite(work).all(axis=1)]
     most = float(work.max(axis=1).sum()) if work.size else 0.0
     return 1.0 - float(work.mean(axis=1).sum()) / most if most > 0.0 else 0.0
-
-
-def _exchanged_apart(job: JobLook, world: Sequence[int], since: float) -> float:
-    """By how much the ranks of one window differ in what their NVLinks carry; NaN: not known."""
-    windows = windows_of(job.past(NVLINK, _PAST_S), _WIDTH_S)
-    means = np.fmax(*(windows.means[key][:, list(world)] for key in NVLINK))
-    means = means[(windows.begins >= since) & np.isfinite(means).all(axis=1)]
-    if len(means) < _LEAST_WINDOWS or means.mean() < LINK_BUSY_BYTES_PER_S:
-        return nan
-    lead = np.log(np.maximum(means, 1.0))
-    return float(np.median((lead - medians(lead)[:, None]).std(axis=1, ddof=1)))
 
 
 def _changes(swing: Floats) -> bool:

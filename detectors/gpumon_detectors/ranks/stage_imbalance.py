@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
+from gpumon_detectors.evidence.clock_rows import POWER_CAP_BIT, SET_SHARE
 from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import since_words
-from gpumon_detectors.evidence.watched import mean_over
+from gpumon_detectors.evidence.watched import mean_of, mean_over, surest
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import jobs_apart, name_of, shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import causes_of
+from gpumon_detectors.ranks.union import union_of
 from gpumon_detectors.ranks.work_windows import work_windows
 
 if TYPE_CHECKING:
@@ -45,11 +48,29 @@ _LEAST_WINDOWS: Final = 10
 _FIRST_WINDOWS: Final = 5
 """It must be so from the first windows of work on: what begins later is no design."""
 
+_LEAST_TENSOR: Final = 0.02
+"""Tensor activity from which it tells of the work (as in `work_windows`)."""
+
+_CLOCK_KEYS: Final = ("sm_clock_mhz", "clock_event_reasons")
+
 _HEAVY_SHARE: Final = 0.9
 _LEAST_SPIN: Final = 0.85
 _COMPUTING: Final = 0.92
 """Share of the heavy stage's step in which it computes; the rest is exchanged (our choice: exposed
 exchange of healthy jobs is 4 to 16 %)."""
+
+_MORE_WORK: Final = 0.25
+"""How much more the tensor cores of a heavy stage must count for its split to be called uneven: one
+of four layers, as few as stages of large models have (Megatron-LM's 96 in 8 to 64 stages). Less may
+be what cannot be split any finer (our choice)."""
+
+_SWING: Final = 0.05
+"""Deviation of the logarithm of how much more the heavy stage does, from window to window: what a
+split gives is the same in all of them, the loads of experts drift (our choice)."""
+
+_SAME_CLOCK: Final = 0.97
+"""Share of the others' clock from which a stage's boards are as fast: those of one product differ
+by a few per cent (our choice, stricter than what is a reason of `straggler`)."""
 
 _SAME_KIND: Final = 0.35
 """How far apart the logarithms may lie by which the heavy stage does more on its tensor cores and
@@ -66,6 +87,12 @@ class _Stage(NamedTuple):
     times: float
     """Times that a step takes of what it would in balance."""
     more: float
+    more_work: float
+    """The same of what tensor cores count; NaN where they are not used, or not told."""
+    swing: float
+    """Deviation of it from window to window, as a logarithm."""
+    spread: float
+    """Deviation of the GPUs' work, as logarithms."""
     stage_count: int
 
 
@@ -77,10 +104,15 @@ class StageImbalance(Detector):
     minute since the job was first seen at work, and the others spin. What begins later, or has a
     clock or a link that is slow as its cause, is `straggler`'s.
 
-    A stage may be meant to do more: a last one holds the head, and where all boards draw as much
-    as the site lets them, it shows the lowest clock as well. From outside nobody can tell, so the
-    claim stays a *hypothesis*. Of stages of one rank only the first and the last are told, if the
-    job's first work was seen.
+    *Supported* after 15 minutes where nothing else can look so: stages of several GPUs; one of them
+    shares a node with another; they are ranks of one job; the heavy one counts a quarter more on
+    its tensor cores, always by as much, at the clock of the others and below its power limit. A
+    board that is slow counts no more work, or its clock shows it. Else it is a *hypothesis*: the
+    finding says what is not known. Of stages of one rank only the first and the last are told, if
+    the job's first work was seen.
+
+    Whether a stage is meant to do more, as a last one that holds the head, nobody can tell from
+    outside: the others wait all the same.
 
     What looks alike: boards of several products; GPUs that generate beside others that learn,
     whose tensor cores and memory differ in other ways; experts, of which each has a load of its
@@ -130,16 +162,21 @@ class StageImbalance(Detector):
         known_s = min(stage.known_s, window.end - window.start)
         count = counted(len(stage.waiting), "other GPU")
         verb, more = "does" if len(stage.heavy) == 1 else "do", 100 * stage.more
-        doubt = Evidence(
+        meant = Evidence(
             "job", job.subject, "a last stage with the head and its loss may be meant to do more"
         )
+        places = (*stage.heavy, *stage.waiting)
+        union = union_of(job, places, window.start, stage.spread)
+        doubts = tuple(_doubts(job, stage, window))
+        is_sure = union.is_known and not doubts
+        work = () if doubts else (_work_evidence(job, stage),)
         return view.finding(
             self,
             subject=job.subject,
             severity=Severity.WARNING,
             summary=f"{count} wait for one stage {since}: {who} {verb} {more:.0f} % more",
             window=window,
-            evidence=(*_evidence(job, windows, stage), doubt),
+            evidence=(*_evidence(job, windows, stage), *work, *union.evidence, *doubts, meant),
             advice=(
                 (
                     "Split the layers anew: move some from the heavy stage to the others, or give "
@@ -147,7 +184,12 @@ class StageImbalance(Detector):
                 ),
             ),
             gpu_seconds=(1.0 - 1.0 / stage.times) * known_s * len(gpus),
-            at_most=Confidence.HYPOTHESIS,
+            at_most=surest(
+                self,
+                known_s,
+                window.samples,
+                Confidence.SUPPORTED if is_sure else Confidence.HYPOTHESIS,
+            ),
             gpus=gpus,
         )
 
@@ -183,6 +225,7 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
     if is_heavy.mean() < _HEAVY_SHARE or not is_heavy[:_FIRST_WINDOWS].all():
         return None
     times = _times(own, rows, work)
+    more_work, swing = _more_work(own, rows, members, others)
     return _Stage(
         tuple(places[at] for at in members),
         tuple(places[at] for at in others),
@@ -190,6 +233,9 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
         float(own.seconds[rows].sum()),
         times,
         more,
+        more_work,
+        swing,
+        float(np.log(work).std(ddof=1)),
         len(stages),
     )
 
@@ -241,7 +287,7 @@ def _is_one_kind(own: WorkWindows, rows: Places, members: Places, others: Places
     more = []
     for key in ("tensor_active_ratio", "dram_active_ratio"):
         mean = mean_over(own.means[key][rows])
-        if not np.isfinite(mean).all() or mean.min() < 0.02:
+        if not np.isfinite(mean).all() or mean.min() < _LEAST_TENSOR:
             return True
         more.append(float(np.log(mean[members].mean() / mean[others].mean())))
     return abs(more[0] - more[1]) <= _SAME_KIND
@@ -250,10 +296,68 @@ def _is_one_kind(own: WorkWindows, rows: Places, members: Places, others: Places
 def _times(own: WorkWindows, rows: Places, work: Floats) -> float:
     """Times that a step takes of what it would in balance."""
     tensor = mean_over(own.means["tensor_active_ratio"][rows])
-    if np.isfinite(tensor).all() and tensor.min() >= 0.02:
+    if np.isfinite(tensor).all() and tensor.min() >= _LEAST_TENSOR:
         work = tensor
     lost = _COMPUTING * (1.0 - float(work.mean() / work.max()))
     return 1.0 / (1.0 - lost)
+
+
+def _more_work(
+    own: WorkWindows, rows: Places, members: Places, others: Places
+) -> tuple[float, float]:
+    """How much more each GPU of the heavy stage counts on its tensor cores, and how that swings.
+
+    All ranks share each step, so what their tensor cores count in a window is to one another as the
+    operations that they are given. NaN where they are not used, or not told.
+    """
+    tensor = own.means["tensor_active_ratio"][rows]
+    tensor = tensor[np.isfinite(tensor).all(axis=1)]
+    if len(tensor) < _LEAST_WINDOWS or tensor.mean(axis=0).min() < _LEAST_TENSOR:
+        return nan, nan
+    mean = tensor.mean(axis=0)
+    heavy, rest = (np.maximum(tensor[:, some].mean(axis=1), 1e-6) for some in (members, others))
+    return float(mean[members].min() / mean[others].max()) - 1.0, float(np.log(heavy / rest).std())
+
+
+def _doubts(job: JobLook, stage: _Stage, window: Window) -> Iterator[Evidence]:
+    """What else looks like a heavy stage, as far as it is not ruled out."""
+    names = [{job.gpus[place].node for place in some} for some in (stage.heavy, stage.waiting)]
+    if len(stage.heavy) == 1:
+        text = "it is one GPU: a slow board looks the same"
+        yield Evidence("job", job.subject, text)
+    elif not names[0] & names[1]:
+        text = "it has its nodes for itself: what slows these looks the same"
+        yield Evidence("job", job.subject, text)
+    key = "tensor_active_ratio"
+    if not stage.more_work >= _MORE_WORK:
+        is_told = stage.more_work == stage.more_work
+        text = f"its tensor cores count {100 * stage.more_work:.0f} % more: layers cannot be halved"
+        text = text if is_told else "not seen: whether its tensor cores count more work"
+        yield Evidence(key, job.subject, text, stage.more_work if is_told else None)
+    elif stage.swing > _SWING:
+        text = f"how much more it does swings by {100 * stage.swing:.0f} %: experts drift so"
+        yield Evidence(key, job.subject, text, stage.swing)
+    past = job.past(_CLOCK_KEYS, window.end - window.start)
+    clocks = mean_of(past, "sm_clock_mhz")
+    mine, theirs = (float(clocks[list(some)].mean()) for some in (stage.heavy, stage.waiting))
+    bits = past.columns["clock_event_reasons"][:, list(stage.heavy)]
+    known = bits[np.isfinite(bits)].astype(np.int64)
+    if not mine >= _SAME_CLOCK * theirs or not len(known):
+        is_told = mine < _SAME_CLOCK * theirs
+        text = f"its clocks are {mine:.0f} MHz, those of the others {theirs:.0f} MHz"
+        text = (
+            text if is_told else "not seen: whether its clocks are as high as those of the others"
+        )
+        yield Evidence("sm_clock_mhz", job.subject, text, mine if is_told else None)
+    elif ((known & POWER_CAP_BIT) != 0).mean() >= SET_SHARE:
+        text = "it is at its power limit, which slows the stage that draws most"
+        yield Evidence("clock_event_reasons", job.subject, text)
+
+
+def _work_evidence(job: JobLook, stage: _Stage) -> Evidence:
+    text = f"its tensor cores count {100 * stage.more_work:.0f} % more at the clock of the others: "
+    text += "more work, no slower boards"
+    return Evidence("tensor_active_ratio", job.subject, text, stage.more_work)
 
 
 def _evidence(job: JobLook, windows: WorkWindows, stage: _Stage) -> Iterator[Evidence]:

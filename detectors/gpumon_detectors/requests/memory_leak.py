@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from gpumon_detectors.evidence.watched import (
 from gpumon_detectors.requests.growth import SHORTEST_S, growth_of, may_have_grown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from gpumon.plugin import Finding, JobLook, Past, View, Window
     from gpumon_detectors.requests.growth import Growth
@@ -101,6 +101,7 @@ class MemoryLeak(Detector):
     version = "2"
     finding_classes = ("memory_leak",)
     needs = ("mem_used_bytes", "mem_total_bytes")
+    wants: ClassVar[Mapping[str, str]] = {"job_mem_used_bytes": "memory of hosts"}
     supported_after_s = SHORTEST_S
     established_after_s = 7200.0
     every_s = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from gpumon_detectors.evidence.watched import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -220,6 +220,7 @@ class OversizedGpu(Detector):
     version = "1"
     finding_classes = ("oversized_gpu",)
     needs = _KEYS[:3]
+    wants: ClassVar[Mapping[str, str]] = {_KEYS[3]: "kernels that fill few SMs"}
     supported_after_s = 7200.0
     established_after_s = 14400.0
     every_s = 60.0

@@ -11,7 +11,14 @@ import numpy as np
 
 from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, copied, gpu_rows, mean
 from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
-from gpumon_detectors.waits.pauses import LEAST_PAUSES, goes_on, joined, pauses_of, stir_of
+from gpumon_detectors.waits.pauses import (
+    LEAST_PAUSES,
+    goes_on,
+    joined,
+    moves_more,
+    pauses_of,
+    stir_of,
+)
 from gpumon_detectors.waits.steady import full_cpus, full_loaders, slow_storage
 
 if TYPE_CHECKING:
@@ -195,7 +202,7 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     stir, found = stir_of(pauses, rows, host), pauses.only(late)
     if not host.is_own or found.is_over(rows) or not _computes_alone(rows, host, pauses, stir):
         return None
-    if goes_on(pauses, copied(job, rows)):
+    if goes_on(pauses, copied(job, rows)) or moves_more(pauses, host):
         return None
     share, lengths = found.share(rows), found.lengths()
     is_long = float(np.percentile(lengths, _MOST_OF)) > _LONGEST_COMPILATION_S

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import sqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -72,6 +73,11 @@ _INSIDE: Final = 0.4
 _OUTSIDE: Final = 0.3
 """Share of the pauses' rows that must show it, and how much of that share others may: what a
 neighbour writes comes as often beside the pauses as in them (our choices)."""
+
+
+_SURE_TIMES: Final = 3.0
+"""Standard errors beyond which what differs on average is no chance (one of 700 such, by the normal
+distribution)."""
 
 
 class Pause(NamedTuple):
@@ -235,6 +241,38 @@ def marked(pauses: Pauses, values: NDArray[np.float64], kind: str) -> tuple[Paus
     if share < _INSIDE or float(hits[outside].mean()) > _OUTSIDE * share:
         return ()
     return tuple(one for one in pauses.found if hits[max(0, one.first - 1) : one.last + 2].any())
+
+
+def moves_more(pauses: Pauses, host: HostRows) -> bool:
+    """Whether more bytes are moved in the pauses than around them, by any counter.
+
+    Beside neighbours that move much, the job's own part shows in none of its pauses by itself, but
+    on average over all of them.
+    """
+    return any(_is_more(pauses, host.moved[key]) for key in (*READS, *WRITES) if key in host.moved)
+
+
+def _is_more(pauses: Pauses, values: NDArray[np.float64]) -> bool:
+    """Whether values are higher in the pauses than in the work before and behind each."""
+    more = []
+    is_work = np.isfinite(values) & ~_widened(pauses.is_in)
+    ends = [-1, *(one.last for one in pauses.found)]
+    for number, one in enumerate(pauses.found):
+        inside = values[one.first : one.last + 2]
+        around = np.arange(ends[number] + 1, min(len(values), _begin_of(pauses, number + 1)))
+        beside = values[around[is_work[around]]]
+        inside = inside[np.isfinite(inside)]
+        if len(inside) and len(beside):
+            more.append(float(inside.mean() - beside.mean()))
+    if len(more) < LEAST_PAUSES:
+        return False
+    error = float(np.std(more, ddof=1)) / sqrt(len(more))
+    return float(np.mean(more)) >= max(_FLOORS["bytes"], _SURE_TIMES * error)
+
+
+def _begin_of(pauses: Pauses, number: int) -> int:
+    """First row of a pause; beyond the last one no row is."""
+    return pauses.found[number].first if number < len(pauses.found) else len(pauses.is_in)
 
 
 def _widened(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -27,7 +27,8 @@ class Recompiling(Detector):
     Signature: after the job's first half hour its GPUs pause at least five times, with a minute of
     work or more in between and for more than 10 % of the time; no kernel runs in the pauses, the
     program keeps its memory, and each rank keeps about one CPU busy, up to four and a half as
-    compilers have workers; nothing is read or written; and the pauses are of different lengths, as
+    compilers have workers; nothing is read or written, nor, beside neighbours that do, more than
+    between the pauses, on average over all of them; and the pauses are of different lengths, as
     each new shape takes its own time, mostly below two and a half minutes.
 
     Told after 30 minutes, and a *hypothesis* at most: breaks between files or batches look the same

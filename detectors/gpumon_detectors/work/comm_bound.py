@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gpumon_detectors.work.links import Exchange, nvlink_busy, ports_of
 from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -146,6 +146,10 @@ class CommBound(Detector):
     version = "1"
     finding_classes = ("comm_bound",)
     needs = ("gpu_util_ratio", "sm_active_ratio", "tensor_active_ratio")
+    wants: ClassVar[Mapping[str, str]] = {
+        "nvlink_rx_bytes_per_s": "exchange over NVLinks",
+        "nic_rx_bytes_per_s": "exchange over network ports",
+    }
     supported_after_s = 600.0
     established_after_s = 1800.0
     every_s = 30.0

@@ -275,6 +275,9 @@ def _doubts_of_host(job: JobLook, host: HostUse, window: Window) -> Iterator[Evi
     elif each > _FEW_CORES:
         text = f"{each:.1f} CPUs busy for each GPU: simulators, or the input, may set the pace"
         yield Evidence("job_cpu_cores_used", job.subject, text, each)
+    elif not host.is_own:
+        text = "it may wait for files, which is not seen of the job alone"
+        yield Evidence("job_io_pressure_some_ratio", job.subject, text)
     yield from waits_for_files(job, window.end - window.start)
 
 

@@ -34,7 +34,7 @@ class UsedByUser(Detector):
     name = "used_by_user"
     version = "1"
     finding_classes = ("small_batch", "no_tensor_cores")
-    needs = SmallBatch.needs
+    needs = (*SmallBatch.needs, "compute_process_count")
     supported_after_s = 7200.0
     established_after_s = 14400.0
     subjects = "gpu"

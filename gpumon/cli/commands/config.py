@@ -23,13 +23,16 @@ _PARTS: Final = {
     "print": "every setting with its value and where it comes from",
     "validate": "say what is wrong, with file and line",
     "init": "write a file with every setting, its default and its meaning",
+    "rules": "recording rules for a Prometheus that gathers pages of dcgm-exporter",
 }
 
 
 def parser() -> Parser:
     """What the command understands."""
     made = Parser(prog="gpumon config", description="Show, check or begin the configuration.")
-    parts = made.add_subparsers(dest="part", required=True, metavar="path|print|validate|init")
+    parts = made.add_subparsers(
+        dest="part", required=True, metavar="path|print|validate|init|rules"
+    )
     for name, does in _PARTS.items():
         parts.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
     return made
@@ -40,6 +43,11 @@ def config(words: list[str]) -> int:
     part = parser().parse_args(words).part
     if part == "path":
         return _paths()
+    if part == "rules":
+        from gpumon.sources.prometheus.rules import rules
+
+        write(rules())
+        return DONE
     if part == "init":
         return _init(Path(places()[-1].path))
     settings = load()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, NamedTuple
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.cli.books import books_of
 from gpumon.cli.commands.watch import default_targets
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, period
+from gpumon.cli.output import write
+from gpumon.cli.recorded_past import told
 from gpumon.cli.request import (
     chosen_targets,
     is_demo,
@@ -43,6 +46,10 @@ if TYPE_CHECKING:
     from gpumon.sources.address import Target
 
 
+SHIPPED: Final = {"dashboard": "grafana-dashboard.json", "alerts": "prometheus-alerts.yml"}
+"""What comes along for those who read the metrics, by its file in `gpumon.serve`."""
+
+
 def parser() -> Parser:
     """What the command understands."""
     made = Parser(
@@ -62,6 +69,11 @@ def parser() -> Parser:
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
     made.add_argument(
         "--all", action="store_true", help="every job that Slurm shows, not only mine"
+    )
+    made.add_argument(
+        "--print",
+        choices=tuple(SHIPPED),
+        help="print what reads these metrics: Grafana's dashboard, or alert rules, and end",
     )
     return made
 
@@ -108,6 +120,9 @@ class _Request(NamedTuple):
 def serve(words: list[str]) -> int:
     """Exit code of the command."""
     options = parser().parse_args(words)
+    if options.print:
+        write(files("gpumon.serve").joinpath(SHIPPED[options.print]).read_text(encoding="utf-8"))
+        return DONE
     settings = settings_with(period_s=options.period, is_all=options.all)
     targets = chosen_targets(options.targets, settings) or default_targets()
     where = listen.parse(options.listen or settings.text("serve.listen"))
@@ -177,21 +192,24 @@ class _Run:
         return status if sampler.failure is None else NOTHING_READ
 
     def _sampler(self) -> Sampler:
+        from gpumon.fleet.sampler.need import Need
         from gpumon.fleet.sampler.pace import JUDGE_S
         from gpumon.fleet.sampler.sampler import Sampler
 
         request = self._request
         settings = request.settings
         look = Look(request.period_s, is_single=False, keeps=request.wanted.keeps)
+        sources = open_sources(request.targets, look, self._clock)
         return Sampler(
-            self._recorder.sources(open_sources(request.targets, look, self._clock)),
+            self._recorder.sources(sources),
             self._clock,
             request.period_s,
-            past_of(settings),
+            told(past_of(settings), sources, request.targets),
             judge_of(settings),
             keep_books=books_of(settings, is_real=not is_demo(request.targets)),
             judge_every_s=JUDGE_S,
             steady=steady_s,
+            need=Need(),
         )
 
     def _take(self, tick: Tick) -> None:

@@ -200,27 +200,29 @@ def _sampler(
     opened = opened or _opened(request, period_s, is_single=is_single, catch_up=catch_up)
     sources, clock, arrived = opened
     # The probes come up while the rest is imported.
+    from gpumon.fleet.sampler.need import Need
     from gpumon.fleet.sampler.pace import JUDGE_S
     from gpumon.fleet.sampler.sampler import Sampler
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
     from gpumon.cli.books import books_of
-    from gpumon.cli.recorded_past import recorded
+    from gpumon.cli.recorded_past import recorded, told
 
     targets, is_invented = request.targets, is_demo(request.targets)
     keeps = request.watch_s is not None or request.is_terminal
     books = books_of(request.settings, is_real=keeps and not is_invented)
-    past = past_of(request.settings)
+    begun = past_of(request.settings)
     if keeps and not is_invented:
-        past = recorded(past, [target.url for target in targets])
+        begun = recorded(begun, [target.url for target in targets])
+    past = told(begun, sources, targets)
     judge = judge_of(request.settings, is_noted=request.is_terminal and not is_invented)
-    steady = steady_s if catch_up is None else None
+    steady, need = (steady_s, Need()) if catch_up is None else (None, None)
     if catch_up is not None:
         from gpumon.fleet.replay.catch_up import lagging
 
         judge = lagging(judge, catch_up)
-    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady)
+    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady, need)
 
 
 def _late_sampler(request: Request) -> LateSampler:

@@ -45,16 +45,21 @@ class Forecast(NamedTuple):
     """What one way to watch a target takes at most."""
 
     target: str
+    """The target as a URL."""
     whose: str
     """`all nodes`, `this machine`, or whose jobs' nodes: `your jobs`, `all jobs`."""
     nodes: int
+    """Nodes in all."""
     connections: int
     """ssh clients at once: two a node behind a login node."""
     nodes_at_once: int
+    """Nodes that are read at a time."""
     slurm_calls_per_minute: float
+    """At most; all gpumons of a user on a machine share them."""
     client_bytes: int
+    """Memory of the ssh clients."""
     own_bytes: int
-    """Of gpumon and its worker, without history."""
+    """Memory of gpumon and its worker, without history."""
     history_bytes: int
     """Most that history may grow to."""
     login_cpu_s: float

@@ -21,6 +21,7 @@ from gpumon.detect.worker.validation import (
     finding_from,
     part_from,
     reasons_from,
+    unseen_from,
 )
 from gpumon.model.fault import DETECTION, SourceError, shortage
 from gpumon.model.finding import DetectionReport
@@ -57,8 +58,8 @@ _Answers: TypeAlias = "dict[str, list[tuple[Look, Coverage]]]"
 class DetectionEngine:
     """Runs the detectors in one worker process; imports neither numpy nor plugins itself.
 
-    The worker is started with the first picture. Whatever happens to it, this class raises nothing
-    out of its methods: what went wrong is in the report.
+    The worker is started with the first picture, and with the first one after a rest. Whatever
+    happens to it, this class raises nothing out of its methods: what went wrong is in the report.
     """
 
     def __init__(
@@ -86,6 +87,8 @@ class DetectionEngine:
         """Of every detector at work its last look's, by key: some rest on some looks."""
         self._blind: dict[str, frozenset[str]] = {}
         """By detector what the worker said last that it is blind for."""
+        self._unseen: dict[str, dict[str, frozenset[str]]] = {}
+        """By detector the subjects that it judges in part, by what it cannot see of them."""
         self._losses = 0
         self._last_loss = ("", "")
         self._looked_at = float("inf")
@@ -101,6 +104,8 @@ class DetectionEngine:
         """Whether what is judged now is looked at for nothing."""
         self._is_outdated = False
         """Whether detectors are to be loaded anew."""
+        self._rests = False
+        """Whether the worker is to end, as there is nothing to judge for now."""
         self._is_closed = False
         self._report: DetectionReport | None = None
 
@@ -162,13 +167,16 @@ class DetectionEngine:
     def _run(self) -> None:
         while True:
             with self._state:
-                self._state.wait_for(lambda: self._waiting is not None or self._is_closed)
+                self._state.wait_for(self._has_work)
                 tick, self._waiting = self._waiting, None
-                if self._is_closed or tick is None:
+                if self._is_closed:
                     return
-                is_outdated, self._is_outdated = self._is_outdated, False
-            if is_outdated:
+                is_over, self._is_outdated = tick is None or self._is_outdated, False
+                self._rests = False
+            if is_over:
                 self._drop(None)
+            if tick is None:
+                continue
             try:
                 report = self._judge(tick) if not self._is_rehearsal else self._rehearsed(tick)
             # Whatever else fails must not end detection unseen: it becomes the report.
@@ -181,6 +189,15 @@ class DetectionEngine:
                 self._report = None if self._is_closed else report
                 self._is_busy = self._is_rehearsal = False
                 self._state.notify_all()
+
+    def _has_work(self) -> bool:
+        return self._waiting is not None or self._is_closed or self._rests
+
+    def rest(self) -> None:
+        """End the worker until the next picture, without waiting; one being judged is judged."""
+        with self._state:
+            self._rests = self._link is not None and not self._is_busy
+            self._state.notify_all()
 
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
         """Note that somebody knows of a finding, until it clears; False: it does not stand."""
@@ -268,7 +285,7 @@ class DetectionEngine:
             link.close()
             raise WorkerLostError("closed", None)
         self._sender = Sender()
-        self._blind = {}
+        self._blind, self._unseen = {}, {}
         link.ask(
             {
                 "kind": "start",
@@ -394,8 +411,14 @@ class DetectionEngine:
         reasons = reasons_from(answer.get("declined", {}))
         if reasons:
             dark = dark.union(reasons)
+        before = self._unseen.get(key, {})
+        unseen = {
+            what: before.get(what, frozenset()) if names is None else frozenset(names)
+            for what, names in unseen_from(answer.get("unseen", []), declared).items()
+        }
+        self._unseen[key] = unseen
         look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
-        return look, coverage._replace(blind_subjects=dark, blind_reasons=reasons)
+        return look, coverage._replace(blind_subjects=dark, blind_reasons=reasons, unseen=unseen)
 
     def _drop(self, link: WorkerLink | None) -> None:
         with self._state:
@@ -450,6 +473,10 @@ def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:
         missing_fields=tuple(dict.fromkeys(k for seen in coverages for k in seen.missing_fields)),
         blind_subjects=blind,
         blind_reasons={name: why for seen in coverages for name, why in seen.blind_reasons.items()},
+        unseen={
+            what: frozenset().union(*(seen.unseen.get(what, ()) for seen in coverages))
+            for what in dict.fromkeys(what for seen in coverages for what in seen.unseen)
+        },
     )
 
 

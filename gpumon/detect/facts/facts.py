@@ -44,7 +44,7 @@ class GpuFacts(NamedTuple):
     is_stale: bool = False
     """Whether nothing was heard of it for so long that its values are not the present."""
     is_lost: bool = False
-    """Whether the driver lists it and says that it fell off the bus: it tells nothing more."""
+    """Whether the driver lists it and reports that it fell off the bus."""
 
     def value(self, key: str) -> Value:
         """Newest value of an id, a mask, an error counter or a constant; None where missing.
@@ -138,7 +138,7 @@ class NodeFacts(NamedTuple):
     has_telemetry: bool
     """Whether it was ever heard of."""
     silent_since: float | None
-    """Unix time of its newest telemetry where that is stale; None: it talks, or never did."""
+    """Unix time of its newest telemetry if that is stale; else None."""
     errors: tuple[SourceError, ...] = ()
     """What its source could not do now."""
     slurm: SlurmNode | None = None

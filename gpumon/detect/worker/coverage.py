@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,7 +25,10 @@ _OF_GPU: Final = ("gpu", "link")
 _ANY_KEY: Final = "gpu_util_ratio"
 
 _TOLD: Final = ("event", "process", "context")
-"""Blocks that every report holds, and that are empty where there is nothing to tell."""
+"""Blocks that a probe's report always holds, and that are empty where there is nothing to tell."""
+
+_HEARD: Final = "event_age_s"
+"""By this field a detector asks whether a node is heard of at all."""
 
 
 class ToldBlind:
@@ -35,20 +39,29 @@ class ToldBlind:
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[Owners, NDArray[np.intp]]] = {}
+        self._told: dict[str, dict[str, tuple[Owners, NDArray[np.intp]]]] = {}
 
     def forget(self, detector: str) -> None:
         """Have all be told again."""
         self._told.pop(detector, None)
 
-    def knows(self, view: View, declared: Declaration, places: NDArray[np.intp]) -> bool:
-        """Whether exactly these were told last; they are from now on."""
-        told = self._told.get(declared.name)
+    def knows(
+        self, view: View, declared: Declaration, places: NDArray[np.intp], unseen: str = ""
+    ) -> bool:
+        """Whether exactly these were told last; they are from now on.
+
+        Args:
+            view: Where they are.
+            declared: Of the detector.
+            places: Positions among the subjects that it judges.
+            unseen: What it cannot see of these; empty: anything.
+        """
+        of_detector = self._told.setdefault(declared.name, {})
+        told = of_detector.pop(unseen, None)
         if declared.subjects == "job" or not len(places):
             # Each look has other jobs before it.
-            self.forget(declared.name)
             return False
-        self._told[declared.name] = view.owners, places
+        of_detector[unseen] = view.owners, places
         # Positions mean the same while nobody comes or goes.
         return told is not None and told[0] is view.owners and np.array_equal(told[1], places)
 
@@ -76,6 +89,26 @@ def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.i
         return Coverage(declared.name, seen, len(dark), missing, "ok", coarse), dark
     note = f"observed for {observed_s:.0f} s of {declared.supported_after_s:.0f} s"
     return Coverage(declared.name, seen, len(dark), missing, "waiting", note), dark
+
+
+def unseen_of(
+    view: View, declared: Declaration, dark: NDArray[np.intp]
+) -> dict[str, NDArray[np.intp]]:
+    """Positions of the subjects that are judged in part only, by what is not seen of them.
+
+    Args:
+        view: The look.
+        declared: Of the detector.
+        dark: Positions of those that it cannot judge at all.
+    """
+    kind = declared.subjects
+    numbers = np.array(view.numbers, np.intp) if kind == "job" else slice(None)
+    found: dict[str, NDArray[np.bool_]] = {}
+    for key, what in declared.wants:
+        flags = _untold(view, kind, key)[numbers]
+        flags[dark] = False
+        found[what] = found.get(what, False) | flags
+    return {what: np.flatnonzero(flags) for what, flags in found.items()}
 
 
 def _coarse_words(view: View, declared: Declaration) -> str:
@@ -114,6 +147,18 @@ def _blind(view: View, kind: str, key: str) -> NDArray[np.bool_]:
         lacking = _lacking(view, key, block)
         known = view.blindness[kind, key] = _PARTS[kind](view, owner, lacking)
     return known
+
+
+def _untold(view: View, kind: str, key: str) -> NDArray[np.bool_]:
+    """Subjects of which nobody knows a field.
+
+    What a probe does not tell of a board, the board has not; what a page leaves out may be so.
+    """
+    block = CATALOGUE[key].block
+    if block != "gpu":
+        return np.array(_blind(view, kind, key))
+    by_page = np.append(view.per_node(_NO_BLOCK["process"]) > 0, False)[view.node_layout.of_gpus]
+    return np.array(_PARTS[kind](view, "gpu", _lacking(view, key, block) & by_page))
 
 
 def _jobs_blind(view: View, owner: str, lacking: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -157,13 +202,23 @@ def _lacking(view: View, key: str, block: str) -> NDArray[np.bool_]:
         return ~view.owners.told(key, block, view.history, view.nodes_with(block))
     is_silent: NDArray[np.bool_] = view.per_node(_silence) > 0
     if block in _TOLD:
-        return is_silent
+        is_read = key == _HEARD
+        return is_silent if is_read else is_silent | (view.per_node(_NO_BLOCK[block]) > 0)
     return is_silent | ~view.owners.told(key, block, view.history, view.nodes_with(block))
 
 
 def _silence(node: NodeFacts) -> float:
     """Whether nothing is heard of a node, now or ever."""
     return node.is_stale or not node.has_telemetry
+
+
+def _has_no(block: str, node: NodeFacts) -> float:
+    """Whether the reports of a node hold no such block, be it an empty one: a page's do not."""
+    return block not in node.blocks
+
+
+_NO_BLOCK: Final = {block: partial(_has_no, block) for block in _TOLD}
+"""By block; one function each, as the view remembers what each of them told."""
 
 
 def _cgroups_lacking(view: View, key: str) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpumon.detect.contract import DetectorError, declaration_of
-from gpumon.detect.worker.coverage import names_of, places_of
+from gpumon.detect.worker.coverage import names_of, places_of, unseen_of
 from gpumon.detect.worker.validation import MAX_FINDINGS, TOLD_OF_COVERAGE
 
 if TYPE_CHECKING:
@@ -48,11 +48,17 @@ def answer_of(
         subjects_blind=coverage.subjects_blind + len(declined),
     )
     is_told = told is not None and told.knows(view, known, dark)
+    unseen: list[list[object]] = []
+    for what, places in unseen_of(view, known, dark).items():
+        is_same = told is not None and told.knows(view, known, places, what)
+        if len(places):
+            unseen.append([what, None if is_same else names_of(view, known, places)])
     return {
         "findings": _plain(findings),
         "coverage": _plain([getattr(coverage, key) for key in TOLD_OF_COVERAGE]),
         "blind": None if is_told else names_of(view, known, dark),
         "declined": declined,
+        "unseen": unseen,
     }
 
 

@@ -87,10 +87,17 @@ def declaration_from(value: object) -> Declaration:
         classes, needs = tuple(given.finding_classes), tuple(given.needs)
         guesses = tuple(given.guesses)
         categories = tuple((str(name), str(category)) for name, category in given.categories)
+        wants = tuple((str(key), str(missed)) for key, missed in given.wants)
     except (TypeError, ValueError) as error:
         raise DetectorError("the declaration is not complete") from error
     return checked(
-        given._replace(finding_classes=classes, needs=needs, guesses=guesses, categories=categories)
+        given._replace(
+            finding_classes=classes,
+            needs=needs,
+            guesses=guesses,
+            categories=categories,
+            wants=wants,
+        )
     )
 
 
@@ -171,6 +178,22 @@ def reasons_from(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > MAX_FINDINGS:
         raise RubbishError(f"not a table of at most {MAX_FINDINGS} reasons")
     return {_subject(subject): plain(_sentence(why), MAX_REASON) for subject, why in value.items()}
+
+
+def unseen_from(value: object, declared: Declaration) -> dict[str, list[str] | None]:
+    """What a detector cannot see of some subjects, and of which; None: of those told before.
+
+    Raises:
+        RubbishError: It is none of what it declares.
+    """
+    known = {what for _, what in declared.wants}
+    found: dict[str, list[str] | None] = {}
+    for pair in _list(value, len(known)):
+        what, names = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (None, None)
+        if not isinstance(what, str) or what not in known:
+            raise RubbishError("what is not seen is none of what it wants")
+        found[what] = [*map(str, names)] if isinstance(names, list | tuple) else None
+    return found
 
 
 def part_from(value: object) -> Part:

@@ -14,6 +14,8 @@ from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES, DEFAULT_SPAN_S
 from gpumon.fleet.join.membership import Membership
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpumon.fleet.history.reader import HistoryReader
     from gpumon.fleet.history.track import Track
     from gpumon.model.records.tick import Tick
@@ -59,10 +61,15 @@ class History:
     written once, so whoever holds a reader of an earlier tick sees that tick's past unchanged.
     """
 
-    def __init__(self, span_s: float = DEFAULT_SPAN_S, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        span_s: float = DEFAULT_SPAN_S,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
         self._span_s = span_s
         self.max_bytes = max_bytes
-        self._numbers = count(1)
+        self._numbers = count(1) if numbers is None else numbers
         self._tracks: dict[str, Track] = {}
         self._newest_at = float("-inf")
         self._membership = Membership(span_s)
@@ -89,6 +96,10 @@ class History:
             self.begins_at = tick.at
         for block in HISTORY_BLOCKS:
             self._track(block).append(tick)
+
+    def blank(self) -> History:
+        """An empty one to take its place: no chunk of both has the same number."""
+        return History(self._span_s, self.max_bytes, self._numbers)
 
     def reader(self) -> HistoryReader:
         """Reader of the past as it is now."""

@@ -49,6 +49,10 @@ class PacedJudge:
         """Load detectors anew for the next picture."""
         self._engine.renew()
 
+    def rest(self) -> None:
+        """End the worker until the next picture."""
+        self._engine.rest()
+
     def close(self) -> None:
         """End the worker."""
         self._engine.close()

@@ -21,6 +21,10 @@ FIRST_S: Final = 1.0
 """The second picture to judge comes so soon, each one after it so much later: what a start shows
 is not waited for."""
 
+CALM: Final = 2
+"""So many times as long where no queue is and so no job: who holds a GPU of a machine holds it for
+minutes, and what its driver says is shown without detectors."""
+
 MANY_JOBS: Final = 1000
 """Where more run, a look judges a part of them, and the next part follows as soon as it can."""
 
@@ -56,7 +60,8 @@ class Pace:
     def judged(self, tick: Tick) -> None:
         """Count from a picture that is being judged."""
         self._judged_at = tick.at
-        self._rest_s = min(self._rest_s + FIRST_S, self._every_s)
+        is_calm = not tick.jobs and tick.queue_at is None
+        self._rest_s = min(self._rest_s + FIRST_S, self._every_s * (CALM if is_calm else 1))
 
     def hurry(self) -> None:
         """Have the next picture judged: somebody said something of a finding."""

@@ -31,6 +31,14 @@ class Past(Protocol):
         ...
 
 
+class Renewable(Past, Protocol):
+    """A memory that another one can take the place of."""
+
+    def blank(self) -> Renewable:
+        """An empty one; whoever holds readers of both tells their rows apart."""
+        ...
+
+
 class Books(Protocol):
     """Where GPU time is accounted for; `gpumon.fleet.ledger.ledger.Ledger` is one."""
 
@@ -78,6 +86,10 @@ class Detection(Protocol):
 
     def renew(self) -> None:
         """Load detectors anew for the next picture."""
+        ...
+
+    def rest(self) -> None:
+        """End the worker until the next picture, without waiting."""
         ...
 
     def close(self) -> None:

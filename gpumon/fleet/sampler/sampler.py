@@ -18,6 +18,7 @@ from gpumon.model.staleness import stale_after_s
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpumon.fleet.sampler.need import Need
     from gpumon.fleet.sampler.protocols import Books, Detection, Past
     from gpumon.model.finding import DetectionReport
     from gpumon.sources.source import Clock, Source, Wish
@@ -76,6 +77,7 @@ class Sampler:
         keep_books: Callable[[], Books] | None = None,
         judge_every_s: float = 0.0,
         steady: Callable[[], float] | None = None,
+        need: Need | None = None,
     ) -> None:
         """Nothing is sampled before `start` or `look`.
 
@@ -91,6 +93,7 @@ class Sampler:
                 is free.
             steady: Seconds of a clock that nobody sets, which shows when `clock` was set; None: its
                 time is recorded or invented.
+            need: Says which pictures need detectors; None: all.
         """
         self._sources = tuple(sources)
         self._clock = clock
@@ -103,6 +106,7 @@ class Sampler:
         self._past: Past | None = None
         self._detection: Detection | None = None
         self._pace = Pace(judge_every_s)
+        self._need = need
         self._newest = Newest()
         self._number = 0
         self._report: DetectionReport | None = None
@@ -380,6 +384,11 @@ class Sampler:
         past = self._past
         if past is not None:
             self._faults.trying("remembering", partial(past.append, tick), None)
+            begins_at, first_at = past.begins_at, self._newest.first_at
+            if begins_at is not None and begins_at < (self._began_at or first_at or begins_at):
+                # Its source has told what was before it was asked first.
+                self._began_at = begins_at
+                tick = tick._replace(observed_since=begins_at)
             tick = tick._replace(history=self._faults.trying("remembering", past.reader, None))
         self._shown = tick
         return tick
@@ -430,7 +439,9 @@ class Sampler:
         detection, pace = self._detection, self._pace
         if detection is None:
             return tick
-        if pace.is_due(tick) and self._faults.trying(
+        if self._need is not None and not self._need.is_there(tick, self._report):
+            self._faults.trying("judging", detection.rest, None)
+        elif pace.is_due(tick) and self._faults.trying(
             "judging", partial(detection.submit, tick), False
         ):
             pace.judged(tick)

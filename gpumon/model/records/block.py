@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from math import isnan
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.missing import Reason
 
@@ -74,6 +74,12 @@ def with_rest(best: Block, other: Block) -> Block:
 
 def column_for(is_integer: bool, values: list[float | int | None]) -> array[float] | array[int]:
     """Column of a frame; None becomes NaN, or the integer placeholder."""
+    try:
+        # Nearly always all are there, and of the column's own kind.
+        told: Any = values
+        return array("q" if is_integer else "d", told)
+    except TypeError:
+        pass
     if is_integer:
         return array("q", [MISSING_INTEGER if value is None else int(value) for value in values])
     return array("d", [float("nan") if value is None else float(value) for value in values])

@@ -180,6 +180,9 @@ _VALUE = struct.Struct("=IIqqII8s")
 """Of nvmlFieldValue_t: field, scope, time, latency, type, return code and value (nvml.h). A member
 at a time through ctypes would cost as much as the call."""
 
+_UNASKED = (0, 0, 0, 0, b"")
+"""What the driver fills in."""
+
 _NUMBERS = tuple(struct.Struct("=" + code) for code in "dIQQqiH")
 """The value by nvmlValueType (nvml.h)."""
 
@@ -189,10 +192,9 @@ class Request:
 
     def __init__(self, fields: List[Field]) -> None:
         """Room for the answers lies in the request (nvml.h, nvmlFieldValue_t)."""
-        self._values = (pynvml.c_nvmlFieldValue_t * len(fields))()
+        asked = b"".join([_VALUE.pack(field, scope, *_UNASKED) for field, scope, _, _ in fields])
+        self._values = (pynvml.c_nvmlFieldValue_t * len(fields)).from_buffer_copy(asked)
         self._count = ctypes.c_int32(len(fields))
-        for value, (field, scope, _, _) in zip(self._values, fields):
-            value.fieldId, value.scopeId = field, scope
 
     def fill(self, handle: Any) -> None:
         """Ask the driver for all of them, as the binding's nvmlDeviceGetFieldValues does."""

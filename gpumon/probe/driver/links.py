@@ -60,6 +60,10 @@ PARTS = (
 )
 """What is read together, and how often; bytes of a GPU under zoom at every beat."""
 
+PERIOD_S = 10.0
+"""Between two readings of bytes and states, from the second on: history keeps a row of a link for
+as long (fleet.history.plan), and the sum over a GPU's links is read at every beat."""
+
 REMOTES = ["remote_type", "remote"]
 
 EVERY = [key for _, _, fields in PARTS for _, key, _ in fields] + REMOTES
@@ -85,6 +89,8 @@ class Part:
         self.batch = batch
         self.keys = keys
         self.at = float("-inf")
+        self.has_rates = False
+        """Whether it was read twice, for a first rate."""
         self.rows = [Row("", 0.0) for _ in range(count)]
         self._distinct: List[Any] = []
         """Fields of which no two tell the same."""
@@ -110,6 +116,7 @@ class Part:
             for field in self.batch.fields:
                 first.setdefault((field[1], field[2]), field)
             self._distinct = self.batch.fields = list(first.values())
+        self.has_rates = self.at > float("-inf")
         self.at, self.rows = now, rows
 
 
@@ -156,6 +163,8 @@ class Links:
         for name, tier, _ in PARTS:
             part = self._parts.get(name)
             period_s = tiers.PERIODS_S[tiers.HOT if is_zoomed and name == "bytes" else tier]
+            if part is not None and part.has_rates and tier == tiers.MEDIUM and period_s:
+                period_s = PERIOD_S
             if part is not None and self.count and now - part.at >= period_s - tiers.SLACK_S:
                 part.read(now)
                 is_new = True

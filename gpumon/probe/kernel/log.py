@@ -33,6 +33,9 @@ LINE = re.compile(
 )
 """With and without `PCI:`; pid and program follow in some drivers and lack in others."""
 
+MARK = b"NVRM"
+"""What every such line has in it: the name that the driver's kernel module goes by."""
+
 RECORD = re.compile(r"\d{1,20},\d{1,20},(\d{1,20}),[^;]*;(.*)")
 """Priority, sequence number, microseconds since boot, flags, text."""
 
@@ -135,6 +138,7 @@ class KernelLog:
             self.refused = [{"where": "kernel log", "message": told, "hint": hint}]
 
     def _records(self) -> List[str]:
+        """What is new in the log of the driver."""
         records: List[str] = []
         for _ in range(MAX_RECORDS if self._file >= 0 else 0):
             try:
@@ -149,7 +153,9 @@ class KernelLog:
                 break
             if not record:
                 break
-            records.append(record.decode("utf-8", "replace"))
+            # Of two thousand records that wait at the start hardly one is about a GPU.
+            if MARK in record:
+                records.append(record.decode("utf-8", "replace"))
         return records
 
     def _close(self) -> None:

@@ -1,6 +1,8 @@
 """The JSON document: one picture as plain data, keys with units, null for unknown.
 
 Its form is `document-2.schema.json` beside this file; within a major version it only grows.
+What only jobs and findings need is imported where there are any: a single look at this machine
+has none, and is to cost no more than that of other tools.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from gpumon.report.document.queue import (
     waiting,
 )
 from gpumon.report.facts.entities import moment, number
-from gpumon.report.facts.losses import loss_of
 from gpumon.report.facts.tick_index import Digest
 
 if TYPE_CHECKING:
@@ -252,6 +253,8 @@ def _rank(rank: Rank) -> forms.Rank:
 
 
 def _finding(tick: Tick, finding: Finding) -> forms.Finding:
+    from gpumon.report.facts.losses import loss_of
+
     loss = loss_of(tick, finding)
     return {
         "detector": finding.detector,
@@ -296,5 +299,8 @@ def _coverage(coverage: Coverage) -> forms.Coverage:
         "subjects_blind": coverage.subjects_blind,
         "missing_fields": list(coverage.missing_fields),
         "declined": [{"why": why, "subjects": count} for why, count in coverage.reasons],
+        "unseen": [
+            {"what": what, "subjects": len(names)} for what, names in coverage.unseen.items()
+        ],
         "note": coverage.note or None,
     }

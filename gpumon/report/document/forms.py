@@ -343,6 +343,13 @@ class CoverageDeclined(TypedDict):
     subjects: int
 
 
+class CoverageUnseen(TypedDict):
+    """Parts of its claims that it cannot judge of subjects which it judges otherwise."""
+
+    what: str
+    subjects: int
+
+
 class Coverage(TypedDict):
     """What one detector could and could not see."""
 
@@ -352,6 +359,7 @@ class Coverage(TypedDict):
     subjects_blind: int
     missing_fields: list[str]
     declined: list[CoverageDeclined]
+    unseen: list[CoverageUnseen]
     note: str | None
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.ledger.charging import is_suspected
-from gpumon.model.finding import Confidence
-from gpumon.model.finding_classes import Loss, class_of
+from gpumon.model.finding import Confidence, Severity
+from gpumon.model.finding_classes import Category, Loss, class_of
 from gpumon.model.records.ledger import NOT_LOSING, Charged, Losing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumon.model.finding import Finding
+    from gpumon.model.records.ledger import LedgerTotals
     from gpumon.model.records.tick import Tick
 
 
@@ -69,6 +71,47 @@ def urgency(tick: Tick, finding: Finding) -> float:
     """GPU-hours that a finding loses an hour now, weighed by how sure it is."""
     losing = losing_of(tick, finding)
     return 0.0 if losing is None else sum(losing) * WEIGHTS[finding.confidence]
+
+
+def price_an_hour(books: LedgerTotals) -> float | None:
+    """Price of the GPU time that is being wasted, by the mean price of each job's GPUs.
+
+    None: nothing is wasted, or nothing of it has a price.
+    """
+    losing = {job: one.wasted_gpus for job, one in books.losing.by_job.items() if one.wasted_gpus}
+    if not losing or not books.prices.gpu_hour:
+        return None
+    prices = {name: books.prices.of_gpu_hour(name) for name in {a.gpu for a in books.accounts}}
+    if len(set(prices.values())) == 1:
+        (price,) = set(prices.values())
+        return None if price is None else price * sum(losing.values())
+    gpus: defaultdict[str, float] = defaultdict(float)
+    costs: defaultdict[str, float] = defaultdict(float)
+    for account in books.accounts:
+        price = prices[account.gpu]
+        if account.job_id in losing and price is not None:
+            held = sum(going.gpus for going in account.open)
+            gpus[account.job_id] += held
+            costs[account.job_id] += held * price
+    priced = {job: costs[job] / held for job, held in gpus.items() if held > 0}
+    return sum(losing[job] * price for job, price in priced.items()) if priced else None
+
+
+_STOPS_WORK: Final = (Category.HARDWARE, Category.HANG)
+"""What stops work or may corrupt it, whatever it costs now."""
+
+
+def mark_of(tick: Tick, finding: Finding) -> Severity:
+    """How grave a finding is marked: ‼ only what stops or may corrupt work, or costs GPU time now.
+
+    Any other critical one, as a port that is down while nothing waits for it, is marked like a
+    warning. It stays critical in documents and for `--exit-status`.
+    """
+    severity = finding.severity
+    if severity is not Severity.CRITICAL or class_of(finding).category in _STOPS_WORK:
+        return severity
+    losing = losing_of(tick, finding)
+    return severity if losing is not None and any(losing) else Severity.WARNING
 
 
 class Stake(NamedTuple):

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 from gpumon.fleet.join.ranks import ranks_of
 from gpumon.model.job_states import HOLDING_STATES
 from gpumon.model.records.block import MISSING_INTEGER
-from gpumon.model.records.ledger import NOT_LOSING
-from gpumon.report.facts.losses import NO_STAKE, muted_stake, stake_of, stake_together
 from gpumon.report.facts.rows import GpuRow, link_states, rows_by_gpu, with_instances
 
 if TYPE_CHECKING:
@@ -175,6 +173,8 @@ class Digest:
 
     def by_loss(self, findings: Collection[Finding]) -> tuple[Finding, ...]:
         """What loses most on top, as every list has it."""
+        from gpumon.report.facts.losses import stake_of
+
         stakes = {finding.identity: stake_of(self.tick, finding) for finding in findings}
         return tuple(sorted(findings, key=lambda f: (*stakes[f.identity].first, *f.identity)))
 
@@ -193,6 +193,9 @@ class Digest:
 
     def stake(self, view: JobView) -> Stake:
         """What is lost with a job, by the books where they are kept."""
+        from gpumon.model.records.ledger import NOT_LOSING
+        from gpumon.report.facts.losses import stake_of, stake_together
+
         found = self.findings_by_job.get(view.job.job_id, ())
         stake = stake_together(stake_of(self.tick, finding) for finding in found)
         books = self.tick.ledger
@@ -215,6 +218,8 @@ class Digest:
         A finding about a GPU counts there as a whole, also where others wait for it; any other in
         equal parts at the GPUs that it is about. So any sum of GPUs adds up to the fleet's.
         """
+        from gpumon.report.facts.losses import NO_STAKE, muted_stake, stake_of
+
         found: dict[str, Stake] = {}
         told = chain(
             ((finding, stake_of(self.tick, finding)) for finding in self.tick.findings),
@@ -236,6 +241,8 @@ class Digest:
     @cached_property
     def stakes_by_node(self) -> dict[str, Stake]:
         """The same by name of the node; those where nothing is found of a GPU are absent."""
+        from gpumon.report.facts.losses import NO_STAKE
+
         found: dict[str, Stake] = {}
         for uuid, stake in self.stakes.items():
             gpu = self.tick.gpus.get(uuid)
@@ -402,15 +409,21 @@ class Digest:
 
     def blind(self, view: JobView) -> tuple[Coverage, ...]:
         """The detectors that lack what they need of a job, of a GPU of it or of a node of it."""
-        subjects = [
-            f"job:{view.job.job_id}",
-            *(f"gpu:{uuid}" for uuid in view.gpu_uuids),
-            *(f"node:{name}" for name in view.job.nodes),
-        ]
+        subjects = _subjects(view)
         return tuple(
             one
             for one in self.tick.coverage
             if one.state != "muted" and any(name in one.blind_subjects for name in subjects)
+        )
+
+    def unseen(self, view: JobView) -> tuple[tuple[Coverage, str], ...]:
+        """What detectors do not see of a job that they judge otherwise."""
+        subjects = _subjects(view)
+        return tuple(
+            (one, what)
+            for one in self.tick.coverage
+            for what, names in one.unseen.items()
+            if one.state != "muted" and any(name in names for name in subjects)
         )
 
     @cached_property
@@ -474,6 +487,12 @@ class Digest:
                 if left <= 0:
                     break
             yield
+
+
+def _subjects(view: JobView) -> list[str]:
+    """A job, its GPUs and its nodes, as findings name them."""
+    gpus = (f"gpu:{uuid}" for uuid in view.gpu_uuids)
+    return [f"job:{view.job.job_id}", *gpus, *(f"node:{name}" for name in view.job.nodes)]
 
 
 def new_findings(tick: Tick, since: float | None) -> tuple[Finding, ...]:

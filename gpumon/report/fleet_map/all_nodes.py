@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.model.missing import Reason
+from gpumon.report.facts.losses import mark_of
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.fleet_map import marks
 from gpumon.report.fleet_map.columns import DOWN_NODE, FleetColumns
@@ -139,10 +140,11 @@ class FleetHeat(Heat):
         made[np.isnan(values)] = number(marks.MISSING)
         is_free = ~self.columns.is_held & ((free != number(marks.OTHERS)) | is_low)
         made = np.where(is_free, free, made)
+        tick = self.columns.digest.tick
         for uuid, finding in self._findings.items():
             row = index.get(uuid)
             if row is not None:
-                made[row] = number(FINDING_MARKS[finding.severity])
+                made[row] = number(FINDING_MARKS[mark_of(tick, finding)])
         return made
 
     def _mark_lost(self, made: NDArray[np.int64], is_missing: NDArray[np.bool_]) -> None:

@@ -18,7 +18,7 @@ from gpumon.report.fleet_map.marks import DOWN
 from gpumon.report.fleet_map.roster import NOBODY, holders_of, told_use
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
     from numpy.typing import NDArray
 
@@ -37,19 +37,22 @@ _UNKNOWN: Final = Gpu("", "", EMPTY_BLOCK, 0, 0.0, "", False, ())
 class FleetColumns:
     """The values of a picture, a row for each GPU that a node names, in the order of a roster."""
 
-    def __init__(self, digest: Digest, roster: Roster, before: FleetColumns | None) -> None:
-        """Look at every node once.
-
-        Args:
-            digest: The picture.
-            roster: Its nodes.
-            before: Those of the picture before, of which is kept what is still so.
-        """
+    def __init__(self, digest: Digest, roster: Roster) -> None:
+        """Make it ready for `complete`: a picture, and its nodes."""
         self.digest = digest
         self.roster = roster
+        self._made: dict[tuple[str, bool], NDArray[np.float64]] = {}
+
+    def complete(self, before: FleetColumns | None) -> Generator[None, None, FleetColumns]:
+        """Look at every node once, in steps.
+
+        Args:
+            before: The columns of the picture before, of which is kept what is still so.
+        """
+        tick, roster = self.digest.tick, self.roster
         kept = before if before is not None and before.roster is roster else None
-        tick = digest.tick
         self.holders: Holders = holders_of(roster, tick.jobs, kept.holders if kept else None)
+        yield
         listed = map(tick.nodes.__getitem__, [unit.name for unit in roster.units])
         self.nodes = list(listed)
         self.states = [node.state for node in self.nodes]
@@ -57,21 +60,24 @@ class FleetColumns:
         self.closed: NDArray[np.int8] = kept.closed if kept and is_as_before else self._closures()
         """`OPEN`, `DRAINED_NODE` or `DOWN_NODE` of each node."""
         self.is_node_stale = _flags(map(attrgetter("is_stale"), self.nodes))
+        yield
         self._told_use: NDArray[np.int64] = (
             kept._told_use
             if kept is not None and kept.digest.tick.queue is tick.queue
             else told_use(roster, tick.queue)
         )
         firsts = [tick.gpus.get(u[0], _UNKNOWN) if u else _UNKNOWN for u in roster.uuids]
+        yield
         self._blocks = list(map(attrgetter("block"), firsts))
         self._by_field = list(map(attrgetter("columns"), self._blocks))
         keys = list(map(attrgetter("keys"), self._blocks))
+        yield
         differ = map(ne, keys, roster.uuids) if keys != roster.uuids else ()
         self.odd = [number for number, is_other in enumerate(differ) if is_other]
         """Nodes whose GPUs do not all come from one report in their order."""
         self.is_stale = _flags(map(attrgetter("is_stale"), firsts))
         """Whether what the report of a node says is too old; of odd nodes that of its first GPU."""
-        self._made: dict[tuple[str, bool], NDArray[np.float64]] = {}
+        return self
 
     def _closures(self) -> NDArray[np.int8]:
         codes: dict[str | None, int] = {}

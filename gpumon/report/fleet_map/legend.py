@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.report.facts.losses import mark_of
 from gpumon.report.facts.slurm_nodes import is_open
 from gpumon.report.fleet_map.density import WORDS
 from gpumon.report.fleet_map.lines import BLANK, Glyph, area
@@ -171,7 +172,7 @@ def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
     parts.append(_value(heat, gpu, node, spot.slot))
     finding = gravest_by_gpu(digest).get(uuid)
     if finding is not None:
-        parts.append(finding_cell(finding).text)
+        parts.append(finding_cell(digest.tick, finding).text)
     return parts + _closure(node)
 
 
@@ -247,4 +248,5 @@ def _gravest_words(digest: Digest, node: Node) -> str:
     """The gravest finding about a GPU of the node."""
     by_gpu = gravest_by_gpu(digest)
     found = [by_gpu[uuid] for uuid in node.gpu_uuids if uuid in by_gpu]
-    return finding_cell(max(found, key=lambda finding: finding.severity.rank)).text
+    gravest = max(found, key=lambda finding: mark_of(digest.tick, finding).rank)
+    return finding_cell(digest.tick, gravest).text

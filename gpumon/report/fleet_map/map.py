@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.finding import Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import MISSING_INTEGER
+from gpumon.report.facts.losses import mark_of
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.facts.slurm_nodes import has_unseen_holders, is_away, is_open, used_gpus
 from gpumon.report.fleet_map import marks
@@ -238,7 +239,7 @@ class Heat:
             return free if view is None else self._owners[self.field.name_of(view)]
         finding = self._findings.get(gpu.uuid)
         if finding is not None:
-            return FINDING_MARKS[finding.severity]
+            return FINDING_MARKS[mark_of(self.digest.tick, finding)]
         if not self.is_held(gpu) and not (free is marks.OTHERS and (activity or 0.0) >= LOW_RATIO):
             return free
         if activity is None:

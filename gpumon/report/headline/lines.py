@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.records.ledger import SUSPICION
-from gpumon.report.facts.losses import WEIGHTS
+from gpumon.report.facts.losses import WEIGHTS, mark_of, price_an_hour
 from gpumon.report.facts.tick_index import new_findings
 from gpumon.report.headline.fleet_gpus import fleet_gpus
 from gpumon.report.text import units
@@ -97,7 +96,7 @@ def _news(digest: Digest) -> tuple[Cell, ...]:
     found = new_findings(digest.tick, start)
     if start is None or not found:
         return ()
-    gravest = found[0].severity
+    gravest = max((mark_of(digest.tick, one) for one in found), key=lambda mark: mark.rank)
     count, tone = f"{SEVERITY_SIGNS[gravest]} {len(found):,} new", SEVERITY_TONES[gravest]
     return Cell(f"{count} {_since(start, digest.tick.at)}", tone), Cell(count, tone)
 
@@ -125,7 +124,7 @@ class _Now(NamedTuple):
         watching = f"{WATCHING} ({every - waiting} of {every})" if waiting else ""
         if not every:
             watching = WATCHING
-        return cls(wasted, suspected, _an_hour(books), safe(books.prices.currency), watching)
+        return cls(wasted, suspected, price_an_hour(books), safe(books.prices.currency), watching)
 
     def cells(self, *, has_suspicion: bool = True, has_money: bool = True) -> Line:
         """`lost now 25 + ~3 GPUs ≈ 62 $/h`."""
@@ -140,27 +139,6 @@ class _Now(NamedTuple):
             return line
         amount = f"{self.an_hour:,.0f}" if self.an_hour >= 9.95 else f"{self.an_hour:.1f}"
         return (*line, Cell(f" ≈ {amount} {self.currency}".rstrip() + "/h", Tone.WARN))
-
-
-def _an_hour(books: LedgerTotals) -> float | None:
-    """Price of the GPU time that is being wasted, by the mean price of each job's GPUs."""
-    losing = {job: one.wasted_gpus for job, one in books.losing.by_job.items() if one.wasted_gpus}
-    if not losing or not books.prices.gpu_hour:
-        return None
-    prices = {name: books.prices.of_gpu_hour(name) for name in {a.gpu for a in books.accounts}}
-    if len(set(prices.values())) == 1:
-        (price,) = set(prices.values())
-        return None if price is None else price * sum(losing.values())
-    gpus: defaultdict[str, float] = defaultdict(float)
-    costs: defaultdict[str, float] = defaultdict(float)
-    for account in books.accounts:
-        price = prices[account.gpu]
-        if account.job_id in losing and price is not None:
-            held = sum(going.gpus for going in account.open)
-            gpus[account.job_id] += held
-            costs[account.job_id] += held * price
-    priced = {job: costs[job] / held for job, held in gpus.items() if held > 0}
-    return sum(losing[job] * price for job, price in priced.items()) if priced else None
 
 
 def _shares_line(whole: Total, now: _Now, width: int) -> Line:

@@ -15,6 +15,9 @@ from gpumon.model.catalogue.field import Kind
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.report.document.ledger import line
 from gpumon.report.facts.entities import KEYS, number
+from gpumon.report.facts.losses import losing_of, price_an_hour
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.headline.fleet_gpus import fleet_gpus
 from gpumon.report.openmetrics.exposition import Family, labelled, written
 
 if TYPE_CHECKING:
@@ -68,6 +71,12 @@ _T = TypeVar("_T")
 GROUPED_BY: Final = ("user", "account", "partition", "gpu")
 """What the books are told by, beside the whole."""
 
+LOST: Final = ("wasted", "suspected")
+"""The shares of what is lost now, in the order of `Losing`."""
+
+STATES: Final = ("useful", "wasted", "suspected", "unexplained", "unobserved")
+"""The shares of the books."""
+
 
 def page(tick: Tick, *, is_open: bool) -> bytes:
     """A picture as text.
@@ -90,6 +99,7 @@ def families(tick: Tick) -> Iterator[Family]:
     yield from _queue(tick)
     yield from _findings(tick, left_out)
     if tick.ledger is not None:
+        yield from _losing(tick.ledger)
         yield from _ledger(tick.ledger, left_out)
     yield _gauge(
         "gpumon_left_out",
@@ -249,6 +259,11 @@ def _queue(tick: Tick) -> Iterator[Family]:
     if tick.queue_at is None:
         return
     yield _gauge(
+        "gpumon_gpus",
+        "GPUs of the fleet by what they are, as the headline counts them.",
+        [(labelled({"state": part}), count) for part, count in fleet_gpus(Digest(tick)).parts],
+    )
+    yield _gauge(
         "gpumon_queue_age_seconds",
         "Age of the queue's newest answer.",
         [("", round(max(0.0, tick.at - tick.queue_at), 3))],
@@ -275,20 +290,56 @@ def _findings(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
     )
     yield _gauge("gpumon_findings", "Findings that stand.", sorted(counted.items()))
     gravest = sorted(tick.findings, key=lambda one: -one.severity.rank)
-    told = {_info(one): 1 for one in _first(gravest, MOST_FINDINGS, "finding", left_out)}
+    shown = _first(gravest, MOST_FINDINGS, "finding", left_out)
+    told = {labelled(_info(one)): 1 for one in shown}
     yield _gauge("gpumon_finding_info", "A finding that stands, about which subject.", told.items())
+    rates = ((one, losing_of(tick, one)) for one in shown)
+    lost = {
+        labelled({**_about(one), "state": state}): round(gpus, 3)
+        for one, rate in rates
+        if rate is not None
+        for state, gpus in zip(LOST, rate, strict=True)
+        if gpus
+    }
+    yield _gauge("gpumon_finding_losing_gpus", "GPUs that a finding loses now.", lost.items())
 
 
-def _info(finding: Finding) -> str:
-    return labelled(
-        {
-            "class": finding.finding_class,
-            "subject": finding.subject,
-            "severity": finding.severity.value,
-            "confidence": finding.confidence.value,
-            "detector": finding.detector,
-        }
+def _info(finding: Finding) -> dict[str, str]:
+    return {
+        **_about(finding),
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+    }
+
+
+def _about(finding: Finding) -> dict[str, str]:
+    """What names a finding, however sure it grows."""
+    return {
+        "class": finding.finding_class,
+        "subject": finding.subject,
+        "detector": finding.detector,
+    }
+
+
+def _losing(books: LedgerTotals) -> Iterator[Family]:
+    """What is lost while things go on as they are."""
+    yield _gauge(
+        "gpumon_losing_gpus",
+        "GPUs that are lost now.",
+        [
+            (labelled({"state": state}), round(gpus, 3))
+            for state, gpus in zip(LOST, books.losing.total(), strict=True)
+        ],
     )
+    price = price_an_hour(books)
+    if books.prices.gpu_hour and not books.losing.total().wasted_gpus:
+        price = 0.0
+    if price is not None:
+        yield _gauge(
+            "gpumon_losing_cost_per_hour",
+            "Price of the GPUs that are wasted now, in an hour.",
+            [("", round(price, 4))],
+        )
 
 
 def _ledger(books: LedgerTotals, left_out: Counter[str]) -> Iterator[Family]:

@@ -9,7 +9,7 @@ from gpumon.report.charts.chart import chart_lines, time_axis
 from gpumon.report.charts.chart_records import Mark
 from gpumon.report.charts.curves import field_chart
 from gpumon.report.charts.evidence_places import Place, gpu_of_subject, gpu_title, places
-from gpumon.report.facts.losses import loss_of
+from gpumon.report.facts.losses import loss_of, mark_of
 from gpumon.report.tables.finding import state_words, subject_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
@@ -57,8 +57,9 @@ def finding_entries(
     """
     rows = TALL_HEIGHT if height >= TALL_ROOM else CHART_HEIGHT
     known = class_of(finding)
-    tone = SEVERITY_TONES[finding.severity]
-    head = f"{SEVERITY_SIGNS[finding.severity]} {known.title}: {subject_words(digest, finding)}"
+    mark = mark_of(digest.tick, finding)
+    tone = SEVERITY_TONES[mark]
+    head = f"{SEVERITY_SIGNS[mark]} {known.title}: {subject_words(digest, finding)}"
     found: list[list[Line]] = [[(Cell(head, tone),), *paragraph(finding.summary, width)]]
     if known.meaning:
         found[0] += paragraph(known.meaning, width, Tone.DIM)
@@ -181,5 +182,6 @@ def _others(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
     for other in (main, *verdict.explained):
         if other.identity != finding.identity:
             text = f"{class_of(other).title}: {other.summary}"
-            lines += paragraph(text, width, Tone.PLAIN, f"{SEVERITY_SIGNS[other.severity]} ", "  ")
+            sign = SEVERITY_SIGNS[mark_of(digest.tick, other)]
+            lines += paragraph(text, width, Tone.PLAIN, f"{sign} ", "  ")
     return [lines]

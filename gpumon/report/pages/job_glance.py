@@ -47,7 +47,7 @@ def job_glance(digest: Digest, view: JobView, width: int, height: int) -> list[L
     if height >= _LEAST_CURVED:
         lines += _curve(digest, view, width)
     for other in found[1:]:
-        cell = finding_cell(other)
+        cell = finding_cell(digest.tick, other)
         lines += paragraph(f"{cell.text}: {other.summary}", width, cell.tone)
     books = job_books(digest, view, width)
     if books:

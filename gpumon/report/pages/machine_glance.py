@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, Any, Final
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.report.facts.columns import GAP, Column
 from gpumon.report.facts.rows import host_row
 from gpumon.report.tables.field import bars
 from gpumon.report.tables.host import load_facts
 from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, all_process_rows, unread_words
-from gpumon.report.tables.sections import table_section
+from gpumon.report.tables.sections import INDENT, table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.text.units import index_text
@@ -19,8 +21,11 @@ from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.space import space_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from gpumon.model.records.cluster import Gpu, Node
     from gpumon.report.facts.tick_index import Digest
+    from gpumon.report.tables.process import ProcessRow
     from gpumon.report.text.cells import Line
 
 PAST_CELLS: Final = 20
@@ -43,8 +48,22 @@ _WIDE: Final = 110
 _FULL, _EMPTY = "█", "░"
 
 
-def machine_glance(digest: Digest, node: Node, width: int, height: int) -> list[Line]:
-    """The host, a line for each GPU, and the processes on them; at most so many lines."""
+class Commands(NamedTuple):
+    """What tells a process's command line where it can be read."""
+
+    cell: Callable[[Digest, ProcessRow], Cell]
+    read: int
+    """Grows with what is read of them."""
+
+
+def machine_glance(
+    digest: Digest, node: Node, width: int, height: int, commands: Commands | None = None
+) -> list[Line]:
+    """The host, a line for each GPU, and the processes on them; at most so many lines.
+
+    `commands`, where there is room for them, stand in place of the programs' names.
+    """
+    commands = commands if width >= _WIDE else None
     gpus = sorted(
         (gpu for uuid in node.gpu_uuids if (gpu := digest.tick.gpus.get(uuid)) is not None),
         key=lambda gpu: (gpu.nvml_index is None, gpu.nvml_index or 0),
@@ -53,7 +72,7 @@ def machine_glance(digest: Digest, node: Node, width: int, height: int) -> list[
     lines = facts((("host", node.name), *told), width)
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
-    lines += _processes(digest, gpus, width, height - len(lines))
+    lines += _remembered_processes(digest, node, gpus, (width, height - len(lines)), commands)
     return lines[:height]
 
 
@@ -129,8 +148,44 @@ def _past(digest: Digest, gpu: Gpu) -> str:
     return " " * PAST_CELLS
 
 
-def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[Line]:
+def _remembered_processes(
+    digest: Digest,
+    node: Node,
+    gpus: list[Gpu],
+    size: tuple[int, int],
+    commands: Commands | None,
+) -> list[Line]:
+    """The same as in the picture before, while their node has told nothing new of them."""
+    tick = digest.tick
+    told = tuple(node.blocks.get(name) for name in ("context", "process"))
+    if None in told:
+        return _processes(digest, gpus, size, commands)
+    there = tuple([one.pid for gpu in gpus for one in gpu.processes])
+    read = None if commands is None else commands.read
+    which = (size, there, read, tick.at // _RENEWED_S)
+    # One picture of them is kept, with the very blocks that it was made of.
+    kept: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, []])
+    if kept[0] != which or not all(map(is_, kept[1], told)):
+        kept[:] = which, told, _processes(digest, gpus, size, commands)
+    lines: list[Line] = kept[2]
+    return lines
+
+
+def _columns(width: int, commands: Commands | None) -> Sequence[Column[ProcessRow]]:
+    """Of processes; the command line takes what the others leave."""
+    if commands is None:
+        return MACHINE_PROCESS_COLUMNS
+    others = [one for one in MACHINE_PROCESS_COLUMNS if one.key != "program"]
+    left = width - INDENT - sum(one.width + GAP for one in others)
+    doc = "Command line, or the program's name."
+    return (*others, Column("command", "COMMAND", left, "left", 1, commands.cell, None, doc))
+
+
+def _processes(
+    digest: Digest, gpus: list[Gpu], size: tuple[int, int], commands: Commands | None
+) -> list[Line]:
     """Every process on them, those with most memory first; what has no room is counted."""
+    width, room = size
     rows = all_process_rows(digest, gpus)
     if room < 3:
         return []
@@ -146,7 +201,7 @@ def _processes(digest: Digest, gpus: list[Gpu], width: int, room: int) -> list[L
     section = table_section(
         "",
         digest,
-        MACHINE_PROCESS_COLUMNS,
+        _columns(width, commands),
         shown,
         width,
         lambda row: f"{row.process.pid}/{row.uuid}",

@@ -90,7 +90,7 @@ def rank_words(
         parts += _now(digest, row, row.gpu, field, picture.groups)
     finding = rank_finding(digest, row)
     if finding is not None:
-        parts.append(finding_cell(finding).text)
+        parts.append(finding_cell(digest.tick, finding).text)
     return " · ".join(parts)
 
 

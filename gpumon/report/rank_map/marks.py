@@ -6,6 +6,7 @@ from math import nan
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding import Severity
+from gpumon.report.facts.losses import mark_of
 from gpumon.report.fleet_map import marks
 from gpumon.report.fleet_map.map import Heat, Unit
 from gpumon.report.fleet_map.marks import FIELDS, Ink
@@ -81,7 +82,8 @@ def finding_signs(digest: Digest, groups: Sequence[RankGroup]) -> dict[int, Mark
     """The sign of the gravest finding by position of the rank."""
     rows = [row for group in groups for row in group.rows]
     found = ((at, rank_finding(digest, row)) for at, row in enumerate(rows))
-    return {at: _SIGNS[finding.severity] for at, finding in found if finding is not None}
+    tick = digest.tick
+    return {at: _SIGNS[mark_of(tick, one)] for at, one in found if one is not None}
 
 
 def rank_marks(digest: Digest, groups: Sequence[RankGroup], field: HeatField) -> list[Mark]:

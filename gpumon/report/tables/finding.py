@@ -11,7 +11,7 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.loss_words import LOSING, losing_column, loss_cell, loss_key
-from gpumon.report.wording.verdict_words import NEW, SEVERITY_TONES, finding_cell
+from gpumon.report.wording.verdict_words import MARKS_DOC, NEW, SEVERITY_TONES, finding_cell
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
@@ -100,9 +100,10 @@ def _dimmed(finding: Finding, cell: Cell) -> Cell:
 
 
 def _claim(digest: Digest, finding: Finding) -> Cell:
-    sign, _, words = finding_cell(finding).text.partition(" ")
+    cell = finding_cell(digest.tick, finding)
+    sign, _, words = cell.text.partition(" ")
     new = NEW if finding.identity in digest.news else ""
-    return Cell(f"{sign} {new}{words}", _tone(finding, SEVERITY_TONES[finding.severity]))
+    return Cell(f"{sign} {new}{words}", _tone(finding, cell.tone))
 
 
 def _state(digest: Digest, finding: Finding) -> Cell:
@@ -175,7 +176,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         0,
         _claim,
         lambda _d, f: (class_of(f).title,),
-        "Severity (i info, ! warning, ‼ critical) and what is claimed; a trailing ? is a "
+        "How grave (" + MARKS_DOC + ") and what is claimed; a trailing ? is a "
         "hypothesis, new: was found since you looked last. Enter says what it means.",
         24,
     ),

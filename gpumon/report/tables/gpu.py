@@ -121,7 +121,7 @@ def rank_why(digest: Digest, row: RankRow) -> Cell:
     if row.gpu is not None and row.gpu.is_stale:
         return old_gpu_cell(digest, row.gpu, finding)
     if finding is not None:
-        return finding_cell(finding)
+        return finding_cell(digest.tick, finding)
     if row.uuid and row.gpu is None:
         return Cell("no telemetry", Tone.DIM)
     if row.gpu is not None and (found := troubles(digest, row.gpu)):
@@ -299,7 +299,7 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
     if row.gpu.is_stale:
         return old_gpu_cell(digest, row.gpu, finding)
     if finding is not None:
-        return finding_cell(finding)
+        return finding_cell(digest.tick, finding)
     found = troubles(digest, row.gpu)
     if found:
         return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
@@ -312,7 +312,7 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
         return Cell(f"? {error.message}", Tone.WARN)
     leading = digest.leading.get(row.gpu.uuid)
     if leading is not None:
-        return borne_cell(leading, leading.subject.partition(":")[0])
+        return borne_cell(digest.tick, leading, leading.subject.partition(":")[0])
     return throttle_cell(row.gpu) or EMPTY_CELL
 
 

@@ -17,6 +17,7 @@ from gpumon.report.wording.loss_words import LOSING, job_loss, losing_column, lo
 from gpumon.report.wording.pending import expected_start, start_words
 from gpumon.report.wording.trend import CELLS, trend_text
 from gpumon.report.wording.verdict_words import (
+    MARKS_DOC,
     WATCHING,
     class_words,
     next_cell,
@@ -270,7 +271,7 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         0,
         verdict_cell,
         default_order,
-        "The finding that explains the others: i info, ! warning, ‼ critical; ○ hypothesis, "
+        "The finding that explains the others: " + MARKS_DOC + "; ○ hypothesis, "
         "◐ supported, ● established; new: was found since you looked last. no finding: "
         "detectors looked and found nothing; watching 8s (2 of 19): so many have judged by now; "
         "unknown: they could not see.",

@@ -275,9 +275,9 @@ def _why(digest: Digest, row: NodeRow) -> Cell:
     node = row.node
     if node.is_silent:
         age = units.short_duration(_age_s(digest, row) or 0.0)
-        return old_cell(f"stale {age}", row.finding)
+        return old_cell(digest.tick, f"stale {age}", row.finding)
     if row.finding is not None:
-        return finding_cell(row.finding)
+        return finding_cell(digest.tick, row.finding)
     if node.errors:
         return Cell(node.errors[0].message, Tone.WARN)
     if row.troubles:
@@ -302,7 +302,7 @@ def _leading(digest: Digest, row: NodeRow) -> Cell | None:
     leading = digest.by_loss(dict.fromkeys(found))[0]
     name = leading.subject.partition(":")[2].partition("/")[0]
     view = digest.job(name)
-    return borne_cell(leading, f"job {view.job.label if view else name}")
+    return borne_cell(digest.tick, leading, f"job {view.job.label if view else name}")
 
 
 def _name(row: NodeRow) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.fleet.sampler.need import is_held
 from gpumon.model.job_name import job_name
 from gpumon.model.job_states import ENDED_STATES
 from gpumon.report.text.cells import Cell, Tone, paragraph, some_names
@@ -47,6 +48,16 @@ def nothing_lines(
     if errors:
         lines += [(), *_indented(error_lines(errors, width, most=MOST_ERRORS))]
     return lines
+
+
+def resting_words(tick: Tick) -> tuple[str, ...]:
+    """That detectors have said nothing yet because they need not; empty where they should have."""
+    if is_held(tick):
+        return ()
+    return (
+        "Nothing holds a GPU, so the detectors rest.",
+        "They look at the machine every half hour, and at once when something does.",
+    )
 
 
 def _indented(lines: list[Line]) -> list[Line]:

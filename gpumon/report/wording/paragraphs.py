@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.report.facts.array_tasks import asked_gpus, task_count
-from gpumon.report.facts.losses import loss_of
+from gpumon.report.facts.losses import loss_of, mark_of
 from gpumon.report.facts.reference_values import sheet_of
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, fit, paragraph, safe, some_names
@@ -204,13 +204,15 @@ def finding_lines(
 
     `whom` names its subject where the view shows others beside it, as `rank 11`.
     """
-    sign = SEVERITY_SIGNS[finding.severity]
-    tone = SEVERITY_TONES[finding.severity]
+    mark = mark_of(tick, finding)
+    sign, tone = SEVERITY_SIGNS[mark], SEVERITY_TONES[mark]
+    # What `--exit-status` counts is told where the mark does not.
+    grave = "" if mark is finding.severity else f"{finding.severity.value}, "
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)} until {units.clock_time(window.end)}"
     claim = lost_since(loss_of(tick, finding), finding.began_at) or f"seen for {seen}"
     about = f"{whom}, " if whom else ""
-    title = f"{class_words(finding)}: {about}{finding.confidence.value}, {claim}"
+    title = f"{class_words(finding)}: {about}{grave}{finding.confidence.value}, {claim}"
     lines = paragraph(title, width, tone, f"{sign} ", "  ")
     lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
     if is_full:
@@ -381,6 +383,7 @@ def _with_need(coverage: Coverage) -> str:
 def blind_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     """What is not looked for in a job: a value it takes is missing, or it is off by default."""
     names = [_with_reason(one, f"job:{view.job.job_id}") for one in digest.blind(view)]
+    names += [f"{one.detector} ({what})" for one, what in digest.unseen(view)]
     names += [f"{one.detector} (off)" for one in digest.tick.coverage if one.state == "off"]
     if not names:
         return []
@@ -417,6 +420,8 @@ def coverage_lines(tick: Tick, width: int) -> list[Line]:
             text += f" (missing {', '.join(spoken(key) for key in coverage.missing_fields)})"
         for why, count in coverage.reasons[:_MOST_REASONS]:
             text += f"; not {count}: {why}"
+        for what, names in coverage.unseen.items():
+            text += f"; of {len(names)} not {what}"
         if coverage.note:
             text += f"; {coverage.note}"
         is_muted = coverage.state == "muted"

@@ -9,6 +9,7 @@ from gpumon.model.finding import Confidence, Finding, Severity
 from gpumon.model.finding_classes import class_of
 from gpumon.model.job_states import SHORT_CODES, has_ended
 from gpumon.model.missing import Reason
+from gpumon.report.facts.losses import mark_of
 from gpumon.report.text.cells import EMPTY_CELL, Cell, Tone
 from gpumon.report.text.units import clock_time, short_duration
 from gpumon.report.wording.pending import start_words
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.fault import SourceError
     from gpumon.model.records.cluster import Gpu, JobView
+    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
 
 REASONS: Final = {
@@ -39,6 +41,11 @@ SEVERITY_TONES: Final = {
 }
 
 SEVERITY_SIGNS: Final = {Severity.INFO: "i", Severity.WARNING: "!", Severity.CRITICAL: "‼"}
+
+MARKS_DOC: Final = (
+    "i info, ! warning, ‼ critical: it stops or may corrupt work, or costs GPU time now"
+)
+"""What the marks of findings say."""
 
 FOR_MACHINE: Final = "Who runs it:"
 """Before a step that is not for who owns the job."""
@@ -64,16 +71,16 @@ def class_words(finding: Finding) -> str:
     return class_of(finding).title
 
 
-def finding_cell(finding: Finding) -> Cell:
-    """Severity sign and class by its title; a claim that is only a hypothesis ends in `?`."""
+def finding_cell(tick: Tick, finding: Finding) -> Cell:
+    """Its mark and its class by its title; a claim that is only a hypothesis ends in `?`."""
     doubt = "?" if finding.confidence is Confidence.HYPOTHESIS else ""
-    sign = SEVERITY_SIGNS[finding.severity]
-    return Cell(f"{sign} {class_words(finding)}{doubt}", SEVERITY_TONES[finding.severity])
+    mark = mark_of(tick, finding)
+    return Cell(f"{SEVERITY_SIGNS[mark]} {class_words(finding)}{doubt}", SEVERITY_TONES[mark])
 
 
-def borne_cell(finding: Finding, whose: str) -> Cell:
+def borne_cell(tick: Tick, finding: Finding, whose: str) -> Cell:
     """A finding about something else, which a row has its part of: `! node: fabric degraded`."""
-    cell = finding_cell(finding)
+    cell = finding_cell(tick, finding)
     sign, _, words = cell.text.partition(" ")
     return Cell(f"{sign} {whose}: {words}", cell.tone)
 
@@ -92,14 +99,15 @@ NEW: Final = "new: "
 """Before what was found since somebody looked last."""
 
 
-def sentence_cell(finding: Finding, *, is_new: bool = False) -> Cell:
+def sentence_cell(tick: Tick, finding: Finding, *, is_new: bool = False) -> Cell:
     """`‼● hangs since 14:31: …`: how grave, how sure, what, and since when."""
     words = _ASIDE.sub("", finding.summary)
     if finding.subject.startswith("node:") and not words.startswith(finding.subject[5:]):
         words = f"{finding.subject[5:]}: {words}"
     sure = CONFIDENCE_SIGNS[finding.confidence]
-    text = f"{SEVERITY_SIGNS[finding.severity]}{sure} {NEW * is_new}{words}"
-    return Cell(text, SEVERITY_TONES[finding.severity])
+    mark = mark_of(tick, finding)
+    text = f"{SEVERITY_SIGNS[mark]}{sure} {NEW * is_new}{words}"
+    return Cell(text, SEVERITY_TONES[mark])
 
 
 def next_cell(finding: Finding) -> Cell:
@@ -117,7 +125,7 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
         return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
     finding = digest.told_finding(view)
     if finding is not None:
-        return sentence_cell(finding, is_new=finding.identity in digest.news)
+        return sentence_cell(digest.tick, finding, is_new=finding.identity in digest.news)
     if view.job.state == "PENDING":
         return Cell(_wait_words(digest, view), Tone.DIM)
     if view.job.state != "RUNNING":
@@ -176,12 +184,12 @@ def _failed_words(gpu: Gpu, errors: Sequence[SourceError]) -> str:
     return f"read failed: {common[0]}" if common else REASONS[Reason.FAILED]
 
 
-def old_cell(age_words: str, finding: Finding | None) -> Cell:
+def old_cell(tick: Tick, age_words: str, finding: Finding | None) -> Cell:
     """How old what is known is, then the finding that still stands, which may be cut."""
     if finding is None:
         return Cell(age_words, Tone.WARN)
-    found = finding_cell(finding)
-    tone = found.tone if finding.severity is Severity.CRITICAL else Tone.WARN
+    found = finding_cell(tick, finding)
+    tone = found.tone if found.tone is Tone.BAD else Tone.WARN
     return Cell(f"{age_words} · {found.text}", tone)
 
 
@@ -200,10 +208,10 @@ def old_gpu_cell(digest: Digest, gpu: Gpu, finding: Finding | None) -> Cell:
     """How old what is known of a GPU is; dim where its node was left on purpose."""
     left_at = left_since(digest, gpu)
     if left_at is None:
-        return old_cell(stale_words(digest, gpu), finding)
+        return old_cell(digest.tick, stale_words(digest, gpu), finding)
     # Shorter than the time of day, which a table of 120 cells would cut.
     words = f"not watched for {short_duration(digest.tick.at - left_at)}"
-    return Cell(words, Tone.DIM) if finding is None else old_cell(words, finding)
+    return Cell(words, Tone.DIM) if finding is None else old_cell(digest.tick, words, finding)
 
 
 def stale_words(digest: Digest, gpu: Gpu) -> str:

@@ -8,9 +8,9 @@ between two readings of a counter is that between two pages that differ.
 from __future__ import annotations
 
 from array import array
-from collections import deque
+from collections import ChainMap, deque
 from math import inf, isnan
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from gpumon.model.catalogue.field import Kind
 from gpumon.model.fault import SourceError
@@ -23,7 +23,7 @@ from gpumon.sources.exposition.shape import Shape, numbers, shape_of
 from gpumon.sources.probes.rates import Rates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, MutableMapping, Sequence
 
     from gpumon.sources.exporters.gpu_names import Metric
     from gpumon.sources.exporters.plan import Table
@@ -263,7 +263,9 @@ def _block(
     columns: dict[str, list[float | int | None]] = {
         key: list(table.given.get(key, (None,) * count)) for key in table.fields
     }
-    missing = dict(table.missing)
+    own: dict[tuple[str, int], Reason] = {}
+    # Only the first of them is ever written to.
+    missing = ChainMap(own, cast("dict[tuple[str, int], Reason]", table.missing))
     for key, metric, cells in table.columns:
         _fill(columns[key], key, metric, cells, values, old, missing)
     for whole, used, free, reserved in table.sums:
@@ -273,7 +275,7 @@ def _block(
         rates.add(name, table.keys, [at] * count, columns, missing)
     integers = table.integers
     packed = {key: column_for(key in integers, column) for key, column in columns.items()}
-    return Block(table.keys, packed, table.labels, missing)
+    return Block(table.keys, packed, table.labels, table.missing_with(own))
 
 
 def _fill(
@@ -283,7 +285,7 @@ def _fill(
     cells: Sequence[tuple[int, int]],
     values: Sequence[float],
     old: frozenset[int],
-    missing: dict[tuple[str, int], Reason],
+    missing: MutableMapping[tuple[str, int], Reason],
 ) -> None:
     """Put values into their column, or the reasons why there are none."""
     scale, low, high, is_whole = metric.scale, metric.low, metric.high, metric.is_whole
@@ -305,7 +307,7 @@ def _add_whole(
     columns: dict[str, list[float | int | None]],
     whole: str,
     parts: tuple[str, str, str],
-    missing: dict[tuple[str, int], Reason],
+    missing: MutableMapping[tuple[str, int], Reason],
 ) -> None:
     """Memory as a whole where only its parts are told."""
     used, free, reserved = (columns.get(part) for part in parts)
@@ -317,7 +319,8 @@ def _add_whole(
         if known is None and taken is not None and rest is not None:
             kept = reserved[row] if reserved else None
             wholes[row] = taken + rest + (kept or 0.0)
-            missing.pop((whole, row), None)
+        elif known is None:
+            missing.setdefault((whole, row), Reason.NOT_SHARED)
     for row in range(len(free)):
         missing.pop((parts[1], row), None)
 

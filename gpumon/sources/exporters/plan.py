@@ -16,7 +16,7 @@ from gpumon.sources.exporters.gpu_names import BARE_UUID, FREE, INFO, METRICS, S
 from gpumon.sources.exporters.host_plan import host_plan
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
-from gpumon.sources.probes.rates import DERIVED_OF
+from gpumon.sources.probes.rates import DERIVED, DERIVED_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,6 +67,9 @@ _JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){
 _POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of Kubernetes (RFC 1123)."""
 
+
+_MOST_VARIANTS: Final = 64
+"""Sets of reasons of one form that are kept: nearly all nodes lack the same, always."""
 
 _SHOWN_LABEL: Final = 60
 
@@ -121,6 +124,22 @@ class Table(NamedTuple):
     sums: tuple[tuple[str, str, str, str], ...]
     """A whole, and its parts: used, free, reserved."""
     integers: frozenset[str]
+    variants: dict[tuple[tuple[tuple[str, int], Reason], ...], Mapping[tuple[str, int], Reason]]
+    """`missing` with what single readings lack besides, each once for all blocks of this form."""
+
+    def missing_with(
+        self, own: Mapping[tuple[str, int], Reason]
+    ) -> Mapping[tuple[str, int], Reason]:
+        """Why what is missing in one reading is: the same object for all that lack the same."""
+        if not own:
+            return self.missing
+        wanted = tuple(own.items())
+        found = self.variants.get(wanted)
+        if found is None:
+            if len(self.variants) >= _MOST_VARIANTS:
+                self.variants.clear()
+            found = self.variants[wanted] = {**self.missing, **own}
+        return found
 
 
 class NodePlan(NamedTuple):
@@ -245,7 +264,7 @@ def plans_of(
 
 
 def _no_gpus(host_name: str) -> NodePlan:
-    nothing = Table((), (), (), {}, {}, {}, (), frozenset())
+    nothing = Table((), (), (), {}, {}, {}, (), frozenset(), {})
     return NodePlan(host_name, nothing, nothing, {}, {})
 
 
@@ -339,9 +358,8 @@ def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells, cut: set[s
         for key in _USE:
             if (key, row) in missing:
                 missing[key, row] = Reason.NOT_SUPPORTED
-    return table._replace(
-        missing=missing, sums=(("mem_total_bytes", "mem_used_bytes", FREE, "mem_reserved_bytes"),)
-    )
+    table = table._replace(missing=missing)
+    return _summed(table, ("mem_total_bytes", "mem_used_bytes", FREE, "mem_reserved_bytes"))
 
 
 def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells) -> Table:
@@ -352,7 +370,19 @@ def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells) -> Table:
         "profile": tuple(label_of(labels, "profile") for _, labels in told),
     }
     table = _table("mig", keys, cells, given, labels)
-    return table._replace(sums=(("mig_mem_total_bytes", "mig_mem_used_bytes", FREE, ""),))
+    return _summed(table, ("mig_mem_total_bytes", "mig_mem_used_bytes", FREE, ""))
+
+
+def _summed(table: Table, parts: tuple[str, str, str, str]) -> Table:
+    """The table with a whole that is made of its parts where these are told."""
+    whole, used, free, _ = parts
+    told = {(column.key, row) for column in table.columns for row, _ in column.cells}
+    missing = {
+        (key, row): why
+        for (key, row), why in table.missing.items()
+        if key != whole or not {(used, row), (free, row)} <= told
+    }
+    return table._replace(missing=missing, sums=(parts,))
 
 
 def _table(
@@ -370,6 +400,12 @@ def _table(
         for row in range(len(keys))
         if (key, row) not in told and (key not in given or given[key][row] is None)
     }
+    names = {key for key, _ in cells}
+    for key in DERIVED_OF.get(block, ()):
+        if not {key, DERIVED[key].counter} & {*names, *given}:
+            missing.update(
+                dict.fromkeys(((key, row) for row in range(len(keys))), Reason.NOT_SHARED)
+            )
     for label, texts in labels.items():
         empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
         missing.update(empty)
@@ -378,7 +414,7 @@ def _table(
     )
     fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
-    return Table(keys, fields, columns, given, labels, missing, (), integers)
+    return Table(keys, fields, columns, given, labels, missing, (), integers, {})
 
 
 def _place(labels: Mapping[str, str]) -> _Place:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import zlib
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -20,6 +22,10 @@ CONNECT_TIMEOUT_S: Final = 5.0
 
 _GZIP: Final = 31
 """zlib's word for the format of gzip."""
+
+_UNUSED_LIBRARY: Final = "sniffio"
+"""httpcore tries to import it five times an exchange, and manages without: where it is not there
+each try looks through all folders again, a seventh of the time that an exchange takes."""
 
 _PIECE_BYTES: Final = 65536
 """As much is unpacked before its size is looked at."""
@@ -55,6 +61,7 @@ def client(
         connections: At most open at once.
         kept: At most kept from question to question.
     """
+    _look_once()
     verify = context or _unused()
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept)
     return httpx.AsyncClient(
@@ -65,6 +72,14 @@ def client(
         trust_env=False,
         headers={"Accept-Encoding": "gzip", "User-Agent": "gpumon", **headers},
     )
+
+
+@cache
+def _look_once() -> None:
+    """Have what is not there be looked for once only."""
+    if _UNUSED_LIBRARY not in sys.modules and find_spec(_UNUSED_LIBRARY) is None:
+        # None stands for a module that cannot be imported (sys.modules' own meaning of it).
+        sys.modules[_UNUSED_LIBRARY] = None  # type: ignore[assignment]
 
 
 @cache

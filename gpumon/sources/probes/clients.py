@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 OWN_BYTES: Final = 1_450_000
 """Memory of a running client that it shares with no other: 1.38 MB of 8.5 MB resident, measured
@@ -36,7 +36,6 @@ the client each, measured), and one thread reads them all."""
 FEW: Final = 32
 """So many run anywhere; limits are read only for more."""
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
 _BYTES: Final = ("memory.max", "memory.limit_in_bytes")
 _PROCESSES: Final = ("pids.max",)
 
@@ -58,9 +57,12 @@ class Bound(NamedTuple):
     way_out: str
 
 
-def read_limits(proc: Path = Path("/proc"), cgroups: Path = _CGROUPS) -> Limits:
+def read_limits(proc: Path | None = None, cgroups: Path | None = None) -> Limits:
     """The limits of this process: of the machine, of its control groups, of its user."""
     import resource
+    from pathlib import Path
+
+    proc, cgroups = proc or Path("/proc"), cgroups or Path("/sys/fs/cgroup")
 
     memory = [*_total_bytes(proc), *_of_cgroups(proc, cgroups, _BYTES)]
     processes = list(_of_cgroups(proc, cgroups, _PROCESSES))

@@ -1,28 +1,33 @@
-"""This machine's probe, started before gpumon has imported anything else.
+"""This machine's probe, started before gpumon has imported what it alone needs.
 
-Python and the driver's binding take longer to come up in the child than all that a single answer
-imports here, so it is there when the child is; even the import of `subprocess`, with what that
-needs, would make the child begin later by as much as Python itself takes to start.
+The driver's binding and the probe take longer to come up in the child than all that a single answer
+imports here, so it is there when the child is. The program `gpumon` forks the child: a second
+Python would take as much again as the first one, and would import anew what both need. Whoever runs
+gpumon in a process of his own, with threads perhaps, gets a child that is a new Python.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 
-from gpumon.sources.probes.program import early_start, local_program
+from gpumon.sources.probes.program import early_start, early_steps, local_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from subprocess import Popen
-    from typing import BinaryIO
+    from typing import BinaryIO, NoReturn
 
 _POLL_S = 0.001
 """How often a child that is about to end is looked at."""
 
 _END_LIMIT_S = 0.2
 """How long a killed child is waited for: the kernel may hold it, and then it is left behind."""
+
+_SHARED = ("json", "threading", "typing")
+"""What the probe and its reader both need is imported once, before there are two."""
 
 _begun: list[Child] = []
 
@@ -71,14 +76,22 @@ class Child:
         Raises:
             TimeoutExpired: It runs on after so many seconds.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
-            if timeout is not None and deadline is not None and time.monotonic() >= deadline:
+            if timeout is not None and not self.has_ended(timeout):
                 from subprocess import TimeoutExpired
 
                 raise TimeoutExpired("the probe", timeout)
             time.sleep(_POLL_S)
         return code
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether it has, waiting at most so long."""
+        deadline = time.monotonic() + seconds
+        while self.poll() is None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
 
     def kill(self) -> None:
         """Kill it, if it still runs."""
@@ -91,10 +104,18 @@ class Child:
             pipe.close()
 
 
-def begin() -> None:
-    """Start the child. One that cannot be started is told of by who would need it."""
+def begin(*, forks: bool = False) -> None:
+    """Start the child. One that cannot be started is told of by who would need it.
+
+    Args:
+        forks: Make it of this process, which has imported little yet; one with threads is left
+            alone, because a lock that another thread holds would stay shut in the child.
+    """
     try:
-        child = _start(early_start())
+        if forks and len(os.listdir("/proc/self/task")) == 1:
+            child = _fork(early_steps())
+        else:
+            child = _start(early_start())
     except (OSError, NotImplementedError):
         return
     if child is not None:
@@ -109,6 +130,62 @@ def tell(options: Mapping[str, object]) -> None:
 
 def _start(argv: tuple[str, ...]) -> Child | None:
     """The child, in a session of its own; None: a standard stream is closed, its number in use."""
+
+    def start(theirs: list[int]) -> int:
+        moves = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(theirs)]
+        # What the shell left open is none of the child's; Popen closes it likewise.
+        shut = [(os.POSIX_SPAWN_CLOSE, number) for number in _open_numbers()]
+        return os.posix_spawn(argv[0], argv, os.environ, file_actions=[*moves, *shut], setsid=True)
+
+    return _piped(start)
+
+
+def _fork(steps: str) -> Child | None:
+    """The same, made of this process; it never returns from these statements."""
+    for name in _SHARED:
+        __import__(name)
+
+    def start(theirs: list[int]) -> int:
+        # Looking at what is open takes one more, which the child might not get.
+        last = max(_open_numbers())
+        pid = os.fork()
+        if pid == 0:
+            _run(steps, theirs, last)
+        return pid
+
+    return _piped(start)
+
+
+def _run(steps: str, pipes: list[int], last: int) -> NoReturn:
+    """Be the child: run statements and end, whatever becomes of them."""
+    try:
+        os.setsid()
+        for number, end in enumerate(pipes):
+            os.dup2(end, number)
+        os.closerange(3, last + 1)
+        # What the user's terminal speaks is not what the two ends have agreed on.
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+        exec(steps, {"__name__": "__main__"})  # noqa: S102
+    # Nothing of the parent's may go on here: its handlers, its `finally`, its second answer.
+    except BaseException:  # noqa: BLE001
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(1)
+
+
+def _open_numbers() -> list[int]:
+    """Descriptors beyond the standard streams."""
+    return [number for name in os.listdir("/proc/self/fd") if (number := int(name)) > 2]
+
+
+def _piped(start: Callable[[list[int]], int]) -> Child | None:
+    """A child that has three pipes; None: a standard stream is closed, its number in use.
+
+    Args:
+        start: Starts it with its ends of the pipes, and gives its PID.
+    """
     theirs, ours = [], []
     try:
         for number in range(3):
@@ -117,11 +194,7 @@ def _start(argv: tuple[str, ...]) -> Child | None:
             ours.append(out if number else into)
         if min(theirs + ours) < 3:
             return None
-        moves = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(theirs)]
-        # What the shell left open is none of the child's; Popen closes it likewise.
-        others = [number for name in os.listdir("/proc/self/fd") if (number := int(name)) > 2]
-        shut = [(os.POSIX_SPAWN_CLOSE, number) for number in others]
-        pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=[*moves, *shut], setsid=True)
+        pid = start(theirs)
         pipes, ours = ours, []
     finally:
         for end in theirs + ours:
@@ -164,6 +237,4 @@ def end() -> None:
 def _end(child: Child) -> None:
     child.kill()
     child.close()
-    deadline = time.monotonic() + _END_LIMIT_S
-    while child.poll() is None and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
+    child.has_ended(_END_LIMIT_S)

@@ -120,7 +120,12 @@ def early_start() -> tuple[str, ...]:
     Raises:
         FileNotFoundError: The NVML binding is not installed.
     """
-    return (*LOCAL_START[:-1], _paths() + _IMPORT + _RECEIVE)
+    return (*LOCAL_START[:-1], _paths() + early_steps())
+
+
+def early_steps() -> str:
+    """The same as statements for a child that is made of this process."""
+    return _IMPORT + _RECEIVE
 
 
 _shipped: dict[str, str] = {}

@@ -10,7 +10,7 @@ from gpumon.model.gpu.hardware import pcie_bytes_per_s
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
 RATES: Final = {
     rate.removesuffix("_per_s"): rate
@@ -115,7 +115,7 @@ class Rates:
         keys: tuple[str, ...],
         at: Sequence[float],
         values: dict[str, list[float | int | None]],
-        missing: dict[tuple[str, int], Reason],
+        missing: MutableMapping[tuple[str, int], Reason],
         read_at: Mapping[str, Sequence[float | None]] | None = None,
     ) -> None:
         """Add what follows; where no counter answers, what the probe itself says stays.
@@ -134,6 +134,11 @@ class Rates:
         nothing: list[float | int | None] = [None] * len(keys)
         for field in DERIVED_OF.get(block, ()):
             how, (limit, high) = DERIVED[field], _LIMITS[field]
+            if not {field, how.counter} & values.keys() and (field, 0) in missing:
+                # It was said before why nobody tells it: most fields of what tells few counters.
+                if field in before:
+                    now[field] = before[field]
+                continue
             counts = values.get(how.counter, nothing)
             pers = values.get(how.per, nothing) if how.per else nothing
             results = values.setdefault(field, list(nothing))
@@ -164,12 +169,13 @@ def _drop_impossible(
     block: str,
     count: int,
     values: dict[str, list[float | int | None]],
-    missing: dict[tuple[str, int], Reason],
+    missing: MutableMapping[tuple[str, int], Reason],
 ) -> None:
     """Take back rates that no link of the entity carries: their counter jumped."""
     if block not in _LINKS:
         return
-    fields, asked, carried = _LINKS[block]
+    rates, asked, carried = _LINKS[block]
+    fields = [field for field in rates if field in values]
     columns = [values.get(key) for key in asked]
     for row in range(count):
         most = carried(*(None if column is None else column[row] for column in columns))

@@ -6,20 +6,18 @@ import json
 import os
 import re
 import signal
-import subprocess
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.probes.decode import Decoder, GarbageError
-from gpumon.sources.probes.early import spawn
+from gpumon.sources.probes.early import Child, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from subprocess import Popen
 
     from gpumon.model.records.frame import Frame
-    from gpumon.sources.probes.early import Child
 
 PROTOCOL: Final = 1
 HELLO: Final = b'{"gpumon_probe"'
@@ -279,8 +277,7 @@ class Stream:
 
     def _last_words(self) -> tuple[int | None, str]:
         """Exit code, None for a child that goes on, and what it said on standard error."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_LIMIT_S)
+        _has_ended(self._process, END_LIMIT_S)
         self.read_stderr()
         return self._process.poll(), self._stderr.decode("utf-8", "replace").strip()
 
@@ -305,14 +302,24 @@ class Stream:
 
     def reap(self, seconds: float) -> bool:
         """Whether the ended child is gone, waiting at most `seconds` for it."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        return _has_ended(self._process, seconds)
 
     def abandon(self) -> None:
         """Kill and forget a child that is beyond reach, which Popen would otherwise warn of."""
         self._kill()
         if self._process.returncode is None:
             self._process.returncode = -signal.SIGKILL
+
+
+def _has_ended(process: Child | Popen[bytes], seconds: float) -> bool:
+    """Whether a child has, waiting at most so long."""
+    if isinstance(process, Child):
+        return process.has_ended(seconds)
+    # A single look at this machine has no such child, and does without the module.
+    from subprocess import TimeoutExpired
+
+    try:
+        process.wait(seconds)
+    except TimeoutExpired:
+        return False
+    return True

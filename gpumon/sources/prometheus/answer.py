@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from array import array
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.failures import SHOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
 
 MOST_ROWS: Final = 2**19
 """Rows of one answer that are read: 64,000 GPUs in seven instances each (arithmetic)."""
@@ -22,7 +26,24 @@ MOST_WARNINGS: Final = 3
 LATEST: Final = 2.0**40
 """Seconds beyond which nothing is a Unix time: it is the year 36812."""
 
+_HEAD_BYTES: Final = 1024
+"""Within so much of an answer its series begin."""
+
+_FIRST: Final = b'"result":[{"metric":{'
+_TIMED: Final = re.compile(rb'\},"value":\[[0-9.]{1,24},"')
+_NEXT: Final = '"]},{"metric":{'
+_END: Final = b'"]}]'
+"""What stands before, within, between and behind series at one instant."""
+
 _NO_ANSWER: Final = "check host, port and prefix: the server has to speak Prometheus' interface"
+
+
+class Cut(NamedTuple):
+    """Series at one instant, cut out of an answer without reading their labels."""
+
+    labels: list[str]
+    """What stands between the braces of each one's labels."""
+    values: array[float]
 
 
 class Answer(NamedTuple):
@@ -31,6 +52,8 @@ class Answer(NamedTuple):
     data: Any
     warnings: tuple[str, ...]
     """What it says beside its data: parts that are missing, above all."""
+    cut: Cut | None = None
+    """Its series, where they have the form that all servers give them; they are not in `data`."""
 
 
 class Row(NamedTuple):
@@ -39,6 +62,15 @@ class Row(NamedTuple):
     labels: Mapping[str, str]
     """As they came: whoever shows one makes it harmless."""
     value: float
+
+
+class Samples(NamedTuple):
+    """One series over time."""
+
+    labels: Mapping[str, str]
+    """As they came."""
+    pairs: list[tuple[float, float]]
+    """Unix time and value of each sample."""
 
 
 class Rows(NamedTuple):
@@ -55,8 +87,10 @@ def opened(body: bytes, status: int) -> Answer:
     Raises:
         FetchError: There are none; it tells what the server said.
     """
+    found = _cut(body)
+    cut, envelope = (None, body) if found is None else found
     try:
-        told = json.loads(body)
+        told = json.loads(envelope)
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict) or told.get("status") not in ("success", "error"):
@@ -71,7 +105,36 @@ def opened(body: bytes, status: int) -> Answer:
     warnings = [one for one in map(_text, listed if isinstance(listed, list) else ()) if one]
     if len(warnings) > MOST_WARNINGS:
         warnings[MOST_WARNINGS:] = [f"and {len(warnings) - MOST_WARNINGS:,} more warnings"]
-    return Answer(told.get("data"), tuple(warnings))
+    return Answer(told.get("data"), tuple(warnings), cut)
+
+
+def _cut(body: bytes) -> tuple[Cut, bytes] | None:
+    """The series of an answer, and the rest of it; None: it has another form.
+
+    All series of an instant bear its time, so that two texts part their labels and values. Neither
+    can stand within a label: its quotes would follow backslashes there. What stands between them
+    is read as strictly as ever: values as numbers here, labels as JSON by whoever wants them.
+    """
+    begin = body.find(_FIRST, 0, _HEAD_BYTES)
+    end = body.rfind(_END)
+    timed = _TIMED.search(body, begin) if begin >= 0 else None
+    if timed is None or timed.start() > end:
+        return None
+    try:
+        text = body[begin + len(_FIRST) : end].decode()
+    except UnicodeDecodeError:
+        return None
+    cells = text.replace(timed[0].decode(), _NEXT).split(_NEXT)
+    values = cells[1::2]
+    # Python takes an underscore between digits for none.
+    if len(cells) % 2 or "_" in "".join(values):
+        return None
+    try:
+        numbers = array("d", map(float, values))
+    except ValueError:
+        return None
+    rest = body[: begin + _FIRST.index(b"{")] + body[end + _END.index(b"]", 1) + 2 :]
+    return Cut(cells[::2], numbers), rest
 
 
 def names(answer: Answer) -> list[str]:
@@ -110,6 +173,12 @@ def vector(answer: Answer) -> Rows:
     """
     rows: list[Row] = []
     listed = _result(answer, "vector")
+    if answer.cut is not None:
+        read: dict[str, Mapping[str, str] | None] = {}
+        found, values, left_out = by_labels(answer, read, lambda labels: labels)
+        pairs = zip(found, values, strict=True)
+        rows = [Row(labels, value) for labels, value in pairs if labels is not None]
+        return Rows(rows, left_out)
     for one in listed[:MOST_ROWS]:
         if not isinstance(one, dict):
             continue
@@ -124,18 +193,74 @@ def vector(answer: Answer) -> Rows:
     return Rows(rows, len(listed) - len(rows))
 
 
-def times(answer: Answer) -> list[list[float]]:
-    """When the samples of each series were taken.
+def by_labels(
+    answer: Answer, known: dict[str, T | None], read: Callable[[Mapping[str, str]], T | None]
+) -> tuple[list[T | None], array[float], int]:
+    """What the labels of each series say, their values, and how many cannot be read.
+
+    Args:
+        answer: Series at one instant.
+        known: What each text of labels says; gets what is new. The same text is read once.
+        read: What labels say; None: nothing.
+
+    Raises:
+        FetchError: They are something else.
+    """
+    _result(answer, "vector")
+    if answer.cut is None:
+        rows, left_out = vector(answer)
+        found = [read(row.labels) for row in rows]
+        return found, array("d", [row.value for row in rows]), left_out
+    labels, values = answer.cut
+    left_out = max(0, len(labels) - MOST_ROWS)
+    if left_out:
+        labels, values = labels[:MOST_ROWS], values[:MOST_ROWS]
+    try:
+        return [*map(known.__getitem__, labels)], values, left_out
+    except KeyError:
+        # Some are new, as nearly never.
+        pass
+    for text in dict.fromkeys(labels):
+        if text not in known:
+            told = _labels(text)
+            known[text] = None if told is None else read(told)
+            left_out += told is None
+    return [known[text] for text in labels], values, left_out
+
+
+def _labels(text: str) -> Mapping[str, str] | None:
+    """Labels as they stand between braces; None: they are none."""
+    try:
+        told = json.loads(f"{{{text}}}")
+    except (ValueError, RecursionError):
+        return None
+    return told if all(isinstance(one, str) for one in told.values()) else None
+
+
+def samples(answer: Answer) -> list[Samples]:
+    """Every series over time; what cannot be read of one is left out.
 
     Raises:
         FetchError: It tells of no series over time.
     """
     found = []
     for one in _result(answer, "matrix")[:MOST_ROWS]:
-        values = one.get("values") if isinstance(one, dict) else None
+        labels = one.get("metric") if isinstance(one, dict) else None
+        if not isinstance(labels, dict) or not all(isinstance(t, str) for t in labels.values()):
+            continue
+        values = one.get("values")
         pairs = map(_pair, values if isinstance(values, list) else ())
-        found.append([pair[0] for pair in pairs if pair is not None])
+        found.append(Samples(labels, [pair for pair in pairs if pair is not None]))
     return found
+
+
+def times(answer: Answer) -> list[list[float]]:
+    """When the samples of each series were taken.
+
+    Raises:
+        FetchError: It tells of no series over time.
+    """
+    return [[at for at, _ in one.pairs] for one in samples(answer)]
 
 
 def _result(answer: Answer, kind: str) -> list[Any]:

@@ -10,6 +10,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
+from gpumon.model.records.frame import Frame
 from gpumon.model.staleness import stale_after_s
 from gpumon.sources.exporters.dcgm import HUNG_S, NodeMemory, Reading, hung_error
 from gpumon.sources.exporters.plan import LABELS, label_of, plans_of
@@ -51,6 +52,7 @@ class Nodes:
     def __init__(self) -> None:
         """Nothing has been seen."""
         self._readers: dict[str, _NodeReader] = {}
+        self._forms: dict[_Form, _Formed] = {}
 
     def read(self, seen: Seen, now: float, limit_s: float) -> tuple[list[Told], list[SourceError]]:
         """What a look tells of each node, and what is said of those it tells nothing of any more.
@@ -72,8 +74,11 @@ class Nodes:
             hosts.setdefault(host, []).append(key)
         told = []
         for host, keys in sorted(hosts.items()):
-            reader = self._readers.setdefault(host, _NodeReader(host))
-            told.append(reader.read(seen, sorted(keys), now))
+            reader = self._readers.get(host)
+            if reader is None:
+                reader = self._readers[host] = _NodeReader(host, self._forms)
+            # In the order of their numbers, as that of UUIDs differs from node to node.
+            told.append(reader.read(seen, sorted(keys, key=lambda key: _place_of(seen, key)), now))
         errors = self._missed(seen, hosts.keys() | beyond)
         if beyond:
             text = f"tells of more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
@@ -98,6 +103,35 @@ class Nodes:
         return errors
 
 
+def frames_of(
+    told: Sequence[Told],
+    url: str,
+    now: float,
+    work_s: float,
+    limit_s: float,
+    remarks: tuple[SourceError, ...] = (),
+) -> tuple[Frame, ...]:
+    """A frame of each node, as old as its newest sample.
+
+    Args:
+        told: What a look tells.
+        url: Origin of the frames.
+        now: Unix time on our own clock.
+        work_s: What the look took.
+        limit_s: Age from which on a sample is not of the present.
+        remarks: What is odd about the whole, which is told once.
+    """
+    frames = []
+    for number, one in enumerate(told):
+        reading = one.reading
+        errors = reading.errors if number else (*reading.errors, *remarks)
+        names = (reading.host_name,) if reading.host_name else ()
+        taken_at = now - max(0.0, one.age_s)
+        frame = Frame(url, one.node, taken_at, work_s, reading.blocks, errors, None, names)
+        frames.append(frame._replace(stale_after_s=limit_s))
+    return tuple(frames)
+
+
 def limit_of(interval_s: float | None, period_s: float, beat_s: float) -> float:
     """Age from which on a sample is not of the present.
 
@@ -114,11 +148,73 @@ def limit_of(interval_s: float | None, period_s: float, beat_s: float) -> float:
     return max(two_s, interval_s + 1.5 * beat_s, stale_after_s(0.0))
 
 
+_OWN_TEXTS: Final = ("serial", "pci_bus_id")
+_OWN: Final = frozenset(name for what in ("uuid", "host", *_OWN_TEXTS) for name in LABELS[what]) | {
+    "instance"
+}
+"""Labels in which nodes that are alike differ."""
+
+MOST_FORMS: Final = 256
+"""Kinds of nodes that are remembered: a fleet has a few, by number of GPUs, make and exporter."""
+
+
+class _Form(NamedTuple):
+    """What nodes that are alike have in common."""
+
+    names: tuple[str, ...]
+    cells: tuple[int, ...]
+    labels: tuple[tuple[tuple[str, str], ...], ...]
+    """Of each place, without those in which they differ."""
+    own: tuple[tuple[str, ...], ...]
+    """Which texts of its own each place has."""
+
+
+class _Formed(NamedTuple):
+    """How one of them is read."""
+
+    plan: NodePlan
+    order: Sequence[int]
+    uuids: tuple[str, ...]
+    """Of each place."""
+
+
+def _place_of(seen: Seen, key: Key) -> tuple[int, str, Key]:
+    index = label_of(seen.known[key].labels, "index") or ""
+    return len(index), index, key
+
+
+def _again(seen: Seen, key: Key, labels: Mapping[str, str]) -> Sample:
+    """A value of a GPU as the series of somebody else on it tells it."""
+    found = ((name, column.get(key)) for name, column in seen.values.items())
+    name, value = next((name, value) for name, value in found if value is not None)
+    return Sample(name, labels, value, None, None)
+
+
+def _alike(formed: _Formed, labels: Sequence[Mapping[str, str]], uuids: Sequence[str]) -> NodePlan:
+    """The plan of a node that is like another one: all but names and labels is one for both."""
+    plan = formed.plan
+    renamed = dict(zip(formed.uuids, uuids, strict=True))
+    of_uuid = dict(zip(uuids, labels, strict=True))
+    gpus = plan.gpus
+    keys = tuple(renamed[uuid] for uuid in gpus.keys)
+    own = {label: tuple(label_of(of_uuid[uuid], label) for uuid in keys) for label in _OWN_TEXTS}
+    host = label_of(labels[0], "host") or ""
+    named = {**plan.labels, "host_name": (host,)} if host else plan.labels
+    return plan._replace(
+        host_name=host,
+        gpus=gpus._replace(keys=keys, labels={**gpus.labels, **own}),
+        labels=named,
+        xids={renamed[uuid]: place for uuid, place in plan.xids.items()},
+    )
+
+
 class _NodeReader:
     """One node, as its own page would tell it."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, forms: dict[_Form, _Formed]) -> None:
         self._host = host
+        self._forms = forms
+        """Shared by all nodes of a server."""
         self.told_at = 0.0
         self._names: tuple[str, ...] = ()
         self._cells: list[int] = []
@@ -136,6 +232,8 @@ class _NodeReader:
         """What a look tells of it."""
         self.told_at = max(seen.known[key].told_at for key in keys)
         labels = [seen.known[key].labels for key in keys]
+        # Each who shares a GPU tells of it once more.
+        shared = [(key, other) for key in keys for other in seen.known[key].others]
         # What is told of a whole GPU stands beside what is told of its instances.
         wholes = {(uuid, ""): seen.known[uuid, part].labels for uuid, part in keys if part}
         places = [*zip(keys, labels, strict=True)]
@@ -148,26 +246,67 @@ class _NodeReader:
         cells: list[int] = []
         values: list[float] = []
         number = 0
-        for rows in seen.values.values():
-            for key, _ in places:
-                value = rows.get(key)
-                if value is not None:
+        wanted = [key for key, _ in places]
+        rows: dict[int, list[int | None]] = {}
+        for column in seen.values.values():
+            found = rows.get(id(column.rows))
+            if found is None:
+                found = rows[id(column.rows)] = [*map(column.rows.get, wanted)]
+            for row in found:
+                if row is not None:
                     cells.append(number)
-                    values.append(value)
+                    values.append(column.values[row])
                 number += 1
+        labels += [other for _, other in shared]
         is_same = cells == self._cells and labels == self._labels and names == self._names
         plan = self._plan
         if plan is None or not is_same:
-            samples = []
-            for cell, value in zip(cells, values, strict=True):
-                metric, place = divmod(cell, len(places))
-                samples.append(Sample(names[metric], places[place][1], value, None, None))
-            (plan,), self._order, _ = plans_of(Page(tuple(samples), ()))
+            further = [_again(seen, key, other) for key, other in shared]
+            plan, self._order = self._planned(names, cells, values, places, further)
             self._plan, self._names, self._cells, self._labels = plan, names, cells, labels
             self._data = b""
         values = [values[number] for number in self._order]
         age_s = seen.asked_at - self.told_at
         return Told(self._host, self._reading(plan, values, now), age_s)
+
+    def _planned(
+        self,
+        names: tuple[str, ...],
+        cells: Sequence[int],
+        values: Sequence[float],
+        places: Sequence[tuple[Key, Mapping[str, str]]],
+        further: Sequence[Sample],
+    ) -> tuple[NodePlan, Sequence[int]]:
+        """How it is read, as the first of its kind, and the numbers of the values in order."""
+        labels = [some for _, some in places]
+        uuids = tuple(uuid for (uuid, _), _ in places)
+        # An instance's values are its own, and a GPU's plan may hold those of several places.
+        is_plain = len(set(uuids)) == len(places) and not any(part for (_, part), _ in places)
+        is_plain = is_plain and not further
+        form = _Form(
+            names,
+            tuple(cells),
+            tuple(
+                tuple(sorted(pair for pair in some.items() if pair[0] not in _OWN))
+                for some in labels
+            ),
+            tuple(
+                tuple(name for name in _OWN_TEXTS if label_of(some, name) is not None)
+                for some in labels
+            ),
+        )
+        formed = self._forms.get(form) if is_plain else None
+        if formed is not None:
+            return _alike(formed, labels, uuids), formed.order
+        samples = []
+        for cell, value in zip(cells, values, strict=True):
+            metric, place = divmod(cell, len(places))
+            samples.append(Sample(names[metric], labels[place], value, None, None))
+        (plan,), order, _ = plans_of(Page((*samples, *further), ()))
+        is_known = set(plan.gpus.keys) <= {*uuids}
+        if is_plain and is_known and len(self._forms) < MOST_FORMS:
+            self._forms[form] = _Formed(plan, order, uuids)
+        return plan, order
 
     def _reading(self, plan: NodePlan, values: Sequence[float], now: float) -> Reading:
         data = array("d", values).tobytes()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from array import array
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,11 +19,13 @@ from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.plan import LABELS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus.holders import JOB_ID, added, with_job
+from gpumon.sources.prometheus.rules import ALL, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence, Set
 
-    from gpumon.sources.prometheus.answer import Answer, Row, Rows
+    from gpumon.sources.prometheus.answer import Answer
     from gpumon.sources.prometheus.client import Client
 
 SETTLED_S: Final = 2.0
@@ -45,11 +48,22 @@ MOST_LONG: Final = 8
 MOST_TOLD_BY: Final = 4
 """Metrics by whose labels and times GPUs are known; one is enough where all exporters are alike."""
 
-_UUIDS: Final = LABELS["uuid"]
-_PARTS: Final = (*_UUIDS, *LABELS["instance"])
-_ALL: Final = (*dict.fromkeys(name for some in LABELS.values() for name in some), "instance")
-"""Every label that a page's plan reads, and the target's own, by which a server names a host."""
+MOST_ORDERS: Final = 8
+"""Orders of GPUs that are remembered: of those that all metrics have, and that some have."""
 
+MOST_TEXTS: Final = 2**20
+"""Texts of labels that are kept once each: some of every GPU that a server may tell of."""
+
+MANY_GPUS: Final = 8192
+"""Of more GPUs, where rules are recorded, all metrics are asked for only of nodes that somebody
+looks at: what all others show is recorded (our choice)."""
+
+MOST_NEAR: Final = 256
+"""Nodes of which somebody looks at a job and all metrics are asked for: their names are one
+question, and an address has a length."""
+
+_UUIDS: Final = LABELS["uuid"]
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 """UUIDs that a pattern may hold as they are."""
 
@@ -64,6 +78,29 @@ class Known(NamedTuple):
     """Made harmless."""
     told_at: float
     """Unix time of the newest sample on the server's clock."""
+    others: tuple[Mapping[str, str], ...] = ()
+    """Labels of further series of that sample: of those who share the GPU."""
+
+
+class Labelled(NamedTuple):
+    """What the labels of a series say."""
+
+    key: Key
+    labels: Mapping[str, str]
+    """Made harmless."""
+
+
+class Column(NamedTuple):
+    """The values of one metric."""
+
+    rows: Mapping[Key, int]
+    """Where each one's value stands; the same object for all metrics with the same GPUs."""
+    values: Sequence[float]
+
+    def get(self, key: Key) -> float | None:
+        """The value of a GPU; None: it has none."""
+        row = self.rows.get(key)
+        return None if row is None else self.values[row]
 
 
 class Seen(NamedTuple):
@@ -72,7 +109,7 @@ class Seen(NamedTuple):
     asked_at: float
     """Unix time of the look, on the server's clock."""
     known: Mapping[Key, Known]
-    values: Mapping[str, Mapping[Key, float]]
+    values: Mapping[str, Column]
     """By name of the metric."""
     interval_s: float | None
     """Between two samples; None: there are not two yet."""
@@ -87,16 +124,35 @@ class Questions:
         """Nothing has been asked."""
         self._client = client
         self._names: tuple[str, ...] = ()
+        self._tells_jobs = False
         self._named_at = float("-inf")
+        self._recorded: set[str] = set()
+        """Metrics that rules of ours record."""
+        self._is_large = False
+        """Whether they do so of more GPUs than all is asked about."""
+        self._known: Mapping[Key, Known] = {}
+        """GPUs and instances of the last look."""
         self._told_by: list[str] = []
         self._interval_s: float | None = None
-        self._labels: dict[Key, tuple[Mapping[str, str], Mapping[str, str]]] = {}
-        """Labels of each GPU as they came last, and made harmless."""
+        self._keys: dict[str, Key | None] = {}
+        """What each text of labels is about; of tens of thousands of GPUs each is read once."""
+        self._labels: dict[str, Labelled | None] = {}
+        """The same of texts with all labels."""
+        self._texts: dict[str, str] = {}
+        self._rows: list[tuple[list[Key], Mapping[Key, int]]] = []
         self._warnings: dict[str, None] = {}
         self._left_out = 0
 
-    async def look(self) -> Seen:
+    @property
+    def told_by(self) -> tuple[str, ...]:
+        """Metrics whose samples' times count."""
+        return tuple(self._told_by) or self._names[:1]
+
+    async def look(self, near: Sequence[str] = ()) -> Seen:
         """One look.
+
+        Args:
+            near: Nodes that somebody looks at closer.
 
         Raises:
             FetchError: There is nothing to see; it says why.
@@ -106,21 +162,29 @@ class Questions:
         now = answer.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
         if not 0.0 <= now - self._named_at < NAMED_EVERY_S or not self._names:
             await self._ask_names(now)
-        values = await self._values(now - SETTLED_S)
-        known, nameless = await self._known(now - SETTLED_S, values)
+        values = await self._values(now - SETTLED_S, self._hosts(near))
+        known, nameless = await self._heard(now - SETTLED_S, values)
+        self._known = known
         if self._interval_s is None and known:
             self._interval_s = await self._interval(now - SETTLED_S, known)
         return Seen(now, known, values, self._interval_s, self._remarks(nameless))
 
     async def _ask_names(self, now: float) -> None:
         params = {
-            "match[]": '{__name__=~"DCGM_FI_.+"}',
+            "match[]": f'{{__name__=~"DCGM_FI_.+|{PREFIX}.+|{JOB_ID}"}}',
             "start": f"{now - NAMED_BACK_S:.3f}",
             "end": f"{now:.3f}",
         }
         told = self._said(await self._client.ask("label/__name__/values", params))
         found = set(answer.names(told))
-        self._names = tuple(name for name in METRICS if name in found)
+        self._tells_jobs = JOB_ID in found
+        recorded = {name for name, record in RECORDED.items() if record in found}
+        self._recorded = recorded if TOLD_AT in found else set()
+        self._is_large = False
+        if self._recorded:
+            told = self._said(await self._client.ask("query", _at(f"count({TOLD_AT})", now)))
+            self._is_large = any(row.value > MANY_GPUS for row in answer.vector(told).rows)
+        self._names = tuple(name for name in METRICS if name in found or name in self._recorded)
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
             message = (
@@ -136,60 +200,136 @@ class Questions:
         # It may have been set anew since.
         self._interval_s = None
 
-    async def _values(self, at: float) -> dict[str, dict[Key, float]]:
-        memory: dict[Key, Key] = {}
-        found = await _all([self._column(name, at, memory) for name in self._names])
+    def _hosts(self, near: Sequence[str]) -> str:
+        """What selects the nodes that are looked at closer, by any name of the label."""
+        named = set(near)
+        hosts = dict.fromkeys(
+            (name, host)
+            for one in (self._known.values() if named else ())
+            for name in LABELS["host"]
+            if (host := one.labels.get(name)) and {host, host.partition(".")[0]} & named
+        )
+        if not hosts:
+            return ""
+        name = next(iter(hosts))[0]
+        some = [re.escape(host) for _, host in hosts if _HOST.fullmatch(host)][:MOST_NEAR]
+        # Within quotes a backslash is written twice.
+        return f'{{{name}=~"{"|".join(some)}"}}'.replace("\\", "\\\\")
+
+    async def _values(self, at: float, near: str) -> dict[str, Column]:
+        names = self._names
+        if self._is_large:
+            # What is not recorded is asked of those alone that somebody looks at.
+            names = tuple(name for name in names if near or name in self._recorded)
+        else:
+            near = ""
+        found = await _all([self._column(name, at, near) for name in names])
         # An empty one is no error: nothing has told it of late.
-        return dict(zip(self._names, found, strict=True))
+        return dict(zip(names, found, strict=True))
 
-    async def _column(self, name: str, at: float, memory: dict[Key, Key]) -> dict[Key, float]:
-        """The values of one metric; `memory` holds each key once for all of them.
+    async def _column(self, name: str, at: float, near: str) -> Column:
+        """The values of one metric; the rows themselves are let go at once."""
+        by = ",".join(PARTS)
+        live = f"max by ({by}) ({name}{near})"
+        if name not in self._recorded:
+            return await self._told(live, at)
+        # A sum has no name of its own, so that all have the same labels.
+        found = await self._told(f"{RECORDED[name]} + 0", at)
+        # Rules may have ended since they were found.
+        return found if found.values else await self._told(f"max by ({by}) ({name})", at)
 
-        The rows themselves are let go at once: of tens of thousands of GPUs they take far more
-        memory than what they tell.
-        """
-        by = ",".join(_PARTS)
-        found = {}
-        for labels, value in await self._vector(f"max by ({by}) ({name})", at):
-            for key in _keys(labels):
-                found[memory.setdefault(key, key)] = value
-        return found
+    async def _told(self, question: str, at: float) -> Column:
+        told = self._said(await self._client.ask("query", _at(question, at)))
+        found, values, left_out = answer.by_labels(told, self._keys, key_of)
+        self._left_out += left_out
+        keys = [key for key in found if key is not None]
+        if len(keys) < len(found):
+            known = zip(found, values, strict=True)
+            values = array("d", [value for key, value in known if key is not None])
+        return Column(self._rows_of(keys), values)
 
-    async def _known(
-        self, at: float, values: Mapping[str, Mapping[Key, float]]
-    ) -> tuple[dict[Key, Known], int]:
+    def _rows_of(self, keys: list[Key]) -> Mapping[Key, int]:
+        """Where each one stands; servers tell every metric in the same order, look after look."""
+        for order, rows in self._rows:
+            if order == keys:
+                return rows
+        rows = {key: row for row, key in enumerate(keys)}
+        self._rows = [*self._rows[-MOST_ORDERS + 1 :], (keys, rows)]
+        return rows
+
+    async def _heard(self, at: float, values: Mapping[str, Column]) -> tuple[dict[Key, Known], int]:
         """Every GPU that has values, and the number of series that name none."""
         known: dict[Key, Known] = {}
         nameless = 0
-        wanted = {key for rows in values.values() for key in rows}
-        by = ",".join(_ALL)
+        wanted: set[Key] = set()
+        for rows in {id(column.rows): column.rows for column in values.values()}.values():
+            wanted |= rows.keys()
+        by = ",".join(ALL)
+        memory: dict[str, Labelled | None] = {}
+        recorded = [f"{TOLD_AT} + 0"] if self._recorded else []
         for turn in range(MOST_TOLD_BY):
             rest = wanted - known.keys()
-            if turn >= len(self._told_by):
-                counts = {name: len(rest & rows.keys()) for name, rows in values.items()}
-                best = max(counts, key=lambda name: counts[name])
-                if not counts[best]:
+            if turn < len(recorded):
+                question = recorded[turn]
+            else:
+                if recorded and not rest:
                     break
-                self._told_by.append(best)
-            name = self._told_by[turn]
-            for row in await self._vector(f"max by ({by}) (timestamp({name}))", at):
-                keys = _keys(row.labels)
-                nameless += not keys
-                for key in wanted.intersection(keys):
-                    before = known.get(key)
-                    # Of a GPU that has moved to another node the newer one counts.
-                    if before is None or row.value > before.told_at:
-                        known[key] = Known(self._harmless(key, row.labels), row.value)
-        self._labels = {key: one for key, one in self._labels.items() if key in known}
+                name = self._teller(turn - len(recorded), rest, values)
+                if name is None:
+                    break
+                question = f"max by ({by}) (timestamp({name}))"
+            told = self._said(await self._client.ask("query", _at(question, at)))
+            found, times, left_out = answer.by_labels(told, self._labels, self._labelled)
+            self._left_out += left_out
+            if told.cut is not None:
+                memory |= zip(told.cut.labels, found, strict=False)
+            for one, told_at in zip(found, times, strict=True):
+                if one is None:
+                    nameless += 1
+                    continue
+                key, labels = one
+                before = known.get(key)
+                # Of a GPU that has moved to another node the newer one counts.
+                if key in wanted and (before is None or told_at > before.told_at):
+                    known[key] = Known(labels, told_at)
+                elif before is not None and told_at == before.told_at:
+                    others = added(before.labels, before.others, labels)
+                    known[key] = before._replace(others=others)
+        # Texts that no series has any more are forgotten.
+        self._labels = memory
+        self._keys = {text: key for text, key in self._keys.items() if key in wanted}
+        if self._tells_jobs:
+            await self._name_jobs(known, at)
         return known, nameless
 
-    def _harmless(self, key: Key, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Labels made harmless; those of the look before where they are the same, as nearly all."""
-        raw, made = self._labels.get(key, (None, labels))
-        if raw != labels:
-            made = _harmless(labels)
-            self._labels[key] = labels, made
-        return made
+    async def _name_jobs(self, known: dict[Key, Known], at: float) -> None:
+        """Add the jobs that values name."""
+        jobs = await self._told(f"max by ({','.join(PARTS)}) ({JOB_ID})", at)
+        for key in known.keys() & jobs.rows.keys():
+            one, number = known[key], jobs.values[jobs.rows[key]]
+            known[key] = one._replace(others=with_job(one.labels, one.others, number))
+
+    def _teller(self, turn: int, rest: Set[Key], values: Mapping[str, Column]) -> str | None:
+        """The metric that is asked in a turn when GPUs were heard; None: no further one tells."""
+        if turn >= len(self._told_by):
+            counts = {name: len(rest & column.rows.keys()) for name, column in values.items()}
+            best = max(counts, key=lambda name: counts[name])
+            if not counts[best]:
+                return None
+            self._told_by.append(best)
+        return self._told_by[turn]
+
+    def _labelled(self, labels: Mapping[str, str]) -> Labelled | None:
+        """Which GPU labels are about, and they themselves, made harmless; equal texts are one."""
+        key = key_of(labels)
+        if key is None:
+            return None
+        made = _harmless(labels)
+        texts = self._texts
+        if len(texts) > MOST_TEXTS:
+            texts.clear()
+        shared = {texts.setdefault(n, n): texts.setdefault(t, t) for n, t in made.items()}
+        return Labelled(key, shared)
 
     async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
         """Time between two samples, of the slowest of some nodes; None: there are not two."""
@@ -198,7 +338,7 @@ class Questions:
             for (uuid, _), one in known.items()
             if _SAFE.fullmatch(uuid)
         }
-        name = self._told_by[0]
+        name = TOLD_AT if self._recorded else self._told_by[0]
         found = []
         for label in _UUIDS if chosen else ():
             some = "|".join(list(chosen.values())[:MOST_LONG])
@@ -210,12 +350,6 @@ class Questions:
             if found:
                 break
         return max(found, default=None)
-
-    async def _vector(self, question: str, at: float) -> list[Row]:
-        told = self._said(await self._client.ask("query", _at(question, at)))
-        rows: Rows = answer.vector(told)
-        self._left_out += rows.left_out
-        return rows.rows
 
     def _said(self, told: Answer) -> Answer:
         self._warnings |= dict.fromkeys(told.warnings)
@@ -237,9 +371,7 @@ class Questions:
         return tuple(found)
 
 
-async def _all(
-    asked: Sequence[Coroutine[Any, Any, dict[Key, float]]],
-) -> list[dict[Key, float]]:
+async def _all(asked: Sequence[Coroutine[Any, Any, Column]]) -> list[Column]:
     """All answers; where one fails the others are not waited for."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -254,14 +386,10 @@ def _at(question: str, at: float) -> dict[str, str]:
     return {"query": question, "time": f"{at:.3f}", "nocache": "1"}
 
 
-def _keys(labels: Mapping[str, str]) -> tuple[Key, ...]:
-    """Which GPU or instance a series is about; nothing where its labels do not say it."""
-    uuid = labels.get(_UUIDS[0])
-    if uuid and len(labels) == 1 and _SAFE.fullmatch(uuid):
-        # Nearly all are so, and there are many.
-        return ((uuid, ""),)
+def key_of(labels: Mapping[str, str]) -> Key | None:
+    """Which GPU or instance a series is about; None where its labels do not say it."""
     uuid = label_of(labels, "uuid")
-    return ((plain(uuid), plain(label_of(labels, "instance") or "")),) if uuid else ()
+    return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
 
 def _harmless(labels: Mapping[str, str]) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fault import SourceError, shortage
@@ -16,14 +17,17 @@ from gpumon.sources.exporters.pauses import Pauses, rest
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
-from gpumon.sources.prometheus.nodes import Nodes, limit_of
+from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
 from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.recall import Recall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from gpumon.sources.prometheus.questions import Seen
+    from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.prometheus_address import EngineAddress
-    from gpumon.sources.source import Clock, Wish
+    from gpumon.sources.source import Clock, PastBeat, Wish
 
 LOOKS_AN_INTERVAL: Final = 2.0
 """So often within the time between two samples the server is asked, so that no sample is seen later
@@ -32,6 +36,18 @@ than half of it (our choice)."""
 REST_PER_WORK: Final = 4.0
 """Between two looks lies at least so many times what the last one took: the server is left three
 quarters of its time."""
+
+GAP_S: Final = 60.0
+"""A server that was not read for so long is asked for what was missed."""
+
+LOOKS_A_GAP: Final = 3.0
+"""So many looks must have been missed: one that was late is no gap."""
+
+RECALLED_EVERY_S: Final = 600.0
+"""A past is asked for no oftener: it is the dearest question (our choice)."""
+
+REMARKED_S: Final = 600.0
+"""For so long it is told what of the past is missing."""
 
 
 class PrometheusServer:
@@ -64,6 +80,7 @@ class PrometheusServer:
         self._period_s = period_s
         self._interval_s = 0.0
         self._work_s = 0.0
+        self._near: tuple[str, ...] = ()
         self._client: Client | None = None
         self._pauses = Pauses()
         self._nodes = Nodes()
@@ -71,6 +88,12 @@ class PrometheusServer:
         self._wake: Callable[[], None] = lambda: None
         self._is_settled = False
         self._roused = asyncio.Event()
+        self._is_recalling = False
+        self._recalled: Recalled | None = None
+        self._recalled_at = float("-inf")
+        self._seen_at = 0.0
+        self._remark: tuple[str, str] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._thread = LoopThread(f"server {url}", self._watch, self._end)
 
     def start(self, wake: Callable[[], None]) -> None:
@@ -94,12 +117,26 @@ class PrometheusServer:
         before = self._period_s
         if wish.period_s is not None and wish.period_s > 0:
             self._period_s = wish.period_s
-        if before != self._period_s or wish.is_by_hand:
+        near, self._near = self._near, wish.zoom_nodes if wish.is_about_zoom else self._near
+        if before != self._period_s or near != self._near or wish.is_by_hand:
             self._thread.tell(self._roused.set)
 
     def close(self) -> None:
         """End every exchange; a server that does not let go is abandoned."""
         self._thread.close()
+
+    @property
+    def is_recalling(self) -> bool:
+        """Whether a past may still come."""
+        return self._is_recalling
+
+    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
+        """What goes through the past, once it has been told."""
+        told, self._recalled = self._recalled, None
+        if told is None:
+            return None
+        self._is_recalling = False
+        return partial(told.beats, self.url)
 
     @property
     def beat_s(self) -> float:
@@ -124,13 +161,16 @@ class PrometheusServer:
             await rest(self._roused, pause_s - (self._clock.monotonic() - began))
 
     async def _end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
         if self._client is not None:
             await self._client.close()
 
     async def _looked(self, questions: Questions, began: float) -> tuple[list[Frame], bool, bool]:
         """What one look brings, whether it brought anything, and whether failing cost nobody."""
         try:
-            seen = await questions.look()
+            seen = await questions.look(self._near)
             now = self._clock.now()
             self._work_s = self._clock.monotonic() - began
             # As long as nobody knows it the next sample may be there any time.
@@ -143,25 +183,50 @@ class PrometheusServer:
             words, way_out = shortage(error) or (repr(error), "please report this line")
             message = f"gpumon stumbled over its answer: {words}"
             return self._failed(message, way_out), False, False
-        remarks = tuple(SourceError(self.url, plain(text), hint) for text, hint in seen.remarks)
-        frames = []
-        for one in told:
-            names = tuple(name for name in (one.reading.host_name,) if name)
-            frames.append(
-                Frame(
-                    *(self.url, one.node, now - max(0.0, one.age_s), self._work_s),
-                    *(one.reading.blocks, (*one.reading.errors, *remarks), None, names),
-                    stale_after_s=limit_s,
-                )
-            )
-            # What is odd about the whole is told once.
-            remarks = ()
+        self._begin_recall(questions, seen, now)
+        said = seen.remarks
+        if self._remark and self._clock.monotonic() - self._recalled_at < REMARKED_S:
+            said = (*said, self._remark)
+        remarks = tuple(SourceError(self.url, plain(text), hint) for text, hint in said)
+        frames = [*frames_of(told, self.url, now, self._work_s, limit_s, remarks)]
         frames += [Frame(self.url, one.where, now, 0.0, {}, (one,)) for one in errors]
         if not told:
             text = "holds no present sample of a GPU"
             hint = "look at the server's targets: dcgm-exporter may be down"
             frames += self._failed(text, hint)
         return frames, True, False
+
+    def _begin_recall(self, questions: Questions, seen: Seen, now: float) -> None:
+        """Ask for the past beside the looks, where it is wanted and not asked for yet."""
+        at, before = self._clock.now(), self._seen_at
+        self._seen_at = at
+        if self._once or not self._address.history_s or not seen.interval_s or not seen.known:
+            return
+        is_first = before == 0.0 or self._recalled_at == float("-inf")
+        is_missed = at - before > max(GAP_S, LOOKS_A_GAP * self.beat_s)
+        is_rested = self._clock.monotonic() - self._recalled_at > RECALLED_EVERY_S
+        is_asked = self._task is not None and not self._task.done()
+        if self._client is None or is_asked or not (is_first or (is_missed and is_rested)):
+            return
+        self._is_recalling = True
+        self._recalled_at = self._clock.monotonic()
+        recall = Recall(self._client, self._address.history_s, self._clock.monotonic)
+        self._task = asyncio.create_task(self._recall(recall, questions.told_by, seen, now))
+
+    async def _recall(
+        self, recall: Recall, told_by: tuple[str, ...], seen: Seen, now: float
+    ) -> None:
+        try:
+            told = await recall.past(seen, told_by, now)
+        except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
+            self._remark = f"gpumon stumbled over its past: {error!r}", "please report this line"
+            self._is_recalling = False
+            return
+        self._remark, self._recalled_at = told.remark, self._clock.monotonic()
+        if told.told:
+            self._recalled = told
+        else:
+            self._is_recalling = False
 
     def _failed(self, message: str, hint: str) -> list[Frame]:
         error = SourceError(self.url, plain(message), hint)

@@ -29,7 +29,7 @@ def main() -> int:
     """Watch until told to end."""
     _, period, target = sys.argv
     options = parser().parse_args(["--json", "--watch", period, target])
-    settings = settings_with(period_s=options.period, is_all=options.all, is_check=False)
+    settings = settings_with(period_s=options.period, is_all=options.all)
     request = request_of(options, settings, chosen_targets([target], settings), is_to_tty=False)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 
 import pytest
@@ -54,7 +55,7 @@ def ends_take_time(monkeypatch):
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
     """Writes a module that the worker, not this process, can import."""
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
 
     def write(name, body):
         (tmp_path / f"{name}.py").write_text(HEAD + textwrap.dedent(body))

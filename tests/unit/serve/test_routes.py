@@ -173,13 +173,25 @@ def asking(world: World, **query: str) -> Asked:
     return Asked("GET", "/v1/frames", query, {}, keeps=True)
 
 
+def kinds_of(answer: Answer) -> list[str]:
+    lines = b"".join((answer.body, *answer.more)).splitlines()
+    return [json.loads(line)["kind"] for line in lines]
+
+
+def test_all_who_are_told_the_same_frames_share_them(world: Callable[..., World]) -> None:
+    served = world()
+    served.feed.beat(AT, 1.0)
+    one, other = served.ask("/v1/frames"), served.ask("/v1/frames")
+    assert one.body is other.body
+    assert len(one.body) > 100
+
+
 def test_frames_are_lines_of_a_recording_and_a_mark(world: Callable[..., World]) -> None:
     served = world()
     served.feed.beat(AT, 1.0)
     answer = served.ask("/v1/frames")
     assert answer.kind == "application/x-ndjson"
-    kinds = [json.loads(line)["kind"] for line in answer.body.splitlines()]
-    assert kinds == ["header", "sync", "beat", "mark"]
+    assert kinds_of(answer) == ["header", "sync", "beat", "mark"]
 
 
 def test_who_waits_for_a_picture_is_answered_as_it_comes(world: Callable[..., World]) -> None:
@@ -198,8 +210,7 @@ def test_who_waits_for_a_picture_is_answered_as_it_comes(world: Callable[..., Wo
         served.routes.rouse()
         return await answer
 
-    kinds = [json.loads(line)["kind"] for line in asyncio.run(waits()).body.splitlines()]
-    assert kinds == ["beat", "mark"]
+    assert kinds_of(asyncio.run(waits())) == ["beat", "mark"]
 
 
 @pytest.mark.parametrize("wait", ["0", "-1", "x", "nan", "0.001"])
@@ -212,7 +223,7 @@ def test_nobody_waits_longer_than_they_ask_for(world: Callable[..., World], wait
         since = f"{served.feed.run}-1"
         return await served.routes.answer(asking(served, since=since, wait=wait))
 
-    assert json.loads(asyncio.run(asks()).body)["kind"] == "mark"
+    assert kinds_of(asyncio.run(asks())) == ["mark"]
 
 
 def test_a_wait_has_an_end(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:

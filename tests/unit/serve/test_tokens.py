@@ -137,7 +137,28 @@ def test_each_token_shows_its_own(routes: Routes) -> None:
     assert jobs(GRACE) == {"grace", "hidden"}
 
 
-def test_frames_tell_of_everybody_and_want_a_token_that_shows_all(routes: Routes) -> None:
+def test_who_waits_for_frames_of_some_users_is_answered_as_a_picture_comes(routes: Routes) -> None:
+    async def waits() -> Answer:
+        first = await routes.answer(asked(GRACE, "/v1/frames"))
+        mark = json.loads(first.more[-1])
+        query = {"since": f"{mark['run']}-{mark['sequence']}", "wait": "30"}
+        answer = asyncio.ensure_future(
+            routes.answer(asked(GRACE, "/v1/frames")._replace(query=query))
+        )
+        await asyncio.sleep(0)
+        assert not answer.done()
+        routes.take(fleet(number=2))
+        routes.rouse()
+        return await answer
+
+    assert json.loads(asyncio.run(waits()).more[-1])["sequence"] == 2
+
+
+def test_frames_show_what_the_token_shows(routes: Routes) -> None:
     assert ask(routes, BOSS, "/v1/frames").status == 200
-    refused = ask(routes, GRACE, "/v1/frames")
-    assert (refused.status, refused.body.count(b"\n")) == (403, 1)
+    answer = ask(routes, GRACE, "/v1/frames")
+    assert answer.status == 200
+    assert b"edsger" not in answer.body
+    mark = json.loads(answer.more[-1])
+    assert (mark["kind"], mark["sequence"]) == ("mark", fleet().number)
+    assert ask(routes, GRACE, "/v1/frames").body is answer.body

@@ -60,7 +60,8 @@ class Server:
         if self.answer is not None:
             return self.answer
         position = self.feed.position(asked.query.get("since", ""))
-        return Answer(HTTPStatus.OK, self.feed.since(position).result(30.0), NDJSON)
+        first, *more = self.feed.since(position).result(30.0)
+        return Answer(HTTPStatus.OK, first, NDJSON, more=tuple(more))
 
     def beat(self, *more: Frame) -> None:
         self.clock.time += 1.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.tables.finding import subject_words
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
-from gpumon.report.wording.empty_states import nothing_lines, silent_lines
+from gpumon.report.wording.empty_states import nothing_lines, resting_words, silent_lines
 from gpumon.report.wording.paragraphs import (
     all_errors,
     coverage_lines,
@@ -15,6 +15,7 @@ from gpumon.report.wording.paragraphs import (
     finding_lines,
     target_lines,
 )
+from gpumon.report.wording.verdict_words import MARKS_DOC
 from gpumon.tui.actions.action import LISTED
 from gpumon.tui.actions.registry import PURPOSES, bindings_of
 from gpumon.tui.screens.base.view import View
@@ -106,7 +107,7 @@ def _plain(entry: list[Line]) -> str:
 
 _SIGNS = (
     ("–", "not known; one GPU's view says why. Never a 0."),
-    ("i ! ‼", "severity of a finding: info, warning, critical."),
+    ("i ! ‼", f"of a finding: {MARKS_DOC}."),
     ("?", "behind a finding: a hypothesis, seen for a short while only."),
     ("stale 12s", "last heard 12 seconds ago; old values are not shown."),
     ("6/8", "under GPUS: telemetry names 6 of the job's 8 GPUs."),
@@ -181,7 +182,8 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
         ]
         if not found and not digest.tick.coverage:
             text = "No detector has reported yet, so nothing is known of what is wasted."
-            found.append([*nothing_lines(digest, (text,), width), ()])
+            words = resting_words(digest.tick) or (text,)
+            found.append([*nothing_lines(digest, words, width), ()])
         elif not found:
             text = "No finding. What the detectors could and could not see is below."
             found.append([*paragraph(text, width), ()])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.records.ledger import Charged
-from gpumon.report.facts.losses import loss_of
+from gpumon.report.facts.losses import loss_of, mark_of
 from gpumon.report.pages.finding import find, finding_entries
 from gpumon.report.tables.finding import (
     FINDING_COLUMNS,
@@ -18,7 +18,7 @@ from gpumon.report.tables.finding import (
     subject_words,
 )
 from gpumon.report.text.cells import Cell, Tone, paragraph
-from gpumon.report.wording.empty_states import nothing_lines
+from gpumon.report.wording.empty_states import nothing_lines, resting_words
 from gpumon.report.wording.loss_words import LOSING, loss_words
 from gpumon.report.wording.paragraphs import unjudged_lines
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES
@@ -102,7 +102,7 @@ class FindingsView(Judging, TableView["Finding"]):
         """How many of which severity, what is muted, and which detectors say nothing."""
         wanted = self.wanted_rows(digest)
         open_ones = [f for f in wanted if state_of(f) in ("open", "unknown")]
-        counts = Counter(finding.severity for finding in open_ones)
+        counts = Counter(mark_of(digest.tick, finding) for finding in open_ones)
         cells = [
             Cell(f"{SEVERITY_SIGNS[severity]} {counts[severity]} {severity.value}  ", tone)
             for severity, tone in reversed(SEVERITY_TONES.items())
@@ -128,7 +128,8 @@ class FindingsView(Judging, TableView["Finding"]):
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Nothing was found, or nobody could look."""
         if not digest.tick.coverage:
-            return ("No detector has reported yet.", "f shows what they could and could not see.")
+            words = ("No detector has reported yet.", "f shows what they could and could not see.")
+            return resting_words(digest.tick) or words
         if digest.is_waiting:
             return ("No finding yet: the detectors wait for their windows to fill.",)
         return ("No finding.", "f shows what the detectors could and could not see.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.document.queue import stray_lines
 from gpumon.report.facts.rows import awaited_call
+from gpumon.report.next_steps.roads import is_this_machine
 from gpumon.report.tables.gpu import (
     FLEET_COLUMNS,
     fleet_basis,
@@ -17,11 +18,12 @@ from gpumon.report.text.cells import some_names
 from gpumon.report.wording.empty_states import silent_nodes_lines
 from gpumon.report.wording.loss_words import LOSING
 from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.command_lines import CommandLineView
 from gpumon.tui.screens.base.pane_view import PaneView
 from gpumon.tui.widgets.table.grid import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumon.report.facts.rows import GpuRow
     from gpumon.report.facts.tick_index import Digest
@@ -38,7 +40,7 @@ _LEAST_LINES: Final = 8
 """Lines from which on a machine is shown: host, some GPUs, some processes."""
 
 
-class GpusView(PaneView["GpuRow"]):
+class GpusView(PaneView["GpuRow"], CommandLineView):
     """One line per GPU, one per MIG instance below its GPU, and one per node that shows none."""
 
     view = "gpus"
@@ -57,8 +59,8 @@ class GpusView(PaneView["GpuRow"]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: tuple[str, int, int] | None = None
-        """Which machine the pane shows, and in which room."""
+        self._shown: tuple[str, int, int, int] | None = None
+        """Which machine the pane shows, in which room, with how many readings of commands."""
         self._shown_at = 0.0
 
     def share(self) -> None:
@@ -84,22 +86,26 @@ class GpusView(PaneView["GpuRow"]):
         row, digest = self.grid.current, self.digest
         if row is None or digest is None:
             return []
-        shown = (row.node.name, width, height)
+        shown = (row.node.name, width, height, self._commands_read)
         is_fresh = 0.0 <= digest.tick.at - self._shown_at < _RENEWED_S
         if shown == self._shown and is_fresh and self.gpumon.travel.is_live:
             return None
         self._shown, self._shown_at = shown, digest.tick.at
-        from gpumon.report.pages.machine_glance import machine_glance
+        from gpumon.report.pages.machine_glance import Commands, machine_glance
 
-        return machine_glance(digest, row.node, width, height)
+        is_here = self.gpumon.is_real and is_this_machine(digest.tick, row.node.name)
+        commands = Commands(self._command, self._commands_read) if is_here else None
+        return machine_glance(digest, row.node, width, height, commands)
 
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""
         return digest.gpu_rows
 
-    def row_steps(self, digest: Digest) -> Iterable[None]:
-        """Those of a few hundred nodes at a time."""
-        return digest.gpu_row_steps()
+    def row_steps(self, digest: Digest) -> Iterator[None]:
+        """Those of a few hundred nodes at a time, then whose they are, which each line tells."""
+        yield from digest.gpu_row_steps()
+        if digest.job_by_gpu:
+            yield
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,11 +19,12 @@ from gpumon.report.lists.all_processes import (
     process_steps,
 )
 from gpumon.report.lists.export import as_csv, as_json
-from gpumon.report.next_steps.roads import has_this_machine, is_this_machine
-from gpumon.report.tables.process import PROCESS_PARTS, unread_words
-from gpumon.report.text.cells import Cell, Tone, paragraph
+from gpumon.report.next_steps.roads import has_this_machine
+from gpumon.report.tables.process import unread_words
+from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import UNTOLD_PROCESSES, silent_nodes_lines
 from gpumon.tui.actions.registry import bindings_of
+from gpumon.tui.screens.base.command_lines import CommandLineView
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Grid, Plan
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.tables.process import ProcessRow
     from gpumon.report.text.cells import Line
-    from gpumon.sources.here.command_lines import CommandLines
     from gpumon.tui.actions.action import Action
 
 _SIGNALS: Final = {
@@ -56,7 +55,7 @@ or those of a job. Of a fleet's it would take as long as a key may."""
 _NOT_HERE: Final = "it does not run on this machine, or that is not sure: target local"
 
 
-class ProcessesView(FleetView["ProcessRow"]):
+class ProcessesView(FleetView["ProcessRow"], CommandLineView):
     """One line for each process on each GPU."""
 
     view = "processes"
@@ -70,7 +69,6 @@ class ProcessesView(FleetView["ProcessRow"]):
         named = self.plan.columns
         shown = [c._replace(cell=self._command) if c.key == "command" else c for c in named]
         self.grid = Grid(lambda: self.plan._replace(columns=shown))
-        self._command_reader: CommandLines | None = None
 
     def rows(self, digest: Digest) -> Sequence[ProcessRow]:
         """Every process on each of its GPUs."""
@@ -138,43 +136,6 @@ class ProcessesView(FleetView["ProcessRow"]):
         return partial(as_csv if form == "csv" else as_json, digest, written, rows)
 
     # What this machine itself tells
-
-    def _is_here(self, digest: Digest, process: Process) -> bool:
-        """Whether a process can be looked at in this machine's own /proc."""
-        if not self.gpumon.is_real or process.start_time_s is None:
-            return False
-        node = process.node
-        return digest.remembered(
-            ("is this machine", node), lambda: is_this_machine(digest.tick, node)
-        )
-
-    def _command(self, digest: Digest, row: ProcessRow) -> Cell:
-        """The command line, or the program's name; asked for lines in sight alone."""
-        process = row.process
-        if self._is_here(digest, process):
-            line = self._command_lines().line(process.pid, process.start_time_s or 0.0)
-            if line is not None:
-                return Cell(line)
-        return PROCESS_PARTS["program"].cell(digest, row)
-
-    def _command_lines(self) -> CommandLines:
-        if self._command_reader is None:
-            from gpumon.sources.here.command_lines import CommandLines
-
-            self._command_reader = CommandLines(self._drawer())
-        return self._command_reader
-
-    def _drawer(self) -> Callable[[], None]:
-        """Draws again, from any thread."""
-        # What knows the application by itself is this thread alone.
-        app, show = self.app, self.gpumon.show_newest
-
-        def draw() -> None:
-            # The application may be gone by now, and its loop with it.
-            with suppress(RuntimeError):
-                app.call_later(show)
-
-        return draw
 
     def action_others(self) -> None:
         """Also other users' command lines, or no more."""

@@ -59,7 +59,8 @@ class HeatDesk:
         if columns is None or columns.digest is not digest:
             self._roster = yield from roster_of(digest, self._roster)
             yield
-            columns = self._columns = FleetColumns(digest, self._roster, columns)
+            columns = yield from FleetColumns(digest, self._roster).complete(columns)
+            self._columns = columns
             yield
         for key in field.keys or ("sm_active_ratio",):
             columns.column(key)

@@ -82,6 +82,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self._rows: Sequence[R] = ()
         self._cursor = 0
         self._cursor_key: str | None = None
+        self._is_from_top = False
+        """Whether a filter came and nobody has moved the cursor since: its finds begin on top."""
         self._placed: tuple[Placed[R], ...] = ()
         self._pictures: RowPictures[R] = RowPictures()
 
@@ -156,6 +158,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self.trouble = found.trouble
         # Of what is no whole the rows stay as they are.
         if found.text is not None:
+            self._is_from_top = bool(found.text) and (
+                self._is_from_top or found.text != self.needle
+            )
             self.needle, self._keeps = found.text, found.keeps
         self.is_counting = True
         self._arrange()
@@ -249,7 +254,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     def _has_part(self) -> bool:
         """Whether a screenful of what a key asked for is there, none of which is shown yet."""
         # Any less would move the cursor or the picture, which go back in the end.
-        needed = max(self.scroll_offset.y + self._page, self._cursor + 1)
+        below = max(self.scroll_offset.y + self._page, self._cursor + 1)
+        needed = self._page if self._is_from_top else below
         return self.is_counting and self._under_way is not None and len(self._found) >= needed
 
     def _show_part(self) -> None:
@@ -266,7 +272,10 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor
         self._rows = rows
-        self._cursor = column_layout.followed(rows, self.plan.key, self._cursor, self._cursor_key)
+        # Who typed a filter sees what it finds from the first on, wherever the cursor was: to look
+        # for that row among eighty thousand takes longer than a key may.
+        among, at = (rows[: self._page], 0) if self._is_from_top else (rows, cursor)
+        self._cursor = column_layout.followed(among, self.plan.key, at, self._cursor_key)
         if len(rows) != count:
             self.virtual_size = Size(0, len(rows) + 1)
             self._redraw_rows(*range(len(rows), min(count, self.scroll_offset.y + self._page)))
@@ -277,6 +286,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             self._replace()
         before = self._pictures.renew()
         # Who has scrolled away from the cursor with the wheel is not pulled back.
+        if self._is_from_top and self.scroll_offset.y > self._cursor:
+            was_in_view = True
         if was_in_view and self._scroll_to_cursor():
             self.refresh()
         else:
@@ -385,6 +396,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         old, self._cursor = self._cursor, index
         self.post_message(Moved())
         self._cursor_key = self.plan.key(self._rows[index])
+        self._is_from_top = False
         self._scroll_to_cursor()
         self._redraw_rows(old, index)
 

@@ -82,12 +82,22 @@ class RowShelf(Generic[R]):
             if start + RUN < len(rows):
                 yield
         self._age += 1
+        if len(rows) > RUN:
+            yield
         basis = self._plan.rests_on(digest)
+        if len(rows) > RUN:
+            yield
         if keys != self._keys or basis != self._basis or self._age >= STEADY_PICTURES:
             every = range(len(rows))
             self._places = yield from sorted_steps(every, lambda at: order(digest, rows[at]))
             self._keys, self._basis, self._age = keys, basis, 0
-        return [rows[at] for at in self._places]
+        found: list[R] = []
+        places = self._places
+        for start in range(0, len(places), RUN):
+            found += map(rows.__getitem__, places[start : start + RUN])
+            if start + RUN < len(places):
+                yield
+        return found
 
     def search(self, digest: Digest, row: R) -> str:
         """The text of a row, made once: each key typed looks through those of all rows."""

@@ -67,6 +67,14 @@ async def test_ones_own_command_line_is_shown_without_secrets(stage):
             assert SECRET not in s.text
 
 
+async def test_it_stands_below_the_gpus_too(stage):
+    with waiting("--lr", "0.1", "--token", SECRET) as child:
+        async with stage(workstation((seat(child),)), size=(260, 40)) as s:
+            await s.press("colon", *"gpus", "enter")
+            await until(s, "--lr 0.1 --token ***")
+            assert SECRET not in s.text
+
+
 async def test_another_process_with_the_same_number_shows_the_name_alone(stage):
     with waiting("--lr", "0.1") as other, waiting("--lr", "0.2") as child:
         gone = seat(other, program="train", start_s=5.0)

@@ -181,7 +181,7 @@ async def test_a_filter_shows_its_first_screenful_before_it_has_seen_every_row()
         assert app.grid.table[1] == passing
 
 
-async def test_a_cursor_far_below_comes_out_on_its_row():
+async def test_a_filter_shows_its_finds_from_the_first_on_wherever_the_cursor_was():
     app = GridApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.grid.show(Digest(tick()), rows(COUNT))
@@ -190,10 +190,41 @@ async def test_a_cursor_far_below_comes_out_on_its_row():
         app.grid.move_to(COUNT - 5)
         later = sliced(app)
         app.grid.set_needle("5")
-        later.turn()
-        app.grid.move_by(0)
+        await pilot.pause()
+        assert app.grid.is_counting
+        assert drawn(app)[1:4] == ["r5 5", "r15 15", "r25 25"]
         later.all_turns()
-        assert app.grid.current.key == f"r{COUNT - 5}"
+        await pilot.pause()
+        assert app.grid.current.key == "r5"
+        assert drawn(app)[1:4] == ["r5 5", "r15 15", "r25 25"]
+
+
+async def test_a_cursor_goes_back_to_its_row_with_the_filter_unless_it_was_moved():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(100))
+        await pilot.pause()
+        app.grid.move_to(60)
+        app.grid.set_needle("5")
+        app.grid.set_needle("55")
+        assert app.grid.current.key == "r55"
+        app.grid.show(Digest(tick()), rows(100))
+        app.grid.set_needle("")
+        assert app.grid.current.key == "r60"
+        app.grid.set_needle("7")
+        app.grid.move_by(1)
+        app.grid.set_needle("")
+        assert app.grid.current.key == "r17"
+
+
+async def test_a_cursor_among_the_first_finds_keeps_to_its_row():
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(100))
+        await pilot.pause()
+        app.grid.move_to(25)
+        app.grid.set_needle("5")
+        assert app.grid.current.key == "r25"
 
 
 async def test_ticks_do_not_keep_slow_work_from_coming_to_an_end():

@@ -26,6 +26,19 @@ def ends(descriptor):
         return bool(ended.poll(1000 * LONG_S))
 
 
+def test_a_worker_that_rests_is_gone_and_the_next_picture_has_another(engine, honest, scene, look):
+    one = engine(honest)
+    one.rest()
+    first = look(one, scene.run(30, {}))
+    process = os.pidfd_open(one._link._process.pid)
+    one.rest()
+    assert ends(process)
+    one.rest()
+    second = look(one, scene.run(30, {}))
+    assert [f.first_seen for f in second.findings] == [f.first_seen for f in first.findings]
+    assert second.errors == ()
+
+
 def test_a_detector_that_overruns_is_killed_and_the_rest_still_answer(
     engine, honest, plugin, scene, look, states, monkeypatch, said
 ):

@@ -151,3 +151,41 @@ def test_a_reason_that_is_none_mutes(engine, plugin, look, answers):
     report = look(watched, scene.run(10, working(uuids)))
     assert report.errors
     assert not any(one.blind_reasons for one in report.coverage)
+
+
+WANTS = """
+class Partly(Base):
+    name = "partly"
+    subjects = "gpu"
+    needs = ("gpu_util_ratio",)
+    wants = {"xid": "events", "link_state": "links"}
+    def evaluate(self, view):
+        return ()
+"""
+
+
+def test_what_is_judged_in_part_only_is_told_and_blinds_nobody(engine, plugin, look):
+    watched, scene = engine(plugin("partly", WANTS)), Scene()
+    uuids = scene.node("n", 2)
+    scene.job("7", uuids)
+    both = {f"gpu:{uuid}" for uuid in uuids}
+    # The second look is told no names again: they are the same.
+    for _ in range(3):
+        (coverage,) = look(watched, scene.run(10, working(uuids))).coverage
+        assert coverage.unseen == {"links": both}
+        assert (coverage.subjects_seen, coverage.blind_subjects) == (2, frozenset())
+    scene.links(uuids[0], 1)
+    (coverage,) = look(watched, scene.run(10, working(uuids))).coverage
+    assert coverage.unseen == {"links": {f"gpu:{uuids[1]}"}}
+    scene.links(uuids[1], 1)
+    (coverage,) = look(watched, scene.run(10, working(uuids))).coverage
+    assert coverage.unseen == {}
+
+
+def test_a_page_tells_no_events_where_a_probe_tells_that_there_are_none(engine, plugin, look):
+    watched, scene = engine(plugin("partly", WANTS)), Scene()
+    (uuid,) = scene.node("n", 1)
+    scene.links(uuid, 1)
+    scene.page("n")
+    (coverage,) = look(watched, scene.run(10, working([uuid]))).coverage
+    assert coverage.unseen == {"events": {f"gpu:{uuid}"}}

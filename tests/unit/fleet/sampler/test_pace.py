@@ -58,3 +58,10 @@ def test_a_picture_is_judged_at_once_after_somebody_said_something():
     assert not pace.is_due(tick._replace(at=7.0))
     pace.hurry()
     assert pace.is_due(tick._replace(at=7.0))
+
+
+def test_without_a_queue_pictures_are_judged_half_as_often():
+    calm = fleet()._replace(jobs=(), queue_at=None)
+    found = judged(range(90), picture=calm)
+    assert found[:4] == [0, 1, 3, 6]
+    assert {after - before for before, after in pairwise(found[-4:])} == {10}

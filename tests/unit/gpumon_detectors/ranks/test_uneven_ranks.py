@@ -41,11 +41,60 @@ def test_a_stage_that_does_more_is_found(period_s, trouble):
     assert lost == pytest.approx(0.25 / (1.5 + 0.087), rel=0.12)
 
 
+@pytest.mark.parametrize("period_s", PERIODS)
 @pytest.mark.parametrize("work", [HEAVY, (1, 1, 1, 1, 2.1, 2.1)])
-def test_a_last_stage_that_does_more_may_be_meant_so(work):
-    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=work)])
-    assert finding.confidence == "hypothesis"
+def test_a_stage_that_counts_more_work_at_the_same_clock_is_no_guess(work, period_s):
+    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=work)], period_s=period_s)
+    assert finding.confidence == "supported"
+    assert any("more work, no slower boards" in one.text for one in finding.evidence)
     assert "may be meant to do more" in finding.evidence[-1].text
+
+
+def of_heavy(values, places=(3, 4, 5)):
+    return tuple((0.0, place, values) for place in places)
+
+
+DOUBTS = {
+    "a slow board looks the same": ((1, 1, 1, 1, 1, 1.5), {}),
+    "what slows these looks the same": (HEAVY, {"nodes": 2, "gpus": 3}),
+    "ranks of one job is not known": (HEAVY, {"has_ranks": False}),
+    "layers cannot be halved": ((1, 1, 1, 1.18, 1.18, 1.18), {}),
+    "not seen: whether its tensor cores": (
+        HEAVY, {"keys": ("sm_active_ratio", "gpu_util_ratio", "power_w", "dram_active_ratio")},
+    ),
+    "at its power limit": (HEAVY, {"told": of_heavy({"clock_event_reasons": 4.0})}),
+    "its clocks are 1635 MHz": (
+        HEAVY, {"told": of_heavy({"clock_event_reasons": 4.0, "sm_clock_mhz": 1635.0})},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_what_else_looks_like_a_heavy_stage_keeps_it_a_guess(doubt):
+    work, how = DOUBTS[doubt]
+    (finding,) = said(StageImbalance(), [Stage(LONG_S, work=work)], **how)
+    assert finding.confidence == "hypothesis"
+    assert any(doubt in one.text for one in finding.evidence)
+
+
+def test_experts_whose_loads_drift_are_a_guess():
+    loads = (1.45, 1.8, 1.4, 1.75, 1.5, 1.9)
+    stages = [Stage(500.0, work=(1, 1, 1, load, load, load)) for load in loads]
+    (finding,) = said(StageImbalance(), stages)
+    assert finding.confidence == "hypothesis"
+    assert any("experts drift so" in one.text for one in finding.evidence)
+
+
+def test_a_stage_is_no_more_than_a_guess_for_a_quarter_of_an_hour():
+    (finding,) = said(StageImbalance(), [Stage(800.0, work=HEAVY)])
+    assert finding.confidence == "hypothesis"
+
+
+def test_ranks_that_exchange_as_much_are_stages_of_one_job():
+    (finding,) = said(
+        StageImbalance(), [Stage(LONG_S, work=HEAVY)], has_ranks=False, told=moved(0.02)
+    )
+    assert finding.confidence == "supported"
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)

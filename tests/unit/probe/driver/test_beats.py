@@ -48,6 +48,13 @@ def of_links(monkeypatch: pytest.MonkeyPatch) -> Reads:
     return reads
 
 
+def of_settled_links(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """Those that have had their first rates."""
+    reads = of_links(monkeypatch)
+    assert [at for at in range(990) if reads(float(at))][:4] == [0, 5, 15, 25]
+    return reads
+
+
 def of_instances(monkeypatch: pytest.MonkeyPatch) -> Reads:
     driver: Any = None
     found = Instances(driver, None, "GPU-1", has_gpm=False)
@@ -82,7 +89,7 @@ def of_a_tier(tier: str) -> Callable[[pytest.MonkeyPatch], Reads]:
 @pytest.mark.parametrize(
     ("made", "period_s"),
     [
-        (of_links, 5.0),
+        (of_settled_links, 10.0),
         (of_instances, 5.0),
         (of_a_tier(tiers.MEDIUM), 5.0),
         (of_a_tier(tiers.SLOW), 30.0),

@@ -9,7 +9,7 @@ from gpumon.model.finding import Confidence, Severity
 from gpumon.model.records.ledger import Losing
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.groups import groups, partition_rows
-from gpumon.report.facts.losses import Stake, stake_together
+from gpumon.report.facts.losses import Stake, mark_of, stake_together
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.tables.finding import finding_order, state_of
 from gpumon.report.tables.gpu import fleet_basis, fleet_order, rank_order
@@ -128,3 +128,42 @@ def test_of_ranks_that_lose_alike_the_one_at_fault_comes_first():
     digest = Digest(ticks.tick((job,), gpus, findings=found))
     rows = arranged(digest.rank_rows(job), lambda row: rank_order(digest, row))
     assert [row.rank.rank for row in rows] == [2, 0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("finding_class", "gpu_seconds", "mark"),
+    [
+        ("fabric_degraded", None, Severity.WARNING),
+        ("fabric_degraded", 0.0, Severity.WARNING),
+        ("fabric_degraded", 60.0, Severity.CRITICAL),
+        ("idle_held", 60.0, Severity.CRITICAL),
+        ("gpu_fault", None, Severity.CRITICAL),
+        ("telemetry_lost", None, Severity.CRITICAL),
+        ("hang", None, Severity.CRITICAL),
+    ],
+)
+def test_the_gravest_mark_is_for_what_stops_or_corrupts_work_or_costs_time_now(
+    finding_class, gpu_seconds, mark
+):
+    one = ticks.finding(
+        "gpu:a", finding_class=finding_class, severity=Severity.CRITICAL, gpu_seconds=gpu_seconds
+    )
+    assert mark_of(ticks.tick((), findings=(one,)), one) is mark
+
+
+def test_what_is_no_more_costs_nothing_now_and_a_warning_stays_one():
+    cleared = ticks.finding("gpu:a", severity=Severity.CRITICAL, cleared_at=ticks.AT)
+    warning = ticks.finding("gpu:a", finding_class="hang")
+    picture = ticks.tick((), findings=(cleared, warning))
+    assert mark_of(picture, cleared) is Severity.WARNING
+    assert mark_of(picture, warning) is Severity.WARNING
+
+
+def test_the_books_say_what_is_lost_now():
+    digest = lossy()
+    straggler = digest.tick.findings[0]._replace(
+        finding_class="straggler", detector="other", severity=Severity.CRITICAL
+    )
+    throttled = digest.tick.findings[1]._replace(severity=Severity.CRITICAL)
+    assert mark_of(digest.tick, straggler) is Severity.WARNING
+    assert mark_of(digest.tick, throttled) is Severity.CRITICAL

@@ -11,6 +11,7 @@ from gpumon.model.records.block import Block, column_for
 from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.slurm_nodes import used_gpus
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.fleet_map.columns import FleetColumns
 from gpumon.report.fleet_map.map import Heat, units
 from gpumon.report.fleet_map.marks import FIELDS
 from tests.worlds.map import columns_of, fleet_heat
@@ -38,6 +39,13 @@ def joined(picture):
             gpus[one.uuid] = one._replace(block=block, row=row, is_stale=node.is_stale)
         nodes[name] = node
     return picture._replace(gpus=gpus, nodes=nodes)
+
+
+def test_the_values_of_a_picture_are_looked_up_in_steps():
+    picture = joined(tick((), (gpu("n1", 0), gpu("n2", 0))))
+    columns = columns_of(Digest(picture))
+    anew = FleetColumns(columns.digest, columns.roster).complete(columns)
+    assert sum(1 for _ in anew) == 4
 
 
 def mixture(seed, is_joined):

@@ -48,7 +48,7 @@ def picture(ledger=None, **changes):
 
 NEWS = (
     finding("job:1", first_seen=AT - 300, severity=Severity.WARNING),
-    finding("node:n1", first_seen=AT - 200, severity=Severity.CRITICAL),
+    finding("node:n1", finding_class="gpu_fault", first_seen=AT - 200, severity=Severity.CRITICAL),
     finding("node:n2", first_seen=AT - 900, severity=Severity.CRITICAL),
     finding("node:n3", first_seen=AT - 100, is_acknowledged=True),
 )

@@ -10,14 +10,17 @@ from prometheus_client.parser import text_string_to_metric_families as read_clas
 
 from gpumon.model.catalogue.field import Kind
 from gpumon.model.catalogue.fields import CATALOGUE
-from gpumon.model.records.ledger import Account, LedgerTotals, Prices
+from gpumon.model.records.ledger import Account, LedgerTotals, Losing, LosingNow, Prices
 from gpumon.model.records.tick import TargetState
 from gpumon.report.document.document import document
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.headline.fleet_gpus import fleet_gpus
 from gpumon.report.openmetrics import exposition
 from gpumon.report.openmetrics import families as module
 from gpumon.report.openmetrics.families import page
 from gpumon.sources.exposition.parse import parse
 from tests.worlds.node import machine
+from tests.worlds.queue import cluster
 from tests.worlds.tick import AT, finding, fleet, gpu, job_with_gpus, tick
 
 if TYPE_CHECKING:
@@ -124,6 +127,36 @@ def test_findings_are_counted_and_named() -> None:
     about = {"class": finding("job:4711").finding_class}
     assert series(found, "gpumon_findings", **about) == 2
     assert series(found, "gpumon_finding_info", subject="job:4711", **about) == 1
+
+
+def test_gpus_are_counted_as_the_headline_counts_them() -> None:
+    shown = cluster()
+    found = told(shown)
+    parts = dict(fleet_gpus(Digest(shown)).parts)
+    assert parts["drained"]
+    assert {part: series(found, "gpumon_gpus", state=part) for part in parts} == parts
+    assert not any(name == "gpumon_gpus" for name, _ in told(fleet(queue_at=None)))
+
+
+def test_what_is_lost_now_is_told_in_sum_and_by_finding_and_in_money() -> None:
+    wasteful = finding("job:4711")
+    now = LosingNow(
+        {wasteful.identity: Losing(3.0, 0.0)}, {"4711": Losing(3.0, 0.0), "1": Losing(0.0, 2.5)}
+    )
+    priced = books(useful=60.0)._replace(prices=Prices({"default": 2.0}), losing=now)
+    found = told(fleet(findings=(wasteful,), ledger=priced))
+    assert series(found, "gpumon_losing_gpus", state="wasted") == 3.0
+    assert series(found, "gpumon_losing_gpus", state="suspected") == 2.5
+    assert series(found, "gpumon_losing_cost_per_hour") == 6.0
+    told_of = {"subject": "job:4711", "class": wasteful.finding_class}
+    assert series(found, "gpumon_finding_losing_gpus", **told_of, state="wasted") == 3.0
+    assert series(found, "gpumon_finding_losing_gpus", **told_of, state="suspected") is None
+
+
+def test_where_nothing_has_a_price_no_money_is_told() -> None:
+    assert series(told(fleet(ledger=books(useful=1.0))), "gpumon_losing_cost_per_hour") is None
+    priced = books(useful=1.0)._replace(prices=Prices({"default": 2.0}))
+    assert series(told(fleet(ledger=priced)), "gpumon_losing_cost_per_hour") == 0.0
 
 
 @pytest.mark.parametrize("is_open", [True, False])

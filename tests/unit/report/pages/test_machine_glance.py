@@ -6,9 +6,12 @@ import pytest
 
 from gpumon.fleet.history.history import History
 from gpumon.model.missing import Reason
+from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Process
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, machine_glance
+from gpumon.report.pages import machine_glance as machine_glance_module
+from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, Commands, machine_glance
+from gpumon.report.text.cells import Cell
 from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
 from tests.worlds.tick import AT, BUSY, gpu, tick
 
@@ -77,6 +80,48 @@ def test_a_past_that_is_long_is_looked_up_every_ten_seconds(watched_s, asked):
         )
         machine_glance(Digest(made, lasting), made.nodes["n1"], 120, 30)
     assert past.asked == asked
+
+
+def test_processes_are_put_together_anew_once_their_node_tells_something_new(monkeypatch):
+    made, counted, lasting = machine(1), [], {}
+    put = machine_glance_module._processes
+    monkeypatch.setattr(
+        machine_glance_module, "_processes", lambda *given: counted.append(1) or put(*given)
+    )
+
+    def shown(at, told, width=120):
+        node = made.nodes["n1"]._replace(blocks={"context": told, "process": told})
+        machine_glance(Digest(made._replace(at=at), lasting), node, width, 30)
+        return len(counted)
+
+    begin, first, second = AT // 10 * 10, Block((), {}, {}, {}), Block((), {}, {}, {})
+    assert [shown(begin + at, first) for at in (0.0, 2.0, 4.0)] == [1, 1, 1]
+    assert [shown(begin + at, second) for at in (5.0, 7.0)] == [2, 2]
+    assert shown(begin + 10.0, second) == 3
+    assert shown(begin + 11.0, second, 80) == 4
+    assert len(lasting) < 5
+
+
+def test_command_lines_take_the_room_that_is_left_and_are_shown_once_they_are_read():
+    made, lasting = machine(1), {}
+    held = made._replace(
+        gpus={k: g._replace(processes=(process(1, (k,), 40),)) for k, g in made.gpus.items()}
+    )
+    told = Block((), {}, {}, {})
+    node = held.nodes["n1"]._replace(blocks={"context": told, "process": told})
+
+    def shown(width, text, read):
+        commands = Commands(lambda *_: Cell(text), read)
+        lines = machine_glance(Digest(held, lasting), node, width, 30, commands)
+        return ["".join(cell.text for cell in line) for line in lines]
+
+    assert "train1" in shown(100, "python train.py", 0)[-1]
+    *_, head, line = shown(140, "python train.py " + "-" * 200, 1)
+    assert "PROGRAM" not in head
+    assert head.index("COMMAND") == line.index("python train.py")
+    assert len(line.rstrip()) <= 140
+    assert "python test.py" not in shown(140, "python test.py", 1)[-1]
+    assert "python test.py" in shown(140, "python test.py", 2)[-1]
 
 
 def test_what_is_not_known_is_no_empty_bar():

@@ -15,12 +15,13 @@ from gpumon.report.wording.empty_states import (
     job_errors,
     no_gpus_words,
     nothing_lines,
+    resting_words,
     silent_lines,
     silent_nodes_lines,
     silent_s,
     stale_subject_lines,
 )
-from tests.worlds.tick import AT, failed, fleet, job_with_gpus, tick, uuid_of
+from tests.worlds.tick import AT, IDLE, failed, fleet, gpu, job_with_gpus, tick, uuid_of
 
 
 def plain(lines):
@@ -169,3 +170,9 @@ def test_the_tables_of_gpus_tell_it_dim_and_in_few_cells():
     cells = {row.node.name: fleet_why(digest, row) for row in digest.gpu_rows}
     assert cells["n1"] == Cell("not watched for 41s", Tone.DIM)
     assert cells["n2"] == Cell("stale 42s", Tone.WARN)
+
+
+def test_where_nothing_holds_a_gpu_detectors_rest_and_elsewhere_they_are_awaited():
+    free = tick((), [gpu("here", 0, {**IDLE, "process_count": 0.0})], queue_at=None)
+    assert resting_words(free)[0] == "Nothing holds a GPU, so the detectors rest."
+    assert resting_words(fleet()) == ()

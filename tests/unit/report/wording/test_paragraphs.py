@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from gpumon.model.finding import Severity
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.wording.gpu_cells import nvlink_cell, nvlink_rate
-from gpumon.report.wording.paragraphs import gpu_facts, job_facts, nvlink_words, requeue_words
-from tests.worlds.tick import BUSY, gpu, job_with_gpus, tick
+from gpumon.report.wording.paragraphs import (
+    finding_lines,
+    gpu_facts,
+    job_facts,
+    nvlink_words,
+    requeue_words,
+)
+from tests.worlds.tick import BUSY, finding, gpu, job_with_gpus, tick
 
 NONE = {**BUSY, "nvlink_tx_bytes_per_s": None, "nvlink_rx_bytes_per_s": None}
 STILL = {**BUSY, "nvlink_tx_bytes_per_s": 900.0, "nvlink_rx_bytes_per_s": 0.0}
@@ -99,3 +106,18 @@ def test_a_gpus_page_names_the_other_target_that_tells_some_of_its_values():
         said = " ".join("".join(cell.text for cell in line) for line in lines)
         assert ("also from" in said) is bool(text)
         assert text in said
+
+
+@pytest.mark.parametrize(
+    ("finding_class", "title"),
+    [
+        ("fabric_degraded", "! fabric degraded: critical, supported, seen for 9m until "),
+        ("gpu_fault", "‼ GPU fault: supported, seen for 9m until "),
+    ],
+)
+def test_what_is_critical_and_costs_nothing_says_so_where_its_mark_does_not(finding_class, title):
+    one = finding(
+        "gpu:a", finding_class=finding_class, severity=Severity.CRITICAL, gpu_seconds=None
+    )
+    head = finding_lines(tick((), findings=(one,)), one, 120)[0]
+    assert "".join(cell.text for cell in head).startswith(title)

@@ -36,7 +36,7 @@ def test_what_is_stale_says_so_before_what_was_found(severity, words, tone):
 
 def test_every_class_is_called_by_its_title():
     for key, known in CLASSES.items():
-        cell = finding_cell(finding("job:1", finding_class=key))
+        cell = finding_cell(tick(()), finding("job:1", finding_class=key))
         assert cell.text == f"! {known.title}"
     own = finding("job:1", finding_class="hot_gpu", category="degraded")
-    assert finding_cell(own).text == "! hot gpu"
+    assert finding_cell(tick(()), own).text == "! hot gpu"

@@ -161,6 +161,55 @@ def test_the_child_has_pipes_and_a_session_of_its_own_and_nothing_else_that_is_o
     child.close()
 
 
+def _of_the_program(code: str) -> list[str]:
+    """What a program prints that has a probe started, and its child beside it as `child`."""
+    head = (
+        "import os, sys, threading\nfrom pathlib import Path\n"
+        "from gpumon.sources.probes import early\n"
+        # The kernel lets a parent go on a moment before the child's words can be read.
+        "def words(pid):\n"
+        "    while not (found := Path(f'/proc/{pid}/cmdline').read_bytes()): pass\n"
+        "    return found\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_the_program_makes_the_child_of_itself() -> None:
+    code = (
+        "left_open = os.open(os.devnull, os.O_RDONLY)\n"
+        "early.begin(forks=True)\n"
+        "child = early._begun[0]\n"
+        "print(child.pid != os.getpid(), words(child.pid) == words('self'))\n"
+        "child.stdin.write(b'112\\n' + b\"import os; print(os.getsid(0) == os.getpid(), "
+        "sorted(map(int, os.listdir('/proc/self/fd'))), flush=True)\".ljust(112))\n"
+        "print(child.stdout.read().decode().strip(), child.wait(9))\n"
+    )
+    assert _of_the_program(code) == ["True True", "True [0, 1, 2, 3] 1"]
+
+
+def test_a_program_with_threads_starts_another_python() -> None:
+    code = (
+        "over = threading.Event(); threading.Thread(target=over.wait).start()\n"
+        "early.begin(forks=True)\n"
+        "print(b'exec(b.read(' in words(early._begun[0].pid))\n"
+        "early.end(); over.set()\n"
+    )
+    assert _of_the_program(code) == ["True"]
+
+
+def test_a_child_of_the_program_tells_why_it_ends_and_runs_nothing_of_the_program() -> None:
+    code = (
+        "try:\n    child = early._fork(\"raise OSError('no driver')\")\n"
+        "finally:\n    print('here', flush=True)\n"
+        "print(child.stderr.read().decode().splitlines()[-1], child.wait(9), child.stdout.read())\n"
+    )
+    assert _of_the_program(code) == ["here", "OSError: no driver 1 b''"]
+
+
 def test_the_end_of_a_child_is_told_as_popen_tells_it() -> None:
     child = early._start((sys.executable, "-I", "-S", "-c", "input(); raise SystemExit(3)"))
     assert child is not None

@@ -8,16 +8,21 @@ import time
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from gpumon.sources.prometheus.rules import ALL, PARTS, RECORDED, TOLD_AT
 from tests.unit.sources.exporters.page_server import Answer, PageServer
 
 JSON = (("Content-Type", "application/json"),)
 
-_BY = re.compile(r"max by \(([^)]*)\) \((timestamp\()?([A-Z0-9_]+)\)?\)")
-_LONG = re.compile(r"([A-Z0-9_]+)\{(\w+)=~\"([^\"]*)\"\}\[300s\]")
+_BY = re.compile(
+    r"max by \(([^)]*)\) \((timestamp\()?([A-Za-z0-9_]+)(?:\{Hostname=~\"([^\"]*)\"\})?\)?\)"
+)
+_PLAIN = re.compile(r"(gpumon:\w+:max) \+ 0")
+_LONG = re.compile(r"([\w:]+)\{(\w+)=~\"([^\"]*)\"\}\[300s\]")
 
 
 def told(data: Any, **more: Any) -> Answer:
-    body = json.dumps({"status": "success", "data": data, **more}).encode()
+    # Without blanks, as all servers write it.
+    body = json.dumps({"status": "success", "data": data, **more}, separators=(",", ":")).encode()
     return Answer(body, headers=JSON)
 
 
@@ -49,12 +54,33 @@ class Engine(PageServer):
         """By host, where one is of another age."""
         self.gap_s = 1.0
         self.fault: Answer | None = None
+        self.most_steps: int | None = None
+        """Of a question about the past; None: any number."""
+        self.past_s = 7200.0
+        """How far back the server knows anything."""
+        self.grows = 0.0
+        """By so much every value grows in a second of the past."""
         self.warnings: list[str] = []
         self.now_s = time.time
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     def hold(self, name: str, *rows: tuple[dict[str, str], float]) -> None:
         self.series[f"DCGM_FI_{name}"] = list(rows)
+
+    def record(self, age_s: float = 1.0) -> None:
+        """Hold what the rules make of what it holds."""
+        for name, record in RECORDED.items():
+            rows = self.series.get(name, [])
+            made = [({k: own[k] for k in PARTS if own.get(k)}, value) for own, value in rows]
+            if made:
+                self.series[record] = made
+        labels = {
+            own["UUID"]: own for rows in self.series.values() for own, _ in rows if len(own) > 2
+        }
+        told_at = self.now_s() - age_s
+        self.series[TOLD_AT] = [
+            ({k: own[k] for k in ALL if own.get(k)}, told_at) for own in labels.values()
+        ]
 
     @property
     def target(self) -> str:
@@ -72,7 +98,40 @@ class Engine(PageServer):
             return told(sorted(self.series), **more)
         if path == "query":
             return told(self.result(params), **more)
+        if path == "query_range":
+            return self.range_fault(params) or told(self.long_result(params), **more)
         return Answer(b"404 page not found", "404 Not Found", (("Content-Type", "text/plain"),))
+
+    def range_fault(self, params: dict[str, str]) -> Answer | None:
+        """What is said in place of a past, as servers refuse what is too much for them."""
+        steps = (float(params["end"]) - float(params["start"])) / float(params["step"]) + 1
+        if self.most_steps is None or steps <= self.most_steps:
+            return None
+        text = "query processing would load too many samples into memory in query execution"
+        body = {"status": "error", "errorType": "execution", "error": text}
+        return Answer(json.dumps(body).encode(), "422 No", headers=JSON)
+
+    def long_result(self, params: dict[str, str]) -> dict[str, Any]:
+        """Every step of a question; values grow by the second, as counters do."""
+        by = _BY.fullmatch(params["query"])
+        assert by, params["query"]
+        at, end, step = (float(params[name]) for name in ("start", "end", "step"))
+        times = []
+        while at <= end + 0.001:
+            times.append(at)
+            at += step
+        begun = self.now_s() - self.past_s
+        result = []
+        for own, value in self.series.get(by[3], []):
+            pairs = [
+                [t, repr(t - 0.5 if by[2] else value + (t - begun) * self.grows)]
+                for t in times
+                if t >= begun
+            ]
+            if pairs:
+                labels = {name: own[name] for name in by[1].split(",") if own.get(name)}
+                result.append({"metric": labels, "values": pairs})
+        return {"resultType": "matrix", "result": result}
 
     def result(self, params: dict[str, str]) -> dict[str, Any]:
         question, now = params["query"], self.now_s()
@@ -84,11 +143,21 @@ class Engine(PageServer):
             rows = [own for own, _ in self.series[name] if own.get(label, "") in some.split("|")]
             result = [{"metric": row, "values": times} for row in rows]
             return {"resultType": "matrix", "result": result}
+        if question == f"count({TOLD_AT})":
+            count = len(self.series.get(TOLD_AT, ()))
+            result = [{"metric": {}, "value": [now, f"{count}"]}] if count else []
+            return {"resultType": "vector", "result": result}
+        if plain := _PLAIN.fullmatch(question):
+            rows = self.series.get(plain[1], [])
+            result = [{"metric": own, "value": [now, repr(value)]} for own, value in rows]
+            return {"resultType": "vector", "result": result}
         by = _BY.fullmatch(question)
         assert by, question
         at = float(params["time"])
         best: dict[tuple[tuple[str, str], ...], float] = {}
         for own, value in self.series.get(by[3], []):
+            if by[4] and not re.fullmatch(by[4].replace("\\\\", "\\"), own.get("Hostname", "")):
+                continue
             age_s = self.ages_s.get(own.get("Hostname", ""), self.age_s)
             number = now - age_s if by[2] else value
             key = tuple((name, own[name]) for name in by[1].split(",") if own.get(name))

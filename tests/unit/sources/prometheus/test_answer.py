@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from math import inf, isnan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
 from gpumon.sources.prometheus.answer import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def opened(told: Any, status: int = 200) -> Answer:
@@ -132,4 +135,75 @@ def test_names_are_texts() -> None:
 def test_samples_over_time_have_their_times() -> None:
     series = [{"metric": {}, "values": [[1, "1"], [2, "x"], [3.5, "1"]]}, {"values": 1}, 7]
     data = {"resultType": "matrix", "result": series}
-    assert answer.times(Answer(data, ())) == [[1.0, 3.5], [], []]
+    assert answer.times(Answer(data, ())) == [[1.0, 3.5]]
+
+
+def instant_body(*rows: Any, **more: Any) -> bytes:
+    told = {"status": "success", "data": {"resultType": "vector", "result": [*rows]}, **more}
+    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def series(value: str = "5", at: float = 1.5, **labels: str) -> dict[str, Any]:
+    return {"metric": labels, "value": [at, value]}
+
+
+def both_ways(body: bytes) -> tuple[answer.Rows, bool]:
+    """The series of an answer, which are the same where it is read the long way."""
+    quick = answer.opened(body, 200)
+    slow = answer.opened(body.replace(b'"result":[', b'"result": ['), 200)
+    assert slow.cut is None
+    assert quick.warnings == slow.warnings
+    told = answer.vector(quick)
+    others = answer.vector(slow)
+    assert [repr(row) for row in told.rows] == [repr(row) for row in others.rows]
+    assert told.left_out == others.left_out
+    return told, quick.cut is not None
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_cut"),
+    [
+        ([series(UUID="GPU-1"), series("7.25", UUID="GPU-2", gpu="1")], True),
+        ([series("NaN", UUID="a"), series("-Inf", UUID="b"), series("1e9", UUID="c")], True),
+        ([series(UUID='"]},{"metric":{"a":"b"},"value":[1.5,"'), series(UUID="\\é\n")], True),
+        ([series("1_0", UUID="a"), series(UUID="b")], False),
+        ([series("x", UUID="a"), series(UUID="b")], False),
+        ([series(UUID="a"), series(UUID="b", at=2.5)], False),
+        ([series(UUID="a"), {"metric": {"UUID": "c"}}], False),
+        ([{"metric": {"UUID": 7}, "value": [1.5, "5"]}, series(UUID="b")], True),
+        ([{"metric": {"UUID": {"x": "y"}}, "value": [1.5, "5"]}, series(UUID="b")], True),
+        ([series()], True),
+        ([series(at=1e300, UUID="a")], False),
+    ],
+)
+def test_series_are_cut_out_without_reading_them_only_where_that_tells_the_same(
+    rows: list[Any], is_cut: bool
+) -> None:
+    assert both_ways(instant_body(*rows))[1] == is_cut
+    assert both_ways(instant_body(*rows, warnings=["one"]))[1] == is_cut
+    assert not both_ways(instant_body(*rows, warnings=['one "]}] two']))[1]
+
+
+def test_each_text_of_labels_is_read_once() -> None:
+    body = instant_body(series(UUID="a"), series("6", UUID="b"), series("7"))
+    read: list[str] = []
+
+    def named(labels: Mapping[str, str]) -> str | None:
+        read.append(labels.get("UUID", "?"))
+        return labels.get("UUID")
+
+    known: dict[str, str | None] = {}
+    for told in (instant_body(*(series(str(n), UUID=f"{n}") for n in range(3))), body, body):
+        found, values, left_out = answer.by_labels(answer.opened(told, 200), known, named)
+        assert len(found) == len(values) == 3
+        assert left_out == 0
+    assert found == ["a", "b", None]
+    assert list(values) == [5.0, 6.0, 7.0]
+    assert read == ["0", "1", "2", "a", "b", "?"]
+
+
+def test_no_more_series_are_cut_out_than_there_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "MOST_ROWS", 2)
+    body = instant_body(*(series(UUID=f"{n}") for n in range(5)))
+    found, values, left_out = answer.by_labels(answer.opened(body, 200), {}, lambda own: own)
+    assert (len(found), len(values), left_out) == (2, 2, 3)

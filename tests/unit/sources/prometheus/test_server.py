@@ -225,6 +225,31 @@ def test_series_without_a_gpu_and_warnings_are_told_once(
     ]
 
 
+def test_nodes_that_are_alike_share_all_but_names_and_values(engine: Engine, opened: Open) -> None:
+    engine.series.clear()
+    nodes = [
+        [labels(f"GPU-{host}{n}", host, gpu=f"{n}", device=f"nvidia{n}") for n in (1, 0, 10)]
+        for host in ("gpu01", "gpu02")
+    ]
+    other = [labels("GPU-x", "gpu03", modelName="NVIDIA A100")]
+    rows = [one for some in (*nodes, other) for one in some]
+    engine.hold("DEV_GPU_UTIL", *((one, 10.0 + n) for n, one in enumerate(rows)))
+    engine.hold("DEV_MEMORY_TEMP", *((one, 0.0) for one in rows))
+    engine.hold("DEV_XID_ERRORS", *((one, 0.0) for one in rows))
+    first, second, third = (frame.block("gpu") for frame in once(opened, engine))
+    assert first.missing is second.missing
+    assert third.missing is not first.missing
+    assert second.keys == ("GPU-gpu020", "GPU-gpu021", "GPU-gpu0210")
+    assert [second.value("index", row) for row in range(3)] == [0, 1, 10]
+    assert [second.value("gpu_util_ratio", row) for row in range(3)] == [0.14, 0.13, 0.15]
+    assert second.label("name", 0) == "NVIDIA H100 80GB HBM3"
+    assert third.label("name", 0) == "NVIDIA A100"
+    assert second.reason("mem_temp_c", 2) is Reason.NOT_SUPPORTED
+    assert second.reason("sw_power_cap_ratio", 0) is Reason.NOT_SHARED
+    node = once(opened, engine)[1].block("node")
+    assert (node.keys, node.label("host_name", 0)) == (("gpu02",), "gpu02")
+
+
 def test_more_nodes_than_there_are_anywhere_are_left_out(
     engine: Engine, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,3 +383,33 @@ def test_a_source_that_is_closed_before_it_runs_reads_nothing(engine: Engine) ->
     source._thread.close(20.0)
     assert source.poll() == []
     assert engine.requests == []
+
+
+def test_labels_name_the_jobs_and_pods_on_a_gpu_also_where_several_share_it(
+    engine: Engine, opened: Open
+) -> None:
+    rows = [
+        labels("GPU-0", hpc_job="7"),
+        labels("GPU-0", hpc_job="8"),
+        labels("GPU-1", exported_pod="train-0", exported_namespace="ai"),
+        labels("GPU-2", "gpu02"),
+    ]
+    for name in ("DEV_GPU_UTIL", "DEV_FB_USED", "DEV_FB_FREE"):
+        engine.hold(name, *((one, 97.0) for one in rows))
+    first, second = once(opened, engine)
+    gpus = first.block("gpu")
+    assert gpus.keys == ("GPU-0", "GPU-1")
+    assert [gpus.label("label_jobs", row) for row in (0, 1)] == ["7 8", None]
+    assert gpus.label("label_pods", 1) == "ai/train-0"
+    assert second.block("gpu").label("label_jobs", 0) is None
+    assert gpus.value("gpu_util_ratio", 0) == 0.97
+    assert first.errors == ()
+
+
+@pytest.mark.parametrize(("number", "job"), [(4711.0, "4711"), (0.0, None), (0.5, None)])
+def test_a_job_that_a_value_names_holds_the_gpu(
+    number: float, job: str | None, engine: Engine, opened: Open
+) -> None:
+    engine.series["nvidia_gpu_jobId"] = [({"uuid": "GPU-2", "instance": "gpu02:9445"}, number)]
+    _, second = once(opened, engine)
+    assert second.block("gpu").label("label_jobs", 0) == job

@@ -1,0 +1,283 @@
+"""The time before a server was first asked, told once by range queries and in small pieces.
+
+Its last hour is as fine as its samples are, what is older has a value every five minutes. A server
+that answers no large question is asked smaller ones, and what it has told counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from math import isfinite, isnan, nan
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.staleness import stale_after_s
+from gpumon.sources.exporters.plan import LABELS
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus.nodes import Nodes, frames_of
+from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, key_of
+from gpumon.sources.prometheus.rules import PARTS
+from gpumon.sources.source import PastBeat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from gpumon.sources.prometheus.client import Client
+    from gpumon.sources.prometheus.questions import Key
+
+NEAR_S: Final = 3600.0
+"""So far back every sample is wanted, as history keeps every one."""
+
+FAR_STEP_S: Final = 300.0
+"""Distance of what is older, as history keeps it."""
+
+FINEST_S: Final = 5.0
+"""No past is asked for finer: windows of the past are minutes long (our choice)."""
+
+MOST_VALUES: Final = 4_000_000
+"""Values of one past: some ten seconds of a core for both sides (measured: 2 to 3 µs each)."""
+
+MOST_AT_ONCE: Final = 100_000
+"""Values of one answer: 3 MB, decoded in less than 0.1 s, as another thread draws meanwhile."""
+
+MOST_STEPS: Final = 10_000
+"""Prometheus answers no question about more than 11,000 points of a series."""
+
+FEWEST_STEPS: Final = 6
+"""With fewer steps a past shows nothing that a minute of watching does not (our choice)."""
+
+LONGEST_S: Final = 180.0
+"""For a whole past; what has not come by then is left out."""
+
+REST_PER_ANSWER: Final = 1.0
+"""After each answer the server is left alone for so many times what it took."""
+
+_LESS: Final = "?history=1h asks for less, ?history=0 for none"
+
+_HELD: Final = frozenset(
+    name for what in ("job", "pod", "namespace", "container") for name in LABELS[what]
+)
+"""Labels that say who holds a GPU now, and not who held it then."""
+
+
+class Stretch(NamedTuple):
+    """Steps at one distance."""
+
+    begin: float
+    """Unix time of the first one, on the server's clock."""
+    step_s: float
+    steps: int
+
+
+class Told(NamedTuple):
+    """What a server has told of one stretch."""
+
+    stretch: Stretch
+    values: Mapping[str, Mapping[Key, array[float]]]
+    """By metric and GPU one value a step, NaN where there is none."""
+    told_at: Mapping[Key, array[float]]
+    """Unix time of the sample behind each step likewise."""
+
+
+class Recalled(NamedTuple):
+    """What a server could tell of its past."""
+
+    told: Sequence[Told]
+    """The oldest first."""
+    known: Mapping[Key, Known]
+    interval_s: float
+    ahead_s: float
+    """By how much the server's clock is before our own."""
+    failure: FetchError | None
+    """Why the rest is missing; None: nothing is."""
+
+    @property
+    def remark(self) -> tuple[str, str] | None:
+        """What is missing and why, with a way out; None: nothing is."""
+        if self.failure is None:
+            return None
+        what = "tells nothing before an hour ago" if self.told else "tells nothing of its past"
+        return f"{what}: {self.failure.message}", _LESS
+
+    def beats(self, url: str) -> Iterator[PastBeat]:
+        """Frames of every step as they would have come then, the oldest first."""
+        nodes = Nodes()
+        limit_s = max(2.0 * self.interval_s, stale_after_s(0.0))
+        for told in self.told:
+            begin, step_s, steps = told.stretch
+            for step in range(steps):
+                at = begin + step * step_s
+                known = {
+                    key: self.known[key]._replace(told_at=times[step])
+                    for key, times in told.told_at.items()
+                    if at - times[step] <= limit_s
+                }
+                values = {name: _at(columns, step) for name, columns in told.values.items()}
+                seen = Seen(at, known, values, self.interval_s, ())
+                now = at - self.ahead_s
+                found, _ = nodes.read(seen, now, limit_s)
+                yield PastBeat(now, step_s, frames_of(found, url, now, 0.0, limit_s))
+
+
+def _at(columns: Mapping[Key, array[float]], step: int) -> Column:
+    """The values of one step, without those that are missing."""
+    found = {key: column[step] for key, column in columns.items() if not isnan(column[step])}
+    return Column({key: row for row, key in enumerate(found)}, [*found.values()])
+
+
+def stretches(series: int, interval_s: float, until: float, back_s: float) -> tuple[Stretch, ...]:
+    """What is asked about, the newest first; of a large fleet less, and that coarser.
+
+    Args:
+        series: Values of one step.
+        interval_s: Between two samples.
+        until: Unix time before which all of it lies.
+        back_s: How far back it may reach.
+    """
+    most = MOST_VALUES // max(1, series)
+    step_s = max(interval_s, FINEST_S)
+    near_s = min(NEAR_S, back_s)
+    while step_s < FAR_STEP_S and near_s / step_s > 0.75 * most:
+        step_s = min(2.0 * step_s, FAR_STEP_S)
+    step_s = min(step_s, FAR_STEP_S)
+    # Both begin where a coarse step does, so that no step is told twice.
+    border = (until - near_s) // FAR_STEP_S * FAR_STEP_S
+    near = min(int((until - border) / step_s), most)
+    if near < FEWEST_STEPS:
+        return ()
+    found = [Stretch(until - near * step_s if near == most else border, step_s, near)]
+    far = min(int((back_s - near_s) / FAR_STEP_S), most - near)
+    if far > 0 and near < most:
+        found.append(Stretch(border - far * FAR_STEP_S, FAR_STEP_S, far))
+    return tuple(found)
+
+
+class Recall:
+    """Asks one server for its past."""
+
+    def __init__(self, client: Client, back_s: float, monotonic: Callable[[], float]) -> None:
+        """Ask through a client, for so many seconds back."""
+        self._client = client
+        self._back_s = back_s
+        self._monotonic = monotonic
+
+    async def past(self, seen: Seen, told_by: Sequence[str], now: float) -> Recalled:
+        """What the server tells of the time before a look; never raises for want of an answer.
+
+        Args:
+            seen: The look: only metrics and GPUs that it has are asked about.
+            told_by: Metrics whose samples' times count.
+            now: Unix time of the look on our own clock.
+        """
+        interval_s = seen.interval_s or FAR_STEP_S
+        counts = {name: len(one.values) for name, one in seen.values.items() if one.values}
+        series = sum(counts.values()) + sum(counts.get(name, 0) for name in told_by)
+        limit = self._monotonic() + LONGEST_S
+        found: list[Told] = []
+        failure = None
+        for one in stretches(series, interval_s, seen.asked_at - SETTLED_S, self._back_s):
+            try:
+                found.insert(0, await self._stretch(one, counts, seen.known, told_by, limit))
+            except FetchError as error:
+                failure = error
+                break
+        known = {
+            key: Known(
+                {name: text for name, text in one.labels.items() if name not in _HELD}, one.told_at
+            )
+            for key, one in seen.known.items()
+        }
+        return Recalled(found, known, interval_s, seen.asked_at - now, failure)
+
+    async def _stretch(
+        self,
+        stretch: Stretch,
+        counts: Mapping[str, int],
+        known: Mapping[Key, Known],
+        told_by: Sequence[str],
+        limit: float,
+    ) -> Told:
+        most = min(MOST_STEPS, max(1, MOST_AT_ONCE // max(1, *counts.values())))
+        pieces = _Pieces(self._client, stretch, most, limit, self._monotonic)
+        by = ",".join(PARTS)
+        told_at: dict[Key, array[float]] = {}
+        for name in told_by:
+            for key, times in (
+                await pieces.columns(f"max by ({by}) (timestamp({name}))", known)
+            ).items():
+                before = told_at.setdefault(key, times)
+                if before is not times:
+                    told_at[key] = array("d", map(_later, before, times))
+        values = {name: await pieces.columns(f"max by ({by}) ({name})", known) for name in counts}
+        return Told(stretch, values, told_at)
+
+
+def _later(one: float, other: float) -> float:
+    return other if not isfinite(one) or other > one else one
+
+
+class _Pieces:
+    """Asks about a stretch in pieces, smaller ones where the server refuses or is too slow."""
+
+    def __init__(
+        self,
+        client: Client,
+        stretch: Stretch,
+        most: int,
+        limit: float,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._stretch = stretch
+        self._most = most
+        self._limit = limit
+        self._monotonic = monotonic
+
+    async def columns(self, question: str, known: Mapping[Key, Known]) -> dict[Key, array[float]]:
+        """The values of one question by GPU, one a step."""
+        begin, step_s, count = self._stretch
+        found: dict[Key, array[float]] = {}
+        first = 0
+        while first < count:
+            some = min(self._most, count - first)
+            told = await self._asked(question, first, some)
+            if told is None:
+                self._most = max(1, some // 4)
+                continue
+            first += some
+            for labels, pairs in told:
+                key = key_of(labels)
+                if key is None or key not in known:
+                    continue
+                column = found.get(key)
+                if column is None:
+                    column = found[key] = array("d", [nan]) * count
+                for at, value in pairs:
+                    place = round((at - begin) / step_s)
+                    if 0 <= place < count:
+                        column[place] = value
+        return found
+
+    async def _asked(self, question: str, first: int, some: int) -> list[answer.Samples] | None:
+        """The answer about some steps; None: the server gives none about so many at once."""
+        begin, step_s, _ = self._stretch
+        asked = self._monotonic()
+        if asked > self._limit:
+            raise FetchError(f"took longer than {LONGEST_S:.0f} s", _LESS)
+        start = begin + first * step_s
+        params = {
+            "query": question,
+            "start": f"{start:.3f}",
+            "end": f"{start + (some - 1) * step_s:.3f}",
+            "step": f"{step_s:.3f}",
+            "nocache": "1",
+        }
+        try:
+            return answer.samples(await self._client.ask("query_range", params))
+        except FetchError:
+            if some == 1:
+                raise
+            return None
+        finally:
+            await asyncio.sleep(REST_PER_ANSWER * (self._monotonic() - asked))

@@ -1,0 +1,218 @@
+"""`python -m tests.bench.gathered [GPUS]`: what a look at a server of a large fleet costs gpumon.
+
+Another process answers as Prometheus does, from bodies that it has made before, so that gpumon's
+own share is apart: CPU time of this process by step, and its peak memory. Values differ from look
+to look. It prints and asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import resource
+import socketserver
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from gpumon.fleet.history.history import History
+from gpumon.fleet.join.join import join
+from gpumon.fleet.sampler.newest import Newest
+from gpumon.model.records.tick import Tick
+from gpumon.sources.exporters.gpu_names import METRICS
+from gpumon.sources.prometheus.client import TIMEOUT_S, Client
+from gpumon.sources.prometheus.nodes import Nodes, frames_of
+from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.rules import RECORDED, TOLD_AT
+from gpumon.sources.prometheus_address import EngineAddress
+from tests.bench.roads import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+
+GPUS_A_NODE: Final = 8
+BODIES: Final = 2
+"""As many looks differ from one another."""
+
+NAMES: Final = tuple(
+    next(known for known in METRICS if known.endswith((f"_DEV_{name}", f"_PROF_{name}")))
+    for name in DEFAULT
+)
+"""dcgm-exporter's own choice of metrics."""
+
+
+def uuid_of(gpu: int) -> str:
+    """A UUID as long as NVML's."""
+    return f"GPU-{gpu:08x}-8c4e-1e64-9a3b-{gpu * 2654435761 % 2**48:012x}"
+
+
+def value_of(name: str, gpu: int, turn: int) -> str:
+    """A value as the server writes it."""
+    if name.endswith("ENERGY_CONSUMPTION"):
+        return str(5_000_000_000 + gpu * 1000 + turn * 9_000_000)
+    if "FB_" in name:
+        return str(30_000 + (gpu + turn) % 9000)
+    if "_PROF_" in name and "BYTES" not in name:
+        return f"0.{(gpu * 7 + turn * 13) % 1000:03d}"
+    if "CLOCK" in name:
+        return str(1100 + (gpu + turn) % 900)
+    if "REMAP" in name or "REPLAY" in name or "COUNTER" in name:
+        return "0"
+    return str((gpu + turn * 3) % 90 + 5)
+
+
+class Bodies:
+    """Everything that the server says, made once."""
+
+    def __init__(self, gpus: int) -> None:
+        uuids = [uuid_of(gpu) for gpu in range(gpus)]
+        self.values = [
+            {
+                name: b'{"status":"success","data":{"resultType":"vector","result":['
+                + ",".join(
+                    f'{{"metric":{{"UUID":"{uuid}"}},'
+                    f'"value":[1800000000.123,"{value_of(name, gpu, turn)}"]}}'
+                    for gpu, uuid in enumerate(uuids)
+                ).encode()
+                + b"]}}"
+                for name in NAMES
+            }
+            for turn in range(BODIES)
+        ]
+        self._uuids = uuids
+        self.count = gpus
+
+    def times(self, now: float) -> bytes:
+        """Every GPU with all its labels, as old as now."""
+        rows = ",".join(
+            f'{{"metric":{{"DCGM_FI_DRIVER_VERSION":"550.54.15",'
+            f'"Hostname":"gpu{gpu // GPUS_A_NODE:05d}","UUID":"{uuid}",'
+            f'"device":"nvidia{gpu % GPUS_A_NODE}","gpu":"{gpu % GPUS_A_NODE}",'
+            f'"instance":"gpu{gpu // GPUS_A_NODE:05d}:9400",'
+            f'"modelName":"NVIDIA H100 80GB HBM3",'
+            f'"pci_bus_id":"00000000:{0x1B + gpu % GPUS_A_NODE:02X}:00.0"}},'
+            f'"value":[{now:.3f},"{now - 4.0:.3f}"]}}'
+            for gpu, uuid in enumerate(self._uuids)
+        )
+        head = b'{"status":"success","data":{"resultType":"vector","result":['
+        return head + rows.encode() + b"]}}"
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    bodies: Bodies
+    began = time.time()
+    looks = 0
+    is_recorded = False
+    told: bytes = b""
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            while self.rfile.readline() not in (b"\r\n", b""):
+                pass
+            body = self._answer(line.split(b" ")[1].decode())
+            self.wfile.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n" % len(body)
+            )
+            self.wfile.write(body)
+
+    def _answer(self, target: str) -> bytes:
+        split = urlsplit(target)
+        if split.path.endswith("/values"):
+            made = [RECORDED[name] for name in NAMES if name in RECORDED]
+            recorded = [TOLD_AT, *made] if self.is_recorded else []
+            return _said([*NAMES, *recorded])
+        question = parse_qs(split.query)["query"][0]
+        own = type(self)
+        now = own.began + own.looks * 30.0
+        if question == "time()":
+            own.looks += 1
+            now = own.began + own.looks * 30.0
+            own.told = self.bodies.times(now)
+            return _said({"resultType": "scalar", "result": [now, f"{now:.3f}"]})
+        if question == f"{TOLD_AT} + 0" or "(timestamp(" in question:
+            return own.told
+        if question.endswith("[300s]"):
+            times = [[now - 300.0 + 15.0 * n, "1"] for n in range(20)]
+            return _said({"resultType": "matrix", "result": [{"metric": {}, "values": times}]})
+        if question.startswith("count("):
+            one = {"metric": {}, "value": [now, str(self.bodies.count)]}
+            return _said({"resultType": "vector", "result": [one]})
+        if question.startswith("gpumon:"):
+            question = question.removeprefix("gpumon:").partition(":")[0]
+            return self.bodies.values[own.looks % BODIES][question]
+        return self.bodies.values[own.looks % BODIES][question.rpartition("(")[2].rstrip(")")]
+
+
+def _said(data: Any) -> bytes:
+    return json.dumps({"status": "success", "data": data}).encode()
+
+
+def _serve(gpus: int, is_recorded: bool, port_to: Connection) -> None:
+    _Handler.bodies, _Handler.is_recorded = Bodies(gpus), is_recorded
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
+        server.daemon_threads = True
+        port_to.send(server.server_address[1])
+        server.serve_forever()
+
+
+async def _looks(port: int, count: int) -> None:
+    """A look after another, each made a picture and remembered."""
+    asks = Client(EngineAddress(f"http://127.0.0.1:{port}"), TIMEOUT_S)
+    questions, nodes, newest, past = Questions(asks), Nodes(), Newest(), History()
+    titles = ("ask s", "read s", "join s", "past s", "all s", "wall s")
+    print(f"{'look':>5}" + "".join(f"{title:>8}" for title in titles) + f"{'MiB':>7}")
+    for number in range(count):
+        begun = time.monotonic()
+        spent: list[float] = []
+
+        def note(step: Callable[[], object], into: list[float] = spent) -> Any:
+            at = time.process_time()
+            found = step()
+            into.append(time.process_time() - at)
+            return found
+
+        at = time.process_time()
+        seen = await questions.look()
+        spent.append(time.process_time() - at)
+        now = seen.asked_at
+        told, errors = note(partial(nodes.read, seen, now, 60.0))
+        frames = frames_of(told, "prometheus+http://m", now, 0.0, 60.0)
+        assert not errors
+        newest.take(frames)
+        picture = note(partial(join, newest.frames, None, newest.node_errors, now, 60.0))
+        tick = Tick(
+            *(number, now, now, 30.0, (), picture.nodes, picture.gpus),
+            *((), None, (), (), (), 0.0),
+        )
+        note(partial(past.append, tick))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+        cells = "".join(f"{part:8.2f}" for part in (*spent, sum(spent), time.monotonic() - begun))
+        print(f"{number:5}{cells}{peak:7.0f}", flush=True)
+    await asks.close()
+
+
+def main() -> None:
+    """Look a few times at a fleet."""
+    made = argparse.ArgumentParser(prog="python -m tests.bench.gathered")
+    made.add_argument("gpus", nargs="?", type=int, default=80_000)
+    made.add_argument("--looks", type=int, default=4)
+    made.add_argument("--recorded", action="store_true", help="the server records our rules")
+    options = made.parse_args()
+    mine, its = multiprocessing.get_context("spawn").Pipe()
+    server = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(options.gpus, options.recorded, its), daemon=True
+    )
+    server.start()
+    try:
+        asyncio.run(_looks(mine.recv(), options.looks))
+    finally:
+        server.kill()
+
+
+if __name__ == "__main__":
+    main()

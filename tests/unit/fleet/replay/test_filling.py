@@ -1,0 +1,208 @@
+"""What sources remember is put before what is sampled, and holds up nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.fleet.history.history import History
+from gpumon.fleet.join.join import join
+from gpumon.fleet.replay import filling
+from gpumon.fleet.replay.filling import FillingPast
+from gpumon.model.records.tick import Tick
+from gpumon.sources.source import PastBeat
+from tests.unit.fleet.factories import frame, gpu_block, uuid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.model.records.frame import Frame
+
+NOW = 1_800_000_000.0
+GPU = uuid("n1", 0)
+
+
+def told(at: float, power_w: float, node: str = "n1", origin: str = "prometheus+http://m") -> Frame:
+    return frame(node, {"gpu": gpu_block(node, [0], power_w=[power_w])}, at, origin)
+
+
+def tick(at: float, power_w: float = 500.0) -> Tick:
+    picture = join([told(at, power_w)], None, {}, at, 5.0)
+    empty: tuple[()] = ()
+    return Tick(
+        *(0, at, at, 1.0, empty, picture.nodes, picture.gpus, empty),
+        *(None, empty, empty, empty, 0.0),
+    )
+
+
+class Source:
+    """Remembers what it is given."""
+
+    def __init__(self) -> None:
+        self.is_recalling = False
+        self.past: Callable[[], Iterator[PastBeat]] | None = None
+
+    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
+        past, self.past = self.past, None
+        return past
+
+    def tells(self, since: float, until: float, step_s: float = 60.0, node: str = "n1") -> None:
+        def beats() -> Iterator[PastBeat]:
+            at = since
+            while at < until:
+                yield PastBeat(at, step_s, (told(at, 100.0, node, f"prometheus+http://{node}"),))
+                at += step_s
+
+        self.is_recalling, self.past = False, beats
+
+
+class Later:
+    """Runs work when it is told to."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+
+    def __call__(self, work: Callable[[], None]) -> None:
+        self.work.append(work)
+
+    def run(self) -> None:
+        for work in self.work:
+            work()
+        self.work.clear()
+
+
+@pytest.fixture(autouse=True)
+def _breathless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filling, "BREATH_S", 0.0)
+
+
+def window(past: FillingPast, gpu: str = GPU) -> dict[float, float]:
+    times, values = past.reader().window(gpu, "power_w", 0.0, NOW * 2)
+    return dict(zip(times, values, strict=True))
+
+
+def test_a_past_that_comes_late_lies_before_all_that_was_sampled_meanwhile() -> None:
+    source, later = Source(), Later()
+    source.is_recalling = True
+    past = FillingPast(History(), [source], run=later)
+    past.append(tick(NOW))
+    past.append(tick(NOW + 1))
+    before = past.reader()
+    source.tells(NOW - 600.0, NOW + 300.0)
+    past.append(tick(NOW + 2))
+    assert set(window(past)) == {NOW, NOW + 1, NOW + 2}
+    later.run()
+    past.append(tick(NOW + 3))
+    found = window(past)
+    assert list(found) == sorted(found)
+    assert [at for at in found if at < NOW] == [NOW - 600.0 + n * 60.0 for n in range(10)]
+    assert [found[NOW - 60.0], found[NOW + 3]] == [100.0, 500.0]
+    assert [at - NOW for at in found if at >= NOW] == [0.0, 1.0, 2.0, 3.0]
+    assert past.begins_at == NOW - 600.0
+    # Who reads an earlier picture sees its past, and no chunk of both is taken for the other.
+    assert before.window(GPU, "power_w", 0.0, NOW * 2)[0] == [NOW, NOW + 1]
+    numbers = {chunk.shape.number for chunk, _ in before.chunks}
+    assert numbers.isdisjoint(chunk.shape.number for chunk, _ in past.reader().chunks)
+
+
+def test_nothing_is_held_where_no_past_will_come() -> None:
+    past = FillingPast(History(), [Source()], run=Later())
+    for n in range(5):
+        past.append(tick(NOW + n))
+    assert past._held == []
+
+
+def test_of_many_pictures_that_wait_for_a_past_every_other_one_is_held() -> None:
+    source, later = Source(), Later()
+    source.is_recalling = True
+    past = FillingPast(History(), [source], run=later)
+    for n in range(1000):
+        past.append(tick(NOW + n))
+    assert len(past._held) <= filling.MOST_HELD
+    source.tells(NOW - 600.0, NOW)
+    past.append(tick(NOW + 1000))
+    later.run()
+    past.append(tick(NOW + 1001))
+    found = window(past)
+    assert (min(found), max(found)) == (NOW - 600.0, NOW + 1001)
+
+
+def test_what_was_missed_is_filled_in_where_nobody_else_measures() -> None:
+    source, later = Source(), Later()
+    past = FillingPast(History(), [source], run=later)
+    for n in range(5):
+        past.append(tick(NOW + n))
+    source.is_recalling = True
+    past.append(tick(NOW + 600.0))
+    source.tells(NOW - 60.0, NOW + 600.0)
+    past.append(tick(NOW + 601.0))
+    later.run()
+    past.append(tick(NOW + 602.0))
+    found = window(past)
+    assert NOW + 300.0 in found
+    assert NOW + 600.0 in found
+
+
+@pytest.mark.parametrize(("after_s", "begins"), [(10.0, NOW - 600.0), (600.0, NOW)])
+def test_a_late_past_takes_the_place_of_nothing_that_others_measured(
+    after_s: float, begins: float
+) -> None:
+    source, later = Source(), Later()
+    past = FillingPast(History(), [source], is_alone=False, run=later)
+    past.append(tick(NOW))
+    source.is_recalling = True
+    past.append(tick(NOW + after_s))
+    source.tells(NOW - 600.0, NOW + after_s)
+    past.append(tick(NOW + after_s + 1.0))
+    later.run()
+    past.append(tick(NOW + after_s + 2.0))
+    assert past.begins_at == begins
+
+
+def test_several_sources_are_put_together_whenever_one_tells() -> None:
+    one, other, later = Source(), Source(), Later()
+    past = FillingPast(History(), [one, other], run=later)
+    one.tells(NOW - 600.0, NOW)
+    past.append(tick(NOW))
+    later.run()
+    other.is_recalling = True
+    past.append(tick(NOW + 1))
+    other.tells(NOW - 600.0, NOW, node="n2")
+    past.append(tick(NOW + 2))
+    later.run()
+    past.append(tick(NOW + 3))
+    assert NOW - 60.0 in window(past)
+    assert window(past, uuid("n2", 0))[NOW - 60.0] == 100.0
+
+
+def test_a_past_that_breaks_off_or_tells_nothing_leaves_what_is_there() -> None:
+    source, later = Source(), Later()
+    past = FillingPast(History(), [source], run=later)
+
+    def broken() -> Iterator[PastBeat]:
+        for at in (NOW - 60.0, NOW - 30.0):
+            yield PastBeat(at, 30.0, (told(at, 100.0),))
+        raise MemoryError
+
+    source.past = broken
+    past.append(tick(NOW))
+    later.run()
+    with pytest.raises(MemoryError):
+        past.append(tick(NOW + 1))
+    assert set(window(past)) == {NOW - 60.0, NOW, NOW + 1}
+    source.past = lambda: iter(())
+    past.append(tick(NOW + 2))
+    later.run()
+    past.append(tick(NOW + 3))
+    assert set(window(past)) == {NOW - 60.0, NOW, NOW + 1, NOW + 2, NOW + 3}
+
+
+def test_what_is_made_when_it_is_closed_is_let_go() -> None:
+    source, later = Source(), Later()
+    past = FillingPast(History(), [source], run=later)
+    source.tells(NOW - 600.0, NOW)
+    past.append(tick(NOW))
+    past.close()
+    later.run()
+    assert past.reader().chunks == ()

@@ -1,0 +1,225 @@
+"""The past of a server: asked in pieces that it can bear, as fine as history keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpumon.sources.address import parse
+from gpumon.sources.prometheus import recall
+from gpumon.sources.prometheus.recall import FAR_STEP_S, stretches
+from gpumon.sources.prometheus.server import PrometheusServer
+from gpumon.sources.source import Remembering, SystemClock
+from tests.unit.sources.prometheus.engine import Engine, labels
+from tests.worlds.probe import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gpumon.sources.source import PastBeat
+    from tests.unit.sources.exporters.page_server import Answer
+
+NOW = 1_800_000_000.0
+HOUR = 3600.0
+GPUS = [labels("GPU-0"), labels("GPU-1"), labels("GPU-2", "gpu02")]
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "REST_PER_ANSWER", 0.0)
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    found = Engine()
+    found.gap_s = 15.0
+    found.hold("DEV_GPU_UTIL", *((one, 97.0) for one in GPUS))
+    found.hold("DEV_POWER_USAGE", *((one, 300.0) for one in GPUS))
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., PrometheusServer]]:
+    made: list[PrometheusServer] = []
+
+    def start(url: str, once: bool = False) -> PrometheusServer:
+        address = parse(url).engine
+        assert address is not None
+        source = PrometheusServer(url, address, 0.1, SystemClock(), once)
+        made.append(source)
+        source.start(lambda: None)
+        return source
+
+    yield start
+    for source in made:
+        source.close()
+
+
+def told(source: PrometheusServer) -> list[PastBeat]:
+    found: list[PastBeat] = []
+
+    def has_told() -> bool:
+        past = source.recalled()
+        if past is not None:
+            found.extend(past())
+        return past is not None
+
+    eventually(has_told, "it has told its past")
+    return found
+
+
+def said(source: PrometheusServer) -> list[str]:
+    return [error.message for frame in source.poll() for error in frame.errors]
+
+
+def test_the_last_hour_is_as_fine_as_the_samples_and_the_day_before_it_coarser() -> None:
+    near, far = stretches(1000, 15.0, NOW, 24 * HOUR)
+    assert (near.step_s, far.step_s) == (15.0, FAR_STEP_S)
+    assert NOW - 1.1 * HOUR < near.begin <= NOW - HOUR
+    assert far.begin + far.steps * far.step_s == near.begin
+    assert NOW - 24.1 * HOUR < far.begin <= NOW - 23 * HOUR
+
+
+def test_of_a_large_fleet_the_past_is_coarser_then_shorter_and_at_last_none() -> None:
+    for series in (10, 5_000, 50_000, 200_000, 400_000):
+        found = stretches(series, 15.0, NOW, 24 * HOUR)
+        assert found
+        assert sum(one.steps for one in found) * series <= recall.MOST_VALUES
+        assert all(one.begin + (one.steps - 1) * one.step_s <= NOW for one in found)
+    assert stretches(1_600_000, 15.0, NOW, 24 * HOUR) == ()
+
+
+def test_a_short_past_is_one_stretch() -> None:
+    (near,) = stretches(10, 60.0, NOW, HOUR / 2)
+    assert near.step_s == 60.0
+    assert near.begin <= NOW - HOUR / 2
+
+
+def test_a_past_is_told_as_frames_of_its_time_the_oldest_first(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    source = opened(engine.target)
+    beats = told(source)
+    assert isinstance(source, Remembering)
+    assert not source.is_recalling
+    times = [beat.at for beat in beats]
+    assert times == sorted(times)
+    full = [beat for beat in beats if beat.frames]
+    now = SystemClock().now()
+    assert now - 7300.0 < full[0].at < now - 6800.0
+    assert now - 60.0 < full[-1].at < now
+    assert (full[0].period_s, full[-1].period_s) == (FAR_STEP_S, 15.0)
+    first, second = full[-1].frames
+    assert (first.origin, first.node, second.node) == (engine.target, "gpu01", "gpu02")
+    assert first.block("gpu").value("power_w", 0) == 300.0
+    assert first.taken_at <= full[-1].at
+
+
+def test_a_counter_of_the_past_is_divided_by_the_time_between_its_samples(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    engine.hold("DEV_POWER_VIOLATION", (GPUS[0], 0.0))
+    engine.grows = 0.5e9
+    full = [beat for beat in told(opened(engine.target)) if beat.frames]
+    ratio = full[-1].frames[0].block("gpu").value("sw_power_cap_ratio", 0)
+    assert ratio == pytest.approx(0.5)
+
+
+def test_who_holds_a_gpu_now_is_not_said_of_the_past(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    engine.hold("DEV_GPU_UTIL", (labels("GPU-0", hpc_job="77"), 5.0))
+    for beat in told(opened(engine.target)):
+        for frame in beat.frames:
+            assert frame.block("gpu").label("label_jobs", 0) is None
+
+
+def test_a_server_that_bears_no_large_question_is_asked_smaller_ones(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    engine.most_steps = 20
+    source = opened(engine.target)
+    assert sum(bool(beat.frames) for beat in told(source)) > 240
+    asked = [params for path, params in engine.asked if path == "query_range"]
+    assert any(engine.range_fault(params) for params in asked)
+    assert not said(source)
+
+
+def test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    engine.most_steps = 0
+    source = opened(engine.target)
+    lines: list[str] = []
+
+    def has_said() -> bool:
+        lines.extend(said(source))
+        return bool(lines)
+
+    eventually(has_said, "it says what is missing")
+    assert lines[0].startswith("tells nothing of its past: answers with an error (HTTP 422)")
+    assert source.recalled() is None
+    assert not source.is_recalling
+
+
+def test_what_takes_too_long_is_left_out(
+    engine: Engine, opened: Callable[..., PrometheusServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall, "LONGEST_S", -1.0)
+    source = opened(engine.target)
+    lines: list[str] = []
+    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
+    assert "took longer than" in lines[0]
+
+
+@pytest.mark.parametrize(("query", "once"), [("?history=0", False), ("", True)])
+def test_nobody_who_wants_no_past_asks_for_one(
+    engine: Engine, opened: Callable[..., PrometheusServer], query: str, once: bool
+) -> None:
+    source = opened(engine.target + query, once)
+    eventually(lambda: not source.pending(), "it has answered")
+    assert not source.is_recalling
+    assert not any(path == "query_range" for path, _ in engine.asked)
+
+
+def test_what_was_missed_is_asked_for_when_the_server_is_back(
+    engine: Engine, opened: Callable[..., PrometheusServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpumon.sources.prometheus import server
+
+    monkeypatch.setattr(server, "GAP_S", 0.0)
+    monkeypatch.setattr(server, "RECALLED_EVERY_S", 0.0)
+    monkeypatch.setattr(server, "LOOKS_A_GAP", 0.0)
+    source = opened(engine.target)
+    told(source)
+    assert [beat for beat in told(source) if beat.frames]
+
+
+def test_a_past_that_is_no_past_ends_nothing(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    engine.long_result = lambda _: {"resultType": "vector", "result": []}  # type: ignore[method-assign,assignment]
+    source = opened(engine.target)
+    lines: list[str] = []
+    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
+    assert "another form than a matrix" in lines[0]
+
+
+def test_half_a_refusal_leaves_what_is_near(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    whole = engine.range_fault
+
+    def of_old_alone(params: dict[str, str]) -> Answer | None:
+        engine.most_steps = 0 if params["step"] == "300.000" else None
+        return whole(params)
+
+    engine.range_fault = of_old_alone  # type: ignore[method-assign]
+    source = opened(engine.target)
+    beats = told(source)
+    assert {beat.period_s for beat in beats} == {15.0}
+    lines: list[str] = []
+    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
+    assert lines[0].startswith("tells nothing before an hour ago: answers with an error")

@@ -1,0 +1,32 @@
+"""Authors of detectors read every public name that they may use, in the words of its docstring."""
+
+from __future__ import annotations
+
+import gpumon.plugin
+from gpumon.detect.view import JobLook, View
+from gpumon.plugin.testing import Scene
+from tools import docstrings
+
+
+def test_every_name_that_is_offered_has_a_line_and_a_sentence() -> None:
+    lines = docstrings.offered().splitlines()
+    assert {line.split("`")[1] for line in lines} == set(gpumon.plugin.__all__)
+    assert [line for line in lines if not line.endswith(".")] == []
+
+
+def test_methods_and_properties_are_all_there_with_their_parameters() -> None:
+    for kind, text, name in (
+        (View, docstrings.view(), "view"),
+        (JobLook, docstrings.job(), "job"),
+        (Scene, docstrings.scene(), "scene"),
+    ):
+        listed = {line.split("`")[1].partition("(")[0] for line in text.splitlines()}
+        public = {f"{name}.{key}" for key in vars(kind) if not key.startswith("_")}
+        assert public - listed == set()
+    assert "- `view.table(entities, keys, seconds, since)`: " in docstrings.view()
+    assert "- `job.subject`: How a finding names this job.\n" in docstrings.job()
+
+
+def test_what_an_instance_is_given_at_its_start_is_there() -> None:
+    assert "- `view.now`: " in docstrings.view()
+    assert "- `job.ranks`: " in docstrings.job()
