@@ -14,6 +14,7 @@ import multiprocessing
 import resource
 import socketserver
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -179,16 +180,16 @@ async def _looks(port: int, count: int) -> None:
         seen = await questions.look()
         spent.append(time.process_time() - at)
         now = seen.asked_at
-        told, errors = note(lambda seen=seen, now=now: nodes.read(seen, now, 60.0))
+        told, errors = note(partial(nodes.read, seen, now, 60.0))
         frames = frames_of(told, "prometheus+http://m", now, 0.0, 60.0)
         assert not errors
         newest.take(frames)
-        picture = note(lambda now=now: join(newest.frames, None, newest.node_errors, now, 60.0))
+        picture = note(partial(join, newest.frames, None, newest.node_errors, now, 60.0))
         tick = Tick(
             *(number, now, now, 30.0, (), picture.nodes, picture.gpus),
             *((), None, (), (), (), 0.0),
         )
-        note(lambda tick=tick: past.append(tick))
+        note(partial(past.append, tick))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
         cells = "".join(f"{part:8.2f}" for part in (*spent, sum(spent), time.monotonic() - begun))
         print(f"{number:5}{cells}{peak:7.0f}", flush=True)
