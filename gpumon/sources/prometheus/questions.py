@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.text import plain
 from gpumon.sources.exporters.gpu_names import METRICS
-from gpumon.sources.exporters.plan import LABELS, label_of
+from gpumon.sources.exporters.plan import LABELS, MOST_HOLDERS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
-from gpumon.sources.prometheus.holders import JOB_ID, added, with_job
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -46,10 +45,21 @@ MOST_LONG: Final = 8
 MOST_TOLD_BY: Final = 4
 """Metrics by whose labels and times GPUs are known; one is enough where all exporters are alike."""
 
+JOB_ID: Final = "nvidia_gpu_jobId"
+"""Princeton's nvidia_gpu_prometheus_exporter tells a GPU's job as this value."""
+
+_HIGHEST_ID: Final = 2**32
+"""Numbers of Slurm's jobs are smaller."""
+
 _UUIDS: Final = LABELS["uuid"]
 _PARTS: Final = (*_UUIDS, *LABELS["instance"])
 _ALL: Final = (*dict.fromkeys(name for some in LABELS.values() for name in some), "instance")
 """Every label that a page's plan reads, and the target's own, by which a server names a host."""
+
+_HOLDERS: Final = frozenset(
+    name for what in ("job", "pod", "namespace", "container") for name in LABELS[what]
+)
+"""Labels that name who holds a GPU."""
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 """UUIDs that a pattern may hold as they are."""
@@ -186,14 +196,14 @@ class Questions:
                     if before is None or row.value > before.told_at:
                         known[key] = Known(self._harmless(key, row.labels), row.value)
                     elif row.value == before.told_at:
-                        others = added(before.labels, before.others, _harmless(row.labels))
+                        others = _with_holder(before.labels, before.others, _harmless(row.labels))
                         known[key] = before._replace(others=others)
         self._labels = {key: one for key, one in self._labels.items() if key in known}
         if self._tells_jobs:
             for labels, value in await self._vector(f"max by ({','.join(_PARTS)}) ({JOB_ID})", at):
                 for key in known.keys() & _keys(labels):
                     one = known[key]
-                    known[key] = one._replace(others=with_job(one.labels, one.others, value))
+                    known[key] = one._replace(others=_with_job(one.labels, one.others, value))
         return known, nameless
 
     def _harmless(self, key: Key, labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -283,3 +293,34 @@ def _harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
     if label_of(found, "host") is None and found.get("instance"):
         found[LABELS["host"][0]] = re.sub(r":[0-9]{1,5}$", "", found["instance"])
     return found
+
+
+def _with_holder(
+    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], labels: Mapping[str, str]
+) -> tuple[Mapping[str, str], ...]:
+    """The further labels of one GPU with one more; the same where it names nobody new.
+
+    Args:
+        first: The labels that the GPU is known by.
+        others: Further ones of the same sample.
+        labels: One more, made harmless.
+    """
+    whose = _whose(labels)
+    known = (first, *others)
+    if not any(whose) or len(known) >= 2 * MOST_HOLDERS or whose in map(_whose, known):
+        return others
+    return (*others, labels)
+
+
+def _with_job(
+    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], number: float
+) -> tuple[Mapping[str, str], ...]:
+    """The further labels of one GPU with the job that a value names; 0 says that there is none."""
+    if not 0 < number < _HIGHEST_ID or number != int(number):
+        return others
+    bare = {name: text for name, text in first.items() if name not in _HOLDERS}
+    return _with_holder(first, others, {**bare, LABELS["job"][0]: f"{number:.0f}"})
+
+
+def _whose(labels: Mapping[str, str]) -> tuple[str | None, ...]:
+    return tuple(label_of(labels, what) for what in ("job", "namespace", "pod", "container"))
