@@ -62,7 +62,7 @@ LONGEST_WINDOW_S: Final = 366 * 86400.0
 _LONGEST_PAUSE_S: Final = 3600.0
 """A subject that is looked at more rarely than once an hour is not watched."""
 
-_LONGEST_PART: Final = 60
+_PART_CHARS: Final = 60
 """Characters of what a detector misses without a field: several stand on one line."""
 
 SUBJECTS: Final = ("job", "gpu", "node")
@@ -218,7 +218,7 @@ def _check_extras(given: Declaration) -> None:
     for key, missed in given.wants:
         if not isinstance(key, str) or key not in CATALOGUE or key in given.needs:
             raise DetectorError(f"wants: {key!r:.80} is no field of the catalogue beside its needs")
-        if not isinstance(missed, str) or not missed or plain(missed, _LONGEST_PART) != missed:
+        if not isinstance(missed, str) or not missed or plain(missed, _PART_CHARS) != missed:
             raise DetectorError("wants must map keys to a few words")
     known = ", ".join(Category)
     for pair in given.categories:

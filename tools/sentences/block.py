@@ -10,6 +10,7 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.detect.contract import declaration_of
 from tools.sentences import (
     clocks,
     faults,
@@ -132,6 +133,10 @@ def what_it_says(detector: Detector) -> str:
     declined = [_declined(detector, scene) for scene in learnt.DECLINED.get(detector.name, ())]
     if declined:
         parts.append(f"\n**Of whom it cannot speak**\n\n{''.join(declined)}")
+    wants = declaration_of(detector).wants
+    if wants:
+        lines = "".join(f"- without `{key}`: {what}\n" for key, what in wants)
+        parts.append(f"\n**What it does not see**\n\n{lines}")
     return "".join(parts)
 
 

@@ -208,3 +208,42 @@ def _smi() -> dict[str, Metric]:
 
 SMI: Final = _smi()
 """What each of these names means."""
+
+
+NVML_PREFIX: Final = "nvidia_gpu_"
+"""With this begins every metric of nvidia_gpu_prometheus_exporter, which asks NVML."""
+
+_NVML_NAMES: Final = {
+    "duty_cycle": ("gpu_util_ratio", 0.01),
+    "memory_used_bytes": ("mem_used_bytes", 1.0),
+    "memory_total_bytes": ("mem_total_bytes", 1.0),
+    "power_usage_milliwatts": ("power_w", 1e-3),
+    "temperature_celsius": ("temp_c", 1.0),
+    "pcie_rx_per_sec": ("pcie_rx_bytes_per_s", 1.0),
+    "pcie_tx_per_sec": ("pcie_tx_bytes_per_s", 1.0),
+    "nvlink_total_rx_per_sec": ("nvlink_rx_bytes_per_s", 1.0),
+    "nvlink_total_tx_per_sec": ("nvlink_tx_bytes_per_s", 1.0),
+    **{
+        f"{name}_util{end}": (key, 1.0)
+        for end in ("", "_percent")
+        for name, key in (
+            ("graphics", "graphics_active_ratio"),
+            ("sm", "sm_active_ratio"),
+            ("any_tensor", "tensor_active_ratio"),
+            ("dram_bw", "dram_active_ratio"),
+            ("fp64", "fp64_active_ratio"),
+            ("fp32", "fp32_active_ratio"),
+            ("fp16", "fp16_active_ratio"),
+            ("integer", "int_active_ratio"),
+        )
+    },
+}
+"""Field and scale by what follows the prefix; what it calls per cent of GPM's is told from 0 to 1
+(its fork by PrincetonUniversity and plazonic, 2025)."""
+
+
+NVML: Final = {
+    NVML_PREFIX + name: metric_for(CATALOGUE[key], scale, rank)
+    for rank, (name, (key, scale)) in enumerate(_NVML_NAMES.items())
+}
+"""What each of these names means."""

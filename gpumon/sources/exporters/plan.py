@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import BARE_UUID, FREE, INFO, METRICS, SMI
+from gpumon.sources.exporters.gpu_names import BARE_UUID, FREE, INFO, METRICS, NVML, SMI
 from gpumon.sources.exporters.host_plan import host_plan
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
@@ -30,7 +30,7 @@ MOST_NODES: Final = 1024
 
 LABELS: Final = {
     "uuid": ("UUID", "uuid", "gpu_uuid"),
-    "index": ("gpu", "gpu_id", "index"),
+    "index": ("gpu", "gpu_id", "index", "ordinal"),
     "device": ("device",),
     "host": ("Hostname", "hostname"),
     "name": ("modelName", "model_name", "name"),
@@ -94,7 +94,7 @@ _USE: Final = tuple(
 """What a GPU does, of which one that is cut tells nothing as a whole."""
 
 
-_KNOWN: Final = {**METRICS, **SMI}
+_KNOWN: Final = {**METRICS, **SMI, **NVML}
 """What each name means that tells of a GPU."""
 
 _Cells = dict[tuple[str, str], list[tuple[int, int]]]

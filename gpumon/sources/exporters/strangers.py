@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from gpumon.sources.exposition.parse import Page
 
 _OTHER_EXPORTERS: Final = {
-    "nvidia_gpu_": "an exporter that asks NVML itself, which is not read yet",
-    "slurm_job_": "slurm-job-exporter or one like it, which is not read yet",
+    "nvidia_gpu_": "nvidia_gpu_prometheus_exporter without a value that gpumon knows",
+    "slurm_job_": "slurm-job-exporter or one like it: values of jobs that name no GPU by its UUID; "
+    "the target slurm asks for the jobs",
     "slurm_": "an exporter of Slurm, or slurmctld itself: numbers of jobs, not jobs; the target "
     "slurm asks for these",
     "amd_gpu_": "an exporter of AMD's GPUs",
-    "cgroup_": "cgroup_exporter",
+    "cgroup_": "cgroup_exporter: control groups of jobs, which are not read from pages",
     "lustre_": "lustre_exporter",
     "prometheus_": "Prometheus itself",
     "vm_": "VictoriaMetrics itself",

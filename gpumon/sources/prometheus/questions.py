@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.text import plain
 from gpumon.sources.exporters.gpu_names import METRICS
-from gpumon.sources.exporters.plan import LABELS, label_of
+from gpumon.sources.exporters.plan import LABELS, MOST_HOLDERS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
-from gpumon.sources.prometheus.holders import JOB_ID, added, with_job
 from gpumon.sources.prometheus.rules import ALL, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
@@ -62,7 +61,18 @@ MOST_NEAR: Final = 256
 """Nodes of which somebody looks at a job and all metrics are asked for: their names are one
 question, and an address has a length."""
 
+JOB_ID: Final = "nvidia_gpu_jobId"
+"""Princeton's nvidia_gpu_prometheus_exporter tells a GPU's job as this value."""
+
+_HIGHEST_ID: Final = 2**32
+"""Numbers of Slurm's jobs are smaller."""
+
 _UUIDS: Final = LABELS["uuid"]
+_HOLDERS: Final = frozenset(
+    name for what in ("job", "pod", "namespace", "container") for name in LABELS[what]
+)
+"""Labels that name who holds a GPU."""
+
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 """UUIDs that a pattern may hold as they are."""
@@ -293,7 +303,7 @@ class Questions:
                 if key in wanted and (before is None or told_at > before.told_at):
                     known[key] = Known(labels, told_at)
                 elif before is not None and told_at == before.told_at:
-                    others = added(before.labels, before.others, labels)
+                    others = _with_holder(before.labels, before.others, labels)
                     known[key] = before._replace(others=others)
         # Texts that no series has any more are forgotten.
         self._labels = memory
@@ -307,7 +317,7 @@ class Questions:
         jobs = await self._told(f"max by ({','.join(PARTS)}) ({JOB_ID})", at)
         for key in known.keys() & jobs.rows.keys():
             one, number = known[key], jobs.values[jobs.rows[key]]
-            known[key] = one._replace(others=with_job(one.labels, one.others, number))
+            known[key] = one._replace(others=_with_job(one.labels, one.others, number))
 
     def _teller(self, turn: int, rest: Set[Key], values: Mapping[str, Column]) -> str | None:
         """The metric that is asked in a turn when GPUs were heard; None: no further one tells."""
@@ -398,3 +408,34 @@ def _harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
     if label_of(found, "host") is None and found.get("instance"):
         found[LABELS["host"][0]] = re.sub(r":[0-9]{1,5}$", "", found["instance"])
     return found
+
+
+def _with_holder(
+    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], labels: Mapping[str, str]
+) -> tuple[Mapping[str, str], ...]:
+    """The further labels of one GPU with one more; the same where it names nobody new.
+
+    Args:
+        first: The labels that the GPU is known by.
+        others: Further ones of the same sample.
+        labels: One more, made harmless.
+    """
+    whose = _whose(labels)
+    known = (first, *others)
+    if not any(whose) or len(known) >= 2 * MOST_HOLDERS or whose in map(_whose, known):
+        return others
+    return (*others, labels)
+
+
+def _with_job(
+    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], number: float
+) -> tuple[Mapping[str, str], ...]:
+    """The further labels of one GPU with the job that a value names; 0 says that there is none."""
+    if not 0 < number < _HIGHEST_ID or number != int(number):
+        return others
+    bare = {name: text for name, text in first.items() if name not in _HOLDERS}
+    return _with_holder(first, others, {**bare, LABELS["job"][0]: f"{number:.0f}"})
+
+
+def _whose(labels: Mapping[str, str]) -> tuple[str | None, ...]:
+    return tuple(label_of(labels, what) for what in ("job", "namespace", "pod", "container"))

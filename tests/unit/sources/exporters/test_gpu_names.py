@@ -7,6 +7,7 @@ import pytest
 from gpumon.model.missing import Reason
 from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.exporters.gpu_names import SMI
+from gpumon.sources.exporters.strangers import PlanError
 
 BARE = "df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"
 INFO = (
@@ -70,3 +71,42 @@ def test_a_gpu_is_nvmls_uuid_with_what_the_board_says_of_itself() -> None:
 
 def test_no_name_is_dcgms() -> None:
     assert not any(name.startswith("DCGM") for name in SMI)
+
+
+def test_a_page_of_nvidia_gpu_prometheus_exporter_names_gpus_and_their_jobs() -> None:
+    told = 'ordinal="1",minor_number="1",uuid="GPU-7",name="NVIDIA H100",jobid="4711"'
+    values = {
+        "duty_cycle": 97,
+        "memory_used_bytes": 2**30,
+        "memory_total_bytes": 80 * 2**30,
+        "power_usage_milliwatts": 412_500,
+        "temperature_celsius": 61,
+        "sm_util_percent": 0.5,
+        "any_tensor_util": 0.25,
+        "num_devices": 1,
+    }
+    page = "".join(f"nvidia_gpu_{name}{{{told}}} {value}\n" for name, value in values.items())
+    (reading,) = PageReader("n1").read(page.encode(), 0.0, 0.0)
+    gpus = reading.blocks["gpu"]
+    keys = ("gpu_util_ratio", "mem_used_bytes", "power_w", "temp_c", "sm_active_ratio", "index")
+    assert [gpus.value(key, 0) for key in keys] == [0.97, 2**30, 412.5, 61, 0.5, 1]
+    assert gpus.value("tensor_active_ratio", 0) == 0.25
+    assert gpus.label("label_jobs", 0) == "4711"
+    assert reading.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        (
+            'slurm_job_memory_usage{user="a",account="b",slurmjobid="7",gpu="0"} 1',
+            "slurm-job-exporter",
+        ),
+        ('cgroup_cpu_total_seconds{cgroup="/slurm/job_7",jobid="7"} 1', "cgroup_exporter"),
+        ("slurm_jobs_running 4", "an exporter of Slurm"),
+        ('nvidia_gpu_clock{uuid="GPU-7",type="sm"} 1980', "nvidia_gpu_prometheus_exporter"),
+    ],
+)
+def test_who_tells_nothing_of_gpus_is_refused_by_name(line: str, who: str) -> None:
+    with pytest.raises(PlanError, match=who):
+        PageReader("n1").read(f"{line}\n".encode(), 0.0, 0.0)
