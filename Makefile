@@ -1,5 +1,5 @@
 # `make run` and `make test` set up everything they need in .uv and .venv of this folder.
-.PHONY: run test bare lint docs bench lock wheel
+.PHONY: run test bare lint docs pictures bench lock wheel
 
 VENV := .venv/bin
 
@@ -28,6 +28,10 @@ lint: .venv/.ready
 docs: .venv/.ready
 	$(VENV)/python -m tools.pages
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
+
+# Every picture of the docs anew, in tmux; as root also those of many places.
+pictures: .venv/.ready
+	$(VENV)/python -m tools.pictures
 
 bench: .venv/.ready
 	$(VENV)/python -m tests.bench $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from math import isnan
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from gpumon.model.missing import Reason
 
@@ -76,8 +76,9 @@ def column_for(is_integer: bool, values: list[float | int | None]) -> array[floa
     """Column of a frame; None becomes NaN, or the integer placeholder."""
     try:
         # Nearly always all are there, and of the column's own kind.
-        told: Any = values
-        return array("q" if is_integer else "d", told)
+        if is_integer:
+            return array("q", cast("list[int]", values))
+        return array("d", cast("list[float]", values))
     except TypeError:
         pass
     if is_integer:

@@ -8,10 +8,13 @@ import threading
 import pytest
 
 from gpumon.cli import recorded_past
-from gpumon.cli.recorded_past import recorded
+from gpumon.cli.recorded_past import recorded, told
 from gpumon.fleet.history.history import History
+from gpumon.fleet.replay.filling import FillingPast
 from gpumon.fleet.sampler.sampler import Sampler
+from gpumon.sources.address import Look, parse
 from gpumon.sources.demo import DemoSource
+from gpumon.sources.open import open_source
 from gpumon.sources.recording import folder as recording_folder
 from gpumon.sources.recording.folder import RecordingFolder, own_folder
 from tests.worlds.clocks import Hasty
@@ -83,3 +86,23 @@ def test_a_folder_that_hangs_is_no_past(recorder, monkeypatch):
     monkeypatch.setattr(recorded_past, "OPEN_S", 0.0)
     assert recorded(History, URLS, recorder[2].now)().begins_at is None
     held.set()
+
+
+def test_what_sources_remember_is_put_before_unless_a_recording_is_there_already():
+    source = open_source(parse("prometheus+http://mon"), Look(1.0, False, bool), Hasty(START))
+    targets = [parse("prometheus+http://mon")]
+    assert isinstance(told(History, [source], targets)(), FillingPast)
+    assert told(History, [], targets) is History
+    begun = History()
+    begun.begins_at = START
+    assert told(lambda: begun, [source], targets)() is begun
+
+
+@pytest.mark.parametrize(
+    ("other", "is_alone"),
+    [("slurm?nodes=none", True), ("slurm", False), ("local", False), ("dcgm+http://a", False)],
+)
+def test_a_late_past_takes_no_place_where_anybody_else_measures(other, is_alone):
+    targets = [parse("prometheus+http://mon"), parse(other)]
+    source = open_source(targets[0], Look(1.0, False, bool), Hasty(START))
+    assert told(History, [source], targets)()._is_alone == is_alone

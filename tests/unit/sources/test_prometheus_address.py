@@ -71,3 +71,19 @@ def test_a_password_in_a_target_is_shown_to_nobody() -> None:
         parse("prometheus+http://ada:hunter2@mon")
     assert "hunter2" not in str(caught.value)
     assert "?login_file=" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "history_s"),
+    [("", 86400.0), ("?history=6h", 21600.0), ("?history=90m", 5400.0), ("?history=0", 0.0)],
+)
+def test_a_target_says_how_far_back_it_is_asked(text: str, history_s: float) -> None:
+    engine = parse(f"prometheus+http://mon{text}").engine
+    assert engine is not None
+    assert engine.history_s == history_s
+
+
+@pytest.mark.parametrize("text", ["6", "-1h", "1d", "h", "99999h"])
+def test_a_past_of_another_form_is_refused_with_the_way_out(text: str) -> None:
+    with pytest.raises(TargetError, match="takes hours or minutes, as 6h or 90m, or 0 for none"):
+        parse(f"prometheus+http://mon?history={text}")
