@@ -201,6 +201,11 @@ def small_unseen() -> Scene:
     return _turns(_SMALL, 1800.0, cores=None)
 
 
+def small_on_a_node() -> Scene:
+    """The CPUs of its node are seen, and not which are its own."""
+    return _turns(_SMALL, 1800.0, group={"job_cpu_cores_used": None})
+
+
 def small_beside_files() -> Scene:
     """Its processes wait for files."""
     return _turns(_SMALL, 1800.0, group={"job_io_pressure_some_ratio": 0.4})
@@ -344,6 +349,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         small_for_hours,
         small_beside_simulators,
         small_unseen,
+        small_on_a_node,
         small_beside_files,
         small_in_a_session,
         small_in_a_place_for_sessions,
