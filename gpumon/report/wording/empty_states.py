@@ -52,7 +52,7 @@ def nothing_lines(
 
 def resting_words(tick: Tick) -> tuple[str, ...]:
     """That detectors have said nothing yet because they need not; empty where they should have."""
-    if is_held(tick):
+    if not tick.gpus or is_held(tick):
         return ()
     return (
         "Nothing holds a GPU, so the detectors rest.",

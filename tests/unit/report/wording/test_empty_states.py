@@ -175,4 +175,4 @@ def test_the_tables_of_gpus_tell_it_dim_and_in_few_cells():
 def test_where_nothing_holds_a_gpu_detectors_rest_and_elsewhere_they_are_awaited():
     free = tick((), [gpu("here", 0, {**IDLE, "process_count": 0.0})], queue_at=None)
     assert resting_words(free)[0] == "Nothing holds a GPU, so the detectors rest."
-    assert resting_words(fleet()) == ()
+    assert resting_words(fleet()) == resting_words(failed()) == ()
