@@ -293,3 +293,9 @@ class JobView(NamedTuple):
     def gpu_uuids_used(self) -> tuple[str, ...]:
         """GPUs that its processes are on now, held or not."""
         return tuple(dict.fromkeys(chain.from_iterable(rank.gpu_uuids for rank in self.ranks)))
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The job, its GPUs and its nodes, as findings name them."""
+        gpus = (f"gpu:{uuid}" for uuid in self.gpu_uuids)
+        return (f"job:{self.job.job_id}", *gpus, *(f"node:{name}" for name in self.job.nodes))

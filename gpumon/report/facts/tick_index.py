@@ -409,16 +409,12 @@ class Digest:
 
     def blind(self, view: JobView) -> tuple[Coverage, ...]:
         """The detectors that lack what they need of a job, of a GPU of it or of a node of it."""
-        subjects = _subjects(view)
-        return tuple(
-            one
-            for one in self.tick.coverage
-            if one.state != "muted" and any(name in one.blind_subjects for name in subjects)
-        )
+        subjects, told = {*view.subjects}, (c for c in self.tick.coverage if c.state != "muted")
+        return tuple(one for one in told if not subjects.isdisjoint(one.blind_subjects))
 
     def unseen(self, view: JobView) -> tuple[tuple[Coverage, str], ...]:
         """What detectors do not see of a job that they judge otherwise."""
-        subjects = _subjects(view)
+        subjects = view.subjects
         return tuple(
             (one, what)
             for one in self.tick.coverage
@@ -487,12 +483,6 @@ class Digest:
                 if left <= 0:
                     break
             yield
-
-
-def _subjects(view: JobView) -> list[str]:
-    """A job, its GPUs and its nodes, as findings name them."""
-    gpus = (f"gpu:{uuid}" for uuid in view.gpu_uuids)
-    return [f"job:{view.job.job_id}", *gpus, *(f"node:{name}" for name in view.job.nodes)]
 
 
 def new_findings(tick: Tick, since: float | None) -> tuple[Finding, ...]:
