@@ -40,6 +40,7 @@ _WAITING: Final[Values] = {
 """Of each step a third more is waited for a slower rank."""
 _LATE: Final[Values] = {**_WAITING, "gpu_util_ratio": 0.7, "sm_active_ratio": 0.57}
 """Its GPU rests meanwhile."""
+_NOTHING_ELSE: Final[Values] = {}
 _PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
 
 
@@ -261,10 +262,7 @@ def last_rank_heavy() -> Scene:
 
 
 def _stages_of_two(
-    heavy: Mapping[str, Any] = NO_FIELDS,
-    waiting: Mapping[str, Any] = NO_FIELDS,
-    *,
-    has_ranks: bool = True,
+    heavy: Values = _NOTHING_ELSE, waiting: Values = _NOTHING_ELSE, *, has_ranks: bool = True
 ) -> Scene:
     """Two stages of two ranks on one node, of which the last does more for 20 minutes."""
     scene, uuids = _job_on(has_ranks=has_ranks)
