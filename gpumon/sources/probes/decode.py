@@ -266,8 +266,9 @@ class Decoder:
             if key in values and len(times) == len(keys)
         }
         self._rates.add(name, told.names, at, values, missing, read_at)
+        nothing: list[float | int | None] = [None] * len(keys)
         for key in DERIVED_OF.get(name, ()):
-            packed[key] = column_for(False, values[key])
+            packed[key] = column_for(False, values.get(key, nothing))
         labels = {
             label: told.label(label, texts)
             for label, texts in raw["labels"].items()

@@ -134,7 +134,8 @@ class Rates:
         nothing: list[float | int | None] = [None] * len(keys)
         for field in DERIVED_OF.get(block, ()):
             how, (limit, high) = DERIVED[field], _LIMITS[field]
-            if not {field, how.counter} & values.keys() and (field, 0) in missing:
+            untold = not {field, how.counter} & values.keys()
+            if untold and all((field, row) in missing for row in range(len(keys))):
                 # It was said before why nobody tells it: most fields of what tells few counters.
                 if field in before:
                     now[field] = before[field]

@@ -120,6 +120,13 @@ def test_an_entity_that_went_and_came_again_starts_anew() -> None:
     assert job.read(3.0, ("7",), job_cpu_us=900)["job_cpu_cores_used"] is None
 
 
+def test_why_one_lacks_a_rate_says_nothing_of_another() -> None:
+    rates, missing = Rates(), {("fs_read_ops_per_s", 0): Reason.NO_PERMISSION}
+    rates.add("filesystem", ("/m", "/n"), [1.0, 1.0], {}, missing)
+    assert missing["fs_read_ops_per_s", 0] is Reason.NO_PERMISSION
+    assert missing["fs_read_ops_per_s", 1] is not Reason.NO_PERMISSION
+
+
 def test_a_missing_counter_gives_its_reason_to_what_would_follow() -> None:
     rates, missing = Rates(), {("fs_read_ops", 0): Reason.NO_PERMISSION}
     rates.add("filesystem", ("/m",), [1.0], {"fs_read_rtt_us": [5]}, missing)
