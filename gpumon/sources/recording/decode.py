@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.base.errors import DamagedError
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
@@ -17,6 +17,15 @@ from gpumon.model.text import plain
 from gpumon.sources.probes.decode import MAX_INTEGER, MAX_ROWS
 from gpumon.sources.recording.encode import FORMAT, VERSION
 from gpumon.sources.recording.records import MAX_ITEMS, TABLES, number, text, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAN: Final = json.loads("NaN")
+"""The one object that every NaN of JSON becomes, so that it is found in a list."""
+
+_BEAT: Final = b'{"kind":"beat"'
+"""How gpumon begins the line of a beat."""
 
 MIN_PERIOD_S: Final = 0.1
 MAX_PERIOD_S: Final = 86400.0
@@ -70,6 +79,19 @@ class Beat(NamedTuple):
 Said = Header | Sync | Told | Beat | Frame
 """What one line may say."""
 
+_Reasons = dict[tuple[str, int], Reason]
+
+
+def beat_of(raw: bytes) -> Beat | None:
+    """The beat that a line is, as gpumon writes it; None: it is something else, or garbage."""
+    if not raw.startswith(_BEAT):
+        return None
+    try:
+        said = Decoder().read(raw)
+    except LineError:
+        return None
+    return said if isinstance(said, Beat) else None
+
 
 class Decoder:
     """Turns the lines of a recording into what they say; remembers what they leave out."""
@@ -83,6 +105,9 @@ class Decoder:
         self._is_own = is_own
         self._blocks: dict[tuple[str, str], dict[str, Block]] = {}
         self._records: dict[tuple[str, str], dict[str, Any]] = {}
+        self._reasons: dict[str, tuple[Any, int, _Reasons]] = {}
+        """By block what was said last of why values are missing, and what it is: most nodes of a
+        fleet lack the same."""
         self._is_lost = True
 
     def read(self, raw: bytes) -> Said | None:
@@ -131,7 +156,7 @@ class Decoder:
             known.pop(text(name), None)
         for name, change in message.get("blocks", {}).items():
             if name in LABELS:
-                known[name] = _block(name, change, known.get(name))
+                known[name] = self._block(name, change, known.get(name))
         errors = tuple(
             SourceError(text(e["where"]), text(e["message"]), text(e.get("hint", "")))
             for e in message.get("errors", ())[:MAX_ITEMS]
@@ -145,6 +170,39 @@ class Decoder:
             is_left=is_left,
             stale_after_s=max(0.0, number(message.get("stale_after_s", 0.0))),
         )
+
+    def _block(self, name: str, raw: dict[str, Any], known: Block | None) -> Block:
+        """The block as a line leaves it."""
+        if "keys" in raw:
+            keys = tuple(text(key) for key in raw["keys"])
+            if len(keys) > MAX_ROWS:
+                message = f"{len(keys)} rows in block {name}"
+                raise ValueError(message)
+            known = Block(keys, {}, {}, {})
+        if known is None:
+            message = f"a change of block {name}, of which nothing was said"
+            raise ValueError(message)
+        rows = len(known.keys)
+        missing = known.missing
+        if "missing" in raw:
+            told, count, missing = self._reasons.get(name, (None, 0, {}))
+            if told != raw["missing"] or count != rows:
+                missing = _missing(raw["missing"], rows)
+                self._reasons[name] = raw["missing"], rows, missing
+        gone = {text(field) for field in raw.get("gone", ())}
+        columns = {key: column for key, column in known.columns.items() if key not in gone}
+        labels = {label: texts for label, texts in known.labels.items() if label not in gone}
+        wrong: list[tuple[str, int]] = []
+        for key, values in raw.get("columns", {}).items():
+            if key in CATALOGUE and CATALOGUE[key].block == name:
+                columns[key] = _column(key, values, rows, known.columns.get(key), wrong)
+        for label, texts in raw.get("labels", {}).items():
+            if label in LABELS[name]:
+                _check_rows(label, texts, rows)
+                labels[label] = tuple(None if one is None else text(one) for one in texts)
+        if wrong:
+            missing = {**missing, **dict.fromkeys(wrong, Reason.GARBAGE)}
+        return Block(known.keys, columns, labels, missing)
 
     def _retold(self, message: dict[str, Any]) -> Frame:
         origin, node, at = text(message["origin"]), text(message["node"]), number(message["at"])
@@ -212,37 +270,16 @@ def _period(value: object) -> float:
     return min(MAX_PERIOD_S, max(MIN_PERIOD_S, number(value)))
 
 
-def _block(name: str, raw: dict[str, Any], known: Block | None) -> Block:
-    """The block as a line leaves it."""
-    if "keys" in raw:
-        keys = tuple(text(key) for key in raw["keys"])
-        if len(keys) > MAX_ROWS:
-            message = f"{len(keys)} rows in block {name}"
-            raise ValueError(message)
-        known = Block(keys, {}, {}, {})
-    if known is None:
-        message = f"a change of block {name}, of which nothing was said"
-        raise ValueError(message)
-    rows = len(known.keys)
-    missing = dict(known.missing)
-    if "missing" in raw:
-        missing = {
-            (text(field), _row(row, rows)): Reason(reason)
-            for field, reasons in raw["missing"].items()
-            for reason, listed in reasons.items()
-            for row in listed
-        }
-    gone = {text(field) for field in raw.get("gone", ())}
-    columns = {key: column for key, column in known.columns.items() if key not in gone}
-    labels = {label: texts for label, texts in known.labels.items() if label not in gone}
-    for key, values in raw.get("columns", {}).items():
-        if key in CATALOGUE and CATALOGUE[key].block == name:
-            columns[key] = _column(key, values, rows, known.columns.get(key), missing)
-    for label, texts in raw.get("labels", {}).items():
-        if label in LABELS[name]:
-            _check_rows(label, texts, rows)
-            labels[label] = tuple(None if one is None else text(one) for one in texts)
-    return Block(known.keys, columns, labels, missing)
+def _missing(raw: Mapping[str, Mapping[str, list[object]]], rows: int) -> _Reasons:
+    """Why values are missing, by field and row."""
+    found = {}
+    for field, reasons in raw.items():
+        key = text(field)
+        for reason, listed in reasons.items():
+            why = Reason(reason)
+            for row in listed:
+                found[key, _row(row, rows)] = why
+    return found
 
 
 def _column(
@@ -250,9 +287,9 @@ def _column(
     raw: list[Any] | dict[str, list[Any]],
     rows: int,
     known: array[float] | array[int] | None,
-    missing: dict[tuple[str, int], Reason],
+    wrong: list[tuple[str, int]],
 ) -> array[float] | array[int]:
-    """The column; what lies outside the catalogue's range is dropped as garbage."""
+    """The column; what lies outside the catalogue's range is dropped, and its row added."""
     field = CATALOGUE[key]
     is_integer = field.kind.is_integer
     if isinstance(raw, dict):
@@ -264,6 +301,9 @@ def _column(
         raw = [old + new for old, new in zip(known, grown, strict=True)]
     _check_rows(key, raw, rows)
     high = min(field.high, MAX_INTEGER) if is_integer else field.high
+    if raw and None not in raw and _NAN not in raw and field.low <= min(raw) and max(raw) <= high:
+        # Nearly all are so, and there are many.
+        return array("q" if is_integer else "d", raw)
     nothing = MISSING_INTEGER if is_integer else float("nan")
     values: list[float | int] = []
     for row, value in enumerate(raw):
@@ -273,7 +313,7 @@ def _column(
             values.append(value)
         else:
             values.append(nothing)
-            missing[key, row] = Reason.GARBAGE
+            wrong.append((key, row))
     return array("q" if is_integer else "d", values)
 
 

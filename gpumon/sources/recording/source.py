@@ -17,6 +17,7 @@ from gpumon.sources.recording.decode import (
     Said,
     Sync,
     Told,
+    beat_of,
 )
 from gpumon.sources.recording.read import SYNC_BEGIN, RecordingFile, describe
 
@@ -70,6 +71,10 @@ class Recording:
         if self._span is None:
             start = self.files[0].header.started_at
             last = self.files[-1].passages[-1].at
+            beats = [beat.at for beat in self._last_beats()]
+            if beats:
+                self._span = Span(start, max(beats))
+                return self._span
             playback, ends = Playback(self, last), list[float]()
             # Played to its end, for one that is left in between keeps its file open.
             while (at := playback.next_at) is not None:
@@ -78,6 +83,18 @@ class Recording:
                 playback.take()
             self._span = Span(start, max(ends, default=last))
         return self._span
+
+    def _last_beats(self) -> Iterator[Beat]:
+        """Beats of the last passage: of a large fleet the frames between them take seconds."""
+        file = self.files[-1]
+        try:
+            for line in file.lines(len(file.passages) - 1):
+                beat = beat_of(line.raw) if line.is_whole else None
+                if beat is not None:
+                    yield beat
+        except (OSError, RecordingError):
+            # What could be read counts, as when it is played.
+            return
 
     @property
     def bytes_per_s(self) -> float:

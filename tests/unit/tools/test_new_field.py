@@ -23,7 +23,8 @@ MOST_FILES = 5
 """Edited by hand for a field that the driver tells by one call, the changelog among them."""
 
 COPIED = ("gpumon", "detectors", "tools", "docs", "tests/contract", "tests/lab", "tests/worlds")
-GENERATED = {"gpumon/report/document-2.schema.json", "docs/fields.md", "docs/json.md"}
+FORMS = {f"gpumon/report/document/{name}.py" for name in ("forms", "measured")}
+GENERATED = {"gpumon/report/document-2.schema.json", "docs/fields.md", "docs/json.md", *FORMS}
 
 
 def command() -> list[str]:

@@ -306,6 +306,28 @@ def test_a_file_is_as_hostile_as_a_node():
     assert set(block.columns) == {"power_w"}
 
 
+@pytest.mark.parametrize("told", [[float("nan"), 80.0], [80.0, float("nan")], [1e9, 80.0]])
+def test_what_is_no_number_or_beyond_the_range_is_garbage_of_its_node_alone(told):
+    _, decoder = ready()
+    same = {"keys": ["a", "b"], "missing": {"sm_active_ratio": {"not_shared": [0, 1]}}}
+    wrong = told.index(next(value for value in told if value != 80.0))
+    first = decoder.read(frame_line(**same, columns={"power_w": told})).blocks["gpu"]
+    line = frame_line(**same, columns={"power_w": [80.0, 90.0]})
+    other = decoder.read(line.replace(b'"node": "n"', b'"node": "m"')).blocks["gpu"]
+    assert (first.value("power_w", wrong), first.value("power_w", 1 - wrong)) == (None, 80.0)
+    assert first.reason("power_w", wrong) is Reason.GARBAGE
+    assert {*first.missing} - {("power_w", wrong)} == {*other.missing}
+    assert {*other.missing.values()} == {Reason.NOT_SHARED}
+
+
+def test_a_reason_is_read_for_the_rows_that_a_block_has():
+    _, decoder = ready()
+    missing = {"sm_active_ratio": {"not_shared": [0, 1]}}
+    decoder.read(frame_line(keys=["a", "b"], missing=missing))
+    with pytest.raises(LineError):
+        decoder.read(frame_line(keys=["a"], missing=missing))
+
+
 def test_long_texts_are_cut():
     _, decoder = ready()
     block = decoder.read(frame_line(labels={"name": ["x" * 100_000]})).blocks["gpu"]
