@@ -84,6 +84,8 @@ def table_strokes(look: Callable[[Screen], object]) -> tuple[Stroke, ...]:
         Stroke("j, k", _there_and_back(DOWN, UP, 25), look),
         Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), look),
         Stroke("s (sort)", (b"s",) * 14, titles),
+        Stroke("n (next problem)", (b"n",) * 20, look, b"g"),
+        Stroke("Enter, q (a page and back)", _there_and_back(b"\r", b"q", 10), title),
         Stroke("/ (typing)", typed * 5, look, b"/", b"\r"),
     )
 

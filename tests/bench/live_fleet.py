@@ -13,6 +13,7 @@ import time
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from gpumon.fleet.history.history import History
 from gpumon.model.finding import Confidence, Coverage, Finding, Severity, Window
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Allocation, Gpu, Job, JobView, Node, SlurmNode
@@ -34,6 +35,9 @@ _IDLE: Final = 0.0125
 _FOUND: Final = 0.05
 """Share of the jobs that have a finding."""
 _USERS, _ACCOUNTS, _PARTITIONS = 200, 20, 5
+_PAST_S: Final = 7200.0
+"""So far back the curves of a list look."""
+_LOOKS: Final = 24
 _GIB: Final = 2.0**30
 
 
@@ -51,10 +55,15 @@ class LiveFleet:
             self._finding(number, chance) for number in range(jobs) if chance.random() < _FOUND
         )
         self.pictures = tuple(self._picture(n, queue, found, chance) for n in range(PICTURES))
+        self._past = History()
+        for number in range(_LOOKS):
+            at = self._began_at - _PAST_S * (1.0 - number / _LOOKS)
+            self._past.append(self.pictures[number % PICTURES]._replace(number=number, at=at))
 
     def tick(self, number: int, at: float) -> Tick:
-        """The picture of a beat."""
-        return self.pictures[number % PICTURES]._replace(number=number, at=at, queue_at=at - 2.0)
+        """The picture of a beat, with the past in which curves look."""
+        picture = self.pictures[number % PICTURES]._replace(number=number, at=at, queue_at=at - 2.0)
+        return picture._replace(history=self._past.reader())
 
     def _uuids(self, number: int) -> tuple[str, ...]:
         return tuple(f"GPU-{number:08d}-0000-4000-8000-{i:012d}" for i in range(self._gpus))
