@@ -69,9 +69,24 @@ def _run(words: list[str], *, is_program: bool = False) -> int:
         return end.code if isinstance(end.code, int) else USAGE
     # The last door: nobody is to read a traceback who did not ask for one.
     except Exception as error:  # noqa: BLE001
+        if _is_of_interrupt(error):
+            return INTERRUPTED
         from gpumon.model.fault import fault
 
         narrate_error(fault(f"in {command}", error))
         return UNKNOWN_STATUS if "--exit-status" in words else NOTHING_READ
     finally:
         early.end()
+
+
+def _is_of_interrupt(error: BaseException | None) -> bool:
+    """Whether it arose while Ctrl-C ended the command.
+
+    A second Ctrl-C may come while Python takes a lock back, which then is released without having
+    been taken.
+    """
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False

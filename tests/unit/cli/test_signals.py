@@ -9,11 +9,13 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from gpumon.cli import main
 from tests.worlds.probe import bounded, eventually
 
 PIPE_BYTES = 4096
@@ -115,3 +117,16 @@ def test_between_two_documents_of_a_stream(number, code, said):
     assert (process.returncode, told) == (code, "")
     assert not out or out.endswith("}\n") or number is signal.SIGHUP
     said(ended(process.returncode, told))
+
+
+def test_what_an_interrupt_brings_about_is_told_as_the_interrupt(monkeypatch, capsys):
+    def wait(_words):
+        try:
+            raise KeyboardInterrupt
+        finally:
+            # As a second interrupt leaves it, that came while the lock was taken back.
+            threading.Lock().release()
+
+    monkeypatch.setattr("gpumon.cli.commands.doctor.doctor", wait)
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr() == ("", "")
