@@ -84,7 +84,6 @@ def table_strokes(look: Callable[[Screen], object]) -> tuple[Stroke, ...]:
         Stroke("j, k", _there_and_back(DOWN, UP, 25), look),
         Stroke("PgDn, PgUp", _there_and_back(PAGE_DOWN, PAGE_UP, 12), look),
         Stroke("s (sort)", (b"s",) * 14, titles),
-        Stroke("n (next problem)", (b"n",) * 20, look, b"g"),
         Stroke("Enter, q (a page and back)", _there_and_back(b"\r", b"q", 10), title),
         Stroke("/ (typing)", typed * 5, look, b"/", b"\r"),
     )
@@ -106,7 +105,9 @@ VIEWS_KEY: Final = Stroke("Tab (view)", (TAB,) * 20, title)
 def fleet(jobs: int) -> Case:
     """Gpumon over a fleet of jobs with a node each."""
     words = (sys.executable, "-m", "tests.bench.live_app", str(jobs), str(GPUS_A_NODE))
-    views = [("jobs", b":jobs\r", (*table_strokes(jobs_of), VIEWS_KEY))]
+    # No GPU of this fleet is named by a finding: only a job's row is gone to.
+    problems = Stroke("n (next problem)", (b"n",) * 20, jobs_of, b"g")
+    views = [("jobs", b":jobs\r", (*table_strokes(jobs_of), problems, VIEWS_KEY))]
     if jobs >= 10_000:
         views += [("fleet", b":fleet\r", map_strokes()), ("gpus", b":gpus\r", table_strokes(names))]
     name = f"gpumon, {jobs:,} jobs, {jobs * GPUS_A_NODE:,} GPUs"

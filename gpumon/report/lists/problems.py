@@ -35,7 +35,8 @@ def next_problem(
         met: Findings that were gone to already; a row with another one comes first.
         steps: 1: downwards, where the last is followed by the first; -1: upwards.
     """
-    others = [*range(at + 1, len(rows)), *range(at)]
+    some = _named(digest, rows)
+    others = [*(index for index in some if index > at), *(index for index in some if index < at)]
     found = [index for index in others if problems_of(digest, rows[index])]
     if steps < 0:
         return found[-1] if found else None
@@ -45,6 +46,21 @@ def next_problem(
         if any(one.identity not in met for one in problems_of(digest, rows[index]))
     ]
     return min(fresh) if fresh else next(iter(found), None)
+
+
+def _named(digest: Digest, rows: Sequence[object]) -> list[int]:
+    """Where rows are that may have a problem: of a large fleet's few are named at all."""
+    by_gpu, by_job = _by_gpu(digest), digest.findings_by_job
+    has_nodes = any(one.subject.startswith("node:") for one in digest.tick.findings)
+
+    def may(row: object) -> bool:
+        if isinstance(row, GpuRow):
+            return row.gpu is None or row.gpu.uuid in by_gpu
+        if isinstance(row, JobView):
+            return has_nodes or row.job.job_id in by_job
+        return True
+
+    return [index for index, row in enumerate(rows) if may(row)]
 
 
 def _is_problem(finding: Finding) -> bool:

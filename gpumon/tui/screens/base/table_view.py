@@ -313,7 +313,7 @@ class TableView(ColumnFiltered, Generic[R]):
         if digest is None or row is None:
             self.say("no row here has a warning")
             return
-        met, (_, rows) = self.gpumon.met, self.grid.table
+        met, rows = self.gpumon.met, self.grid.rows
         met |= {finding.identity for finding in problems_of(digest, row)}
         index = next_problem(digest, rows, self.grid.cursor, met, steps)
         if index is None:

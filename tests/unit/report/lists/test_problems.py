@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpumon.model.finding import Evidence, Severity
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.lists import problems
 from gpumon.report.lists.problems import next_problem, problems_of
 from gpumon.report.tables.node import node_rows
 from tests.worlds.tick import finding, job_with_gpus, tick, uuid_of
@@ -65,3 +66,15 @@ def test_gpus_nodes_ranks_and_findings_have_problems_too():
     assert [bool(problems_of(digest, row)) for row in ranks] == [False, True]
     assert problems_of(digest, named) == (named,)
     assert [bool(problems_of(digest, view)) for view in digest.tick.jobs] == [True] * 3 + [False]
+
+
+def test_of_many_gpus_only_those_that_a_finding_names_are_looked_into(monkeypatch):
+    looked = []
+    hot = finding(f"gpu:{uuid_of('n150', 1)}")
+    digest = digest_of(hot, jobs=200)
+    rows = digest.gpu_rows
+    monkeypatch.setattr(
+        problems, "problems_of", lambda d, row: looked.append(row) or problems_of(d, row)
+    )
+    assert next_problem(digest, rows, 0, (), 1) == 301
+    assert {row.gpu.uuid for row in looked} == {uuid_of("n150", 1)}
