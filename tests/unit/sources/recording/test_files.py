@@ -21,7 +21,7 @@ from gpumon.model.records.block import Block
 from gpumon.model.records.frame import Frame, QueueRecords
 from gpumon.sources.recording import read as recording_read
 from gpumon.sources.recording import source as recording_source
-from gpumon.sources.recording.decode import Decoder, RecordingError
+from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.read import RecordingFile
 from gpumon.sources.recording.source import Playback, Recording
 from gpumon.sources.recording.write import RecordingWriter
@@ -498,10 +498,3 @@ def test_asking_how_long_it_is_leaves_no_file_open(tmp_path):
     finally:
         gc.enable()
     assert path not in opened
-
-
-def test_how_long_it_is_follows_from_its_beats_alone(tmp_path, monkeypatch):
-    path = tmp_path / "r.gpumon.zst"
-    write(path, 90).close()
-    monkeypatch.setattr(Decoder, "_frame", lambda *_: pytest.fail("a frame was decoded"))
-    assert Recording(path).span == (0.0, 90.0)
