@@ -161,7 +161,8 @@ def _remembered_processes(
     if None in told:
         return _processes(digest, gpus, size, commands)
     there = tuple([one.pid for gpu in gpus for one in gpu.processes])
-    read = None if commands is None else commands.read
+    # Another view reads for itself, and what it did not ask for would never come.
+    read = None if commands is None else (commands.cell, commands.read)
     which = (size, there, read, tick.at // _RENEWED_S)
     # One picture of them is kept, with the very blocks that it was made of.
     kept: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, []])

@@ -8,6 +8,7 @@ from gpumon.fleet.ledger import journal_reader, runs
 from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.ledger import Ledger
 from tests.unit.fleet.ledger_world import START, claim, run, view
+from tests.worlds.probe import PATIENCE_S
 
 LATER = START + 600 + 3 * runs.CORRECTED_S
 
@@ -107,9 +108,12 @@ def test_of_too_many_kept_runs_the_newest_are_told(tmp_path, monkeypatch):
 def test_runs_are_told_by_the_books_that_another_process_writes(tmp_path):
     """Its own time with a run that goes on is not told twice."""
     job = view("7", ["a", "b"])
-    writer = Ledger(journal=JournalFile(tmp_path))
+    journal = JournalFile(tmp_path)
+    writer = Ledger(journal=journal)
     run(writer, START, START + 700, [view("6", ["a"])])
     run(writer, START + 701, START + 5000, [job], ("a", "b"), step=50.0)
+    # It is written on a thread, and read here only once.
+    assert journal.settle(PATIENCE_S)
     reader = Ledger(journal=JournalFile(tmp_path))
     totals = run(reader, START + 5001, START + 5100, [job], ("a", "b"))
     whole = totals.run("7", START, START + 5100)

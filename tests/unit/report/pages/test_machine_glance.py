@@ -110,8 +110,14 @@ def test_command_lines_take_the_room_that_is_left_and_are_shown_once_they_are_re
     told = Block((), {}, {}, {})
     node = held.nodes["n1"]._replace(blocks={"context": told, "process": told})
 
-    def shown(width, text, read):
-        commands = Commands(lambda *_: Cell(text), read)
+    said = [""]
+
+    def one_view(*_):
+        return Cell(said[0])
+
+    def shown(width, text, read, view=one_view):
+        said[0] = text
+        commands = Commands(view, read)
         lines = machine_glance(Digest(held, lasting), node, width, 30, commands)
         return ["".join(cell.text for cell in line) for line in lines]
 
@@ -122,6 +128,8 @@ def test_command_lines_take_the_room_that_is_left_and_are_shown_once_they_are_re
     assert len(line.rstrip()) <= 140
     assert "python test.py" not in shown(140, "python test.py", 1)[-1]
     assert "python test.py" in shown(140, "python test.py", 2)[-1]
+    # Another view asks for itself, however often the one before has read.
+    assert "python test.py 2" in shown(140, "python test.py 2", 2, lambda *_: Cell(said[0]))[-1]
 
 
 def test_what_is_not_known_is_no_empty_bar():
