@@ -37,14 +37,10 @@ def next_problem(
     """
     some = _named(digest, rows)
     others = [*(index for index in some if index > at), *(index for index in some if index < at)]
-    found = [index for index in others if problems_of(digest, rows[index])]
+    found = {index: told for index in others if (told := problems_of(digest, rows[index]))}
     if steps < 0:
-        return found[-1] if found else None
-    fresh = [
-        index
-        for index in found
-        if any(one.identity not in met for one in problems_of(digest, rows[index]))
-    ]
+        return next(reversed(found), None)
+    fresh = [i for i, told in found.items() if any(one.identity not in met for one in told)]
     return min(fresh) if fresh else next(iter(found), None)
 
 

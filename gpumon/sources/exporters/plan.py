@@ -51,6 +51,11 @@ LABELS: Final = {
 """What each label is called, the newest name of dcgm-exporter first; `jobid` is that of Princeton's
 fork of it."""
 
+HOLDERS: Final = ("job", "namespace", "pod", "container")
+"""What of these says who holds a GPU."""
+
+HOLDER_LABELS: Final = frozenset(name for what in HOLDERS for name in LABELS[what])
+
 MOST_HOLDERS: Final = 16
 """Jobs, and pods, of one GPU that are read: two of each of its instances (our choice)."""
 

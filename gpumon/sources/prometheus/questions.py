@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.text import plain
 from gpumon.sources.exporters.gpu_names import METRICS
-from gpumon.sources.exporters.plan import LABELS, MOST_HOLDERS, label_of
+from gpumon.sources.exporters.plan import HOLDER_LABELS, HOLDERS, LABELS, MOST_HOLDERS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
 from gpumon.sources.prometheus.rules import ALL, PARTS, PREFIX, RECORDED, TOLD_AT
@@ -68,11 +68,6 @@ _HIGHEST_ID: Final = 2**32
 """Numbers of Slurm's jobs are smaller."""
 
 _UUIDS: Final = LABELS["uuid"]
-_HOLDERS: Final = frozenset(
-    name for what in ("job", "pod", "namespace", "container") for name in LABELS[what]
-)
-"""Labels that name who holds a GPU."""
-
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 """UUIDs that a pattern may hold as they are."""
@@ -433,9 +428,9 @@ def _with_job(
     """The further labels of one GPU with the job that a value names; 0 says that there is none."""
     if not 0 < number < _HIGHEST_ID or number != int(number):
         return others
-    bare = {name: text for name, text in first.items() if name not in _HOLDERS}
+    bare = {name: text for name, text in first.items() if name not in HOLDER_LABELS}
     return _with_holder(first, others, {**bare, LABELS["job"][0]: f"{number:.0f}"})
 
 
 def _whose(labels: Mapping[str, str]) -> tuple[str | None, ...]:
-    return tuple(label_of(labels, what) for what in ("job", "namespace", "pod", "container"))
+    return tuple(label_of(labels, what) for what in HOLDERS)

@@ -12,7 +12,7 @@ from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.staleness import stale_after_s
-from gpumon.sources.exporters.plan import LABELS
+from gpumon.sources.exporters.plan import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
@@ -54,11 +54,6 @@ REST_PER_ANSWER: Final = 1.0
 """After each answer the server is left alone for so many times what it took."""
 
 _LESS: Final = "?history=1h asks for less, ?history=0 for none"
-
-_HELD: Final = frozenset(
-    name for what in ("job", "pod", "namespace", "container") for name in LABELS[what]
-)
-"""Labels that say who holds a GPU now, and not who held it then."""
 
 
 class Stretch(NamedTuple):
@@ -182,9 +177,11 @@ class Recall:
             except FetchError as error:
                 failure = error
                 break
+        # Who holds a GPU now need not have held it then.
         known = {
             key: Known(
-                {name: text for name, text in one.labels.items() if name not in _HELD}, one.told_at
+                {name: text for name, text in one.labels.items() if name not in HOLDER_LABELS},
+                one.told_at,
             )
             for key, one in seen.known.items()
         }
