@@ -32,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
         # Nothing is left to end but Python itself, which would answer Ctrl-C with a traceback.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # Python ends by the signal, not by our code, if the last text it executed was interrupted.
+        exec("")  # noqa: S102
         # The kernel frees all at once; to look through every object first would take some ms.
         gc.freeze()
 

@@ -37,6 +37,18 @@ runpy.run_module("gpumon", run_name="__main__", alter_sys=True)
 """
 """gpumon to which a signal comes as it begins to import something."""
 
+WHILE_TEXT_IS_EXECUTED = """
+import sys
+
+import gpumon.cli
+import gpumon.cli.commands.doctor as module
+
+module.doctor = lambda _words: exec("raise KeyboardInterrupt")
+sys.argv = ["gpumon", "doctor"]
+sys.exit(gpumon.cli.main())
+"""
+"""gpumon that Ctrl-C reaches while a class is made of text, as dataclasses and named tuples are."""
+
 
 def started(*words, stdout=subprocess.PIPE):
     command = [sys.executable, "-m", "gpumon", *words]
@@ -86,6 +98,18 @@ def test_while_it_looks(words, number, code, said):
         out, told = process.communicate()
     assert (process.returncode, told, out) == (code, "", "")
     said(ended(process.returncode, told))
+
+
+def test_while_python_executes_text(tmp_path):
+    """Python remembers that, and would end by the signal whatever code it is given later."""
+    (tmp_path / "interrupted.py").write_text(WHILE_TEXT_IS_EXECUTED)
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"],
+        capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, done.stdout) == (130, "", "")
 
 
 @pytest.mark.parametrize(("number", "code"), ENDS)
