@@ -86,9 +86,23 @@ def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.i
     missing = tuple(key for key in declared.needs if blind[key].any())
     observed_s = view.now - view.observed_since
     if observed_s >= declared.supported_after_s:
-        return Coverage(declared.name, seen, len(dark), missing, "ok", coarse), dark
+        return Coverage(
+            detector=declared.name,
+            subjects_seen=seen,
+            subjects_blind=len(dark),
+            missing_fields=missing,
+            state="ok",
+            note=coarse,
+        ), dark
     note = f"observed for {observed_s:.0f} s of {declared.supported_after_s:.0f} s"
-    return Coverage(declared.name, seen, len(dark), missing, "waiting", note), dark
+    return Coverage(
+        detector=declared.name,
+        subjects_seen=seen,
+        subjects_blind=len(dark),
+        missing_fields=missing,
+        state="waiting",
+        note=note,
+    ), dark
 
 
 def unseen_of(

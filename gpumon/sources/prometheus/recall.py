@@ -109,7 +109,9 @@ class Recalled(NamedTuple):
                     if at - times[step] <= limit_s
                 }
                 values = {name: _at(columns, step) for name, columns in told.values.items()}
-                seen = Seen(at, known, values, self.interval_s, ())
+                seen = Seen(
+                    asked_at=at, known=known, values=values, interval_s=self.interval_s, remarks=()
+                )
                 now = at - self.ahead_s
                 found, _ = nodes.read(seen, now, limit_s)
                 yield PastBeat(now, step_s, frames_of(found, url, now, 0.0, limit_s))
@@ -185,7 +187,13 @@ class Recall:
             )
             for key, one in seen.known.items()
         }
-        return Recalled(found, known, interval_s, seen.asked_at - now, failure)
+        return Recalled(
+            told=found,
+            known=known,
+            interval_s=interval_s,
+            ahead_s=seen.asked_at - now,
+            failure=failure,
+        )
 
     async def _stretch(
         self,
