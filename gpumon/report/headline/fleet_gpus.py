@@ -120,7 +120,7 @@ def _counted(digest: Digest) -> Generator[None, None, FleetGpus]:
     found = before.found if are_listed and named == before.named else None
     if found is None:
         before = before._replace(named=named)
-        parts, nodes, is_odd = yield from _parts(digest, before)
+        parts, nodes, is_odd = yield from _parts(digest, queue, before)
         if not are_listed:
             for name in known.keys() - set(before.names):
                 parts[UNLISTED] += len(known[name].gpu_uuids)
@@ -133,11 +133,10 @@ def _counted(digest: Digest) -> Generator[None, None, FleetGpus]:
 
 
 def _parts(
-    digest: Digest, counted: _Count
+    digest: Digest, queue: QueueRecords, counted: _Count
 ) -> Generator[None, None, tuple[Counter[str], int, bool]]:
     """GPUs of the listed nodes by what they are, those nodes, and whether one has to be looked into
     with every picture."""
-    assert counted.queue is not None
     given = counted.given or {}
     held = map(given.get, counted.names, repeat(0)) if given else repeat(0)
     # Eighty thousand GPUs stand on ten thousand nodes, which are alike but for a few words.
@@ -160,9 +159,7 @@ def _parts(
             counts[what] += times * count
         nodes += times * (size > 0)
     if odd:
-        for listed, told, seen in zip(
-            counted.queue.nodes, counted.told, counted.named, strict=True
-        ):
+        for listed, told, seen in zip(queue.nodes, counted.told, counted.named, strict=True):
             if (told, seen) in odd:
                 counts.update(dict(_of_odd(digest, listed, given.get(listed.name, 0))))
                 nodes += 1
