@@ -22,7 +22,7 @@ LEAST_GAP_S: Final = 30.0
 every ten seconds at best, and a monitor that stood still for a moment has lost no more."""
 
 
-_ANY_KEY: Final = "gpu_util_ratio"
+ANY_KEY: Final = "gpu_util_ratio"
 
 
 class Series(NamedTuple):
@@ -203,7 +203,7 @@ def row_after_gap(times: NDArray[np.float64], periods: NDArray[np.float64]) -> i
 
 def unbroken_since(history: HistoryReader, start: float, end: float) -> float:
     """End of the last gap between two Unix times, minus infinity where there was none."""
-    slab = history.slab((), (_ANY_KEY,), start, end)
+    slab = history.slab((), (ANY_KEY,), start, end)
     row = row_after_gap(slab.times, slab.periods)
     return float(slab.begins[row]) if row else float("-inf")
 

@@ -10,6 +10,7 @@ import numpy as np
 from gpumon.evaluation.hours import Hours, hours_of
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import CLASSES
+from gpumon.model.units import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ STEPS: Final = tuple(Confidence)
 SUPPORTED: Final = Confidence.SUPPORTED.rank
 """The step that scores are told of unless another is named: what is said aloud."""
 
-DAY_S: Final = 86400.0
 
 DRAWS: Final = 1000
 """Samples of the bootstrap: its intervals are good to about a hundredth of their width."""

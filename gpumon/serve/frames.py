@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.tick import Tick
 
-NDJSON: Final = "application/x-ndjson"
-"""Type of lines of JSON (ndjson-spec 1.0)."""
 
 MOST_PICTURES: Final = 120
 """Pictures that are kept for who comes back: two minutes at a beat of one second."""

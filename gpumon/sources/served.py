@@ -23,9 +23,12 @@ from gpumon.model.records.frame import Frame, merged_queues
 from gpumon.model.staleness import stale_after_s
 from gpumon.model.text import plain
 from gpumon.sources.address import rank_of
+from gpumon.sources.http.failures import SHOWN
+from gpumon.sources.http.loop import CLOSE_LIMIT_S
 from gpumon.sources.http.secret_file import SecretError, read_secret
 from gpumon.sources.recording.decode import Decoder, Header, LineError, RecordingError, Told
 from gpumon.sources.recording.read import MAX_LINE_BYTES
+from gpumon.sources.served_address import NDJSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +44,6 @@ TIMEOUT_S: Final = 15.0
 LARGEST_ANSWER_BYTES: Final = 256 * 2**20
 """Of one answer: 10,000 nodes of 8 GPUs have less (20 KB each, measured)."""
 
-CLOSE_LIMIT_S: Final = 0.3
 
 _SKEW_S: Final = 2.0
 """Clocks that differ by less are taken for one: as much an answer may be on its way."""
@@ -51,9 +53,6 @@ _LEAST_RETRY_S: Final = 1.0
 _MOST_TOKEN_BYTES: Final = 4096
 _MOST_KEPT_FRAMES: Final = 100_000
 """Frames that nobody has taken: ten pictures of 10,000 nodes; the oldest are dropped."""
-
-_SHOWN: Final = 120
-_NDJSON: Final = "application/x-ndjson"
 
 
 class _FailedError(UnavailableError):
@@ -211,7 +210,7 @@ class ServedFrames:
         try:
             return list(self._read(self._response(wait_s)))
         except ssl.SSLError as error:
-            said = plain(str(error.reason or error), _SHOWN)
+            said = plain(str(error.reason or error), SHOWN)
             hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
             if "WRONG_VERSION" in said or "UNKNOWN_PROTOCOL" in said:
                 hint = "it speaks no TLS there: gpumon+http:// reads it without"
@@ -220,7 +219,7 @@ class ServedFrames:
             message = f"gave no whole answer within {TIMEOUT_S:g} s"
             raise _FailedError(message, "look at the machine that it runs on") from None
         except (OSError, http.client.HTTPException) as error:
-            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), _SHOWN)
+            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), SHOWN)
             hint = "look whether gpumon serve runs there; gpumon asks again by itself"
             raise _FailedError(f"cannot be read: {said}", hint) from None
         except RecordingError as error:
@@ -229,7 +228,7 @@ class ServedFrames:
             self._deadline = None
 
     def _response(self, wait_s: float) -> http.client.HTTPResponse:
-        headers = {"Accept": _NDJSON, "User-Agent": "gpumon", **self._authorization()}
+        headers = {"Accept": NDJSON, "User-Agent": "gpumon", **self._authorization()}
         path = f"/v1/frames?wait={wait_s:g}" + (f"&since={self._since}" if self._since else "")
         if self._connection is None:
             self._connection = self._connected()
@@ -240,8 +239,8 @@ class ServedFrames:
         if response.status != http.client.OK:
             raise _status(response)
         kind = response.headers.get_content_type()
-        if kind != _NDJSON:
-            message = f"answers with {plain(kind, _SHOWN)}, which is no gpumon serve"
+        if kind != NDJSON:
+            message = f"answers with {plain(kind, SHOWN)}, which is no gpumon serve"
             raise _FailedError(message, "check host and port; a proxy may stand in front of it")
         return response
 
@@ -382,7 +381,7 @@ def _status(response: http.client.HTTPResponse) -> _FailedError:
             "does not show its frames to this token (HTTP 403)", 'ask for one that shows "*"'
         )
     if 300 <= status < 400:
-        to = plain(response.headers.get("location", ""), _SHOWN) or "nowhere"
+        to = plain(response.headers.get("location", ""), SHOWN) or "nowhere"
         return _FailedError(
             f"redirects to {to}, which is not followed", "name that address yourself"
         )

@@ -17,6 +17,7 @@ from gpumon.plugin import (
     Window,
 )
 from gpumon_detectors.evidence.gpu_use import (
+    NEEDS,
     PAST_S,
     PAUSE_S,
     SPINNING_POWER,
@@ -93,7 +94,7 @@ class PartialGpusIdle(Detector):
     name = "partial_gpus_idle"
     version = "2"
     finding_classes = ("partial_gpus_idle",)
-    needs = ("compute_process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
+    needs = NEEDS
     supported_after_s = 600.0
     established_after_s = 1800.0
     every_s = 20.0

@@ -15,6 +15,7 @@ from gpumon.detect.features.feature import (
     mean,
     ratio,
 )
+from gpumon.model.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gpumon.detect.features.feature import Floats
     from gpumon.detect.features.samples import Samples
 
-_GIB: Final = 2.0**30
 
 _CGROUP: Final = "its cgroups are not readable, and it is not alone on its nodes"
 _NODE: Final = "the nodes' kernels are not read"
@@ -129,7 +129,7 @@ def long_of(samples: Samples) -> Floats:
     used = samples.last(samples.hosts["job_mem_used_bytes"], LONG_S)
     half = len(used) // 2
     grown = mean(used[half:]) - mean(used[:half])
-    return np.stack([grown * 2.0 / _GIB / samples.sizes])
+    return np.stack([grown * 2.0 / GIB / samples.sizes])
 
 
 def _first(one: Floats, other: Floats) -> Floats:

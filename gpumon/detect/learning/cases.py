@@ -17,7 +17,7 @@ from gpumon.base.errors import DamagedError
 from gpumon.base.paths import state_folder
 from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning.json_file import FileError, json_in, rewritten
-from gpumon.detect.learning.model import features_mark
+from gpumon.detect.learning.model import LARGEST, features_mark
 from gpumon.model.text import plain as harmless
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ MOST_CASES: Final = 2000
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """As classes and features are called."""
 
-_LARGEST: Final = 2.0**63
-"""No feature and no time is so large."""
 
 _LONGEST: Final = 200
 """Characters of an owner or of a job's id."""
@@ -219,6 +217,6 @@ def _checked(value: Any) -> Case:  # noqa: ANN401
 
 def _number(value: str | float) -> float:
     number = float(value)
-    if not abs(number) < _LARGEST:
+    if not abs(number) < LARGEST:
         raise ValueError
     return number

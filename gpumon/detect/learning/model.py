@@ -32,7 +32,9 @@ MOST_BYTES: Final = 16 * 2**20
 ABSTAINS_BELOW: Final = 0.6
 """Calibrated probability below which nothing is said (reference: abstain below .6)."""
 
-_LARGEST: Final = 2.0**63
+
+LARGEST: Final = 2.0**63
+"""No feature and no time is so large."""
 
 _MOST_GPUS: Final = 2**20
 """GPUs of a job at most, many times those of the largest."""
@@ -283,7 +285,7 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
         raise ModelError(f"{key!r:.80}: directions are not -1, 0 or 1 a feature")
     # Larger ones are no feature's, and become endless where they are rounded.
     numbers = np.abs([slope, offset, *bounds.ravel(), *np.nan_to_num(healthy)])
-    if not (numbers < _LARGEST).all():
+    if not (numbers < LARGEST).all():
         raise ModelError(f"{key!r:.80}: a number is missing")
     if not 1 <= least_gpus <= _MOST_GPUS:
         raise ModelError(f"{key!r:.80}: least_gpus is no number of GPUs of a job")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.detect.facts.entity_facts import FACT_KEYS
+from gpumon.detect.series import ANY_KEY
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Coverage
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _OF_GPU: Final = ("gpu", "link")
 """Blocks whose values belong to a GPU; those of others belong to a node, or to a job on one."""
 
-_ANY_KEY: Final = "gpu_util_ratio"
 
 _TOLD: Final = ("event", "process", "context")
 """Blocks that a probe's report always holds, and that are empty where there is nothing to tell."""
@@ -133,7 +133,7 @@ def _coarse_words(view: View, declared: Declaration) -> str:
     longest_s = declared.longest_period_s
     if not longest_s:
         return ""
-    newest = view.history.slab((), (_ANY_KEY,), view.now - longest_s, view.now).periods
+    newest = view.history.slab((), (ANY_KEY,), view.now - longest_s, view.now).periods
     period_s = float(newest[-1]) if len(newest) else 0.0
     if period_s <= longest_s:
         return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.fleet.ledger.holding import Written
 from gpumon.fleet.ledger.journal_reader import Entry
 from gpumon.fleet.ledger.writer import OPEN_WAIT_S, PageWriter
-from gpumon.model.records.ledger import HOUR_S
+from gpumon.model.units import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.closer import Closer
+from gpumon.fleet.sampler.late import CLOSE_WAIT_S
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.pace import Pace, SetClock
 from gpumon.model.fault import DETECTION, SourceError, fault
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.sources.source import Clock, Source, Wish
 
-CLOSE_WAIT_S: Final = 0.45
-"""Longest wait for the thread at the end: whoever quits at a terminal waits for half a second."""
 
 GRACE_S: Final = 10.0
 """A single look waits this much longer than asked for nodes that have not answered yet."""

@@ -6,6 +6,9 @@ from typing import Final
 
 from gpumon.model.catalogue.field import ANY_COUNT, Field, Kind
 
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
+"""Where Linux mounts the memory that processes share."""
+
 ANY_RATE: Final = 8e12
 """Bytes per second beyond every link and file system of today: a counter was reset."""
 

@@ -28,7 +28,7 @@ HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
 _GRAVE_BITS: Final = (0x040, 0x080, 0x008, 0x020)
 """Hardware's heat, power brake and slow-down before the driver's own heat control."""
 
-_AT_WORK: Final = 0.5
+AT_WORK: Final = 0.5
 """Share of the time with a kernel from which the clock is that of work (our choice)."""
 
 _LOW_CLOCK: Final = 1.0 / 3.0
@@ -213,7 +213,7 @@ def may_be_wrong(values: Callable[[str], Collection[float]]) -> bool:
     Args:
         values: All known values of a field.
     """
-    is_at_work = any(share >= _AT_WORK for share in values("gpu_util_ratio"))
+    is_at_work = any(share >= AT_WORK for share in values("gpu_util_ratio"))
     for one in CONDITIONS:
         if one.is_of_work and not is_at_work:
             continue
@@ -237,4 +237,4 @@ def held_down_by(mask: float | None) -> tuple[str, ...]:
 
 def _is_at_work(value: Callable[[str], float | None]) -> bool:
     set_bits = int(value("clock_event_reasons") or 0) & IDLE_BITS
-    return not set_bits and (value("gpu_util_ratio") or 0.0) >= _AT_WORK
+    return not set_bits and (value("gpu_util_ratio") or 0.0) >= AT_WORK

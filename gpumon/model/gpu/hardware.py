@@ -11,11 +11,12 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import GIB
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GB: Final = 1e9
-GIB: Final = 2.0**30
 
 SMALLEST_SHARE: Final = 0.9
 """NVML reports no less than this share of the advertised memory: ECC takes a sixteenth on GDDR."""

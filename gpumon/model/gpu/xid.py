@@ -126,6 +126,9 @@ class Xid(NamedTuple):
         return step in _FOR_OWNER or (step is Later.CHECK_SOFTWARE and self.is_application)
 
 
+XID_EVENT: Final = 0x8
+"""NVML's type of an event that is an Xid (nvmlEventTypeXidCriticalError)."""
+
 _FOR_OWNER: Final[frozenset[Action | Later]] = frozenset(
     {Action.RESTART_APP, Action.FIND_CAUSE, Later.CHECK_APP}
 )

@@ -15,6 +15,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import HOUR_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -28,7 +30,6 @@ STATES: Final = (USEFUL, UNEXPLAINED, UNOBSERVED)
 SUSPICION: Final = "~"
 """Before a class it makes the key of what is suspected of it; no class begins with it."""
 
-HOUR_S: Final = 3600.0
 KWH_J: Final = 3.6e6
 
 NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})

@@ -14,6 +14,7 @@ from gpumon.report.facts.rows import BlockRow
 from gpumon.report.tables.sections import table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.wording.trend import BARS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.tables.sections import Section
 
-BARS: Final = "▁▂▃▄▅▆▇█"
 PAST_WIDTH: Final = 20
 """Buckets of a field's past; at one sample a second each stands for a few seconds or minutes."""
 

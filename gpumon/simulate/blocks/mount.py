@@ -6,6 +6,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.catalogue.host import SHARED_MEMORY
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import MISSING_INTEGER, Block
 from gpumon.simulate.blocks.columns import code_of
@@ -25,7 +26,6 @@ _MOUNTS: Final[tuple[tuple[str, str, str], ...]] = (
     (DATA, "nfs4", "data-vip:/datasets"),
     ("/lustre/archive", "lustre", "10.20.0.11@o2ib:10.20.0.12@o2ib:/archive"),
 )
-_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
 _LABELS: Final = {
     "fstype": tuple(kind for _, kind, _ in _MOUNTS),
     "device": tuple(device for _, _, device in _MOUNTS),
@@ -128,7 +128,7 @@ def space_block(node: SimNode, *, is_full: bool = False) -> Block:
     part = node.number % 7 / 10
     rows = (
         (
-            _SHARED_MEMORY,
+            SHARED_MEMORY,
             "tmpfs",
             node.host_mem_bytes // 2,
             1.0 if is_full else 0.002 + 0.02 * part,

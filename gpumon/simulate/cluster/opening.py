@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.cluster.job_faults import HANG, STRAGGLER, Trouble
 from gpumon.simulate.cluster.people import FIRST_PARTITION, OLD_PARTITION, YOU, Request, limit_for
 from gpumon.simulate.cluster.workloads import (
@@ -23,8 +24,6 @@ from gpumon.simulate.physics.training import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_HOUR: Final = 3600.0
 
 
 class _Opening(NamedTuple):
@@ -218,15 +217,15 @@ def seated_requests(
     """
     for opening in _SEATED:
         request = _request(opening, nodes, gpus_per_node)
-        yield request, opening.age_h * _HOUR, opening.left_h * _HOUR
+        yield request, opening.age_h * HOUR_S, opening.left_h * HOUR_S
     has_room = nodes >= _TROUBLED_FROM and gpus_per_node > 1
     for opening in _TROUBLED if has_room else ():
-        left_h = min(opening.left_h + opened_s / _HOUR, _LONGEST_H - opening.age_h)
+        left_h = min(opening.left_h + opened_s / HOUR_S, _LONGEST_H - opening.age_h)
         request = _request(opening._replace(left_h=left_h), nodes, gpus_per_node)
-        yield request, opening.age_h * _HOUR, left_h * _HOUR
+        yield request, opening.age_h * HOUR_S, left_h * HOUR_S
     for opening in _BESIDE if nodes >= _OLD_FROM and gpus_per_node >= _ROOMY else ():
         request = _request(opening, nodes, gpus_per_node)
-        yield request, opening.age_h * _HOUR, opening.left_h * _HOUR
+        yield request, opening.age_h * HOUR_S, opening.left_h * HOUR_S
 
 
 def waiting_requests(nodes: int, gpus_per_node: int) -> list[tuple[Request, float]]:
@@ -234,9 +233,9 @@ def waiting_requests(nodes: int, gpus_per_node: int) -> list[tuple[Request, floa
     return [
         (
             _request(opening, nodes, gpus_per_node)._replace(
-                run_s=opening.left_h * _HOUR, array_tasks=tasks, array_throttle=throttle
+                run_s=opening.left_h * HOUR_S, array_tasks=tasks, array_throttle=throttle
             ),
-            opening.age_h * _HOUR,
+            opening.age_h * HOUR_S,
         )
         for opening, tasks, throttle in _WAITING
     ]
@@ -244,7 +243,7 @@ def waiting_requests(nodes: int, gpus_per_node: int) -> list[tuple[Request, floa
 
 def _request(opening: _Opening, nodes: int, gpus_per_node: int) -> Request:
     wanted = opening.shape
-    run_s = (opening.age_h + opening.left_h) * _HOUR
+    run_s = (opening.age_h + opening.left_h) * HOUR_S
     shape = Shape(min(wanted.nodes, max(1, nodes // 2)), min(wanted.gpus, gpus_per_node))
     trouble = opening.trouble
     if trouble is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.units import MINUTE_S
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.services import rest
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Model, Shape
 
-_MIN: Final = 60.0
 
 HEALTHY_DUTY: Final = 0.05
 """Share of the time that saving takes where nobody complains of it (below .08 in all of them)."""
@@ -112,7 +112,7 @@ def offloaded(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
 def checkpoint_stall(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """All ranks stand still for a good part of the time, because saving is slow and frequent."""
     model = dense_model(board, shape, chance)
-    every_s, duty = chance.uniform(3.0, 12.0) * _MIN, chance.uniform(0.18, 0.55)
+    every_s, duty = chance.uniform(3.0, 12.0) * MINUTE_S, chance.uniform(0.18, 0.55)
     saving_s = every_s * duty
     moved = chance.uniform(0.1, 0.6) * STORAGE_BYTES_PER_S * saving_s
     saving = Work(
@@ -128,7 +128,7 @@ def checkpoint_stall(board: Board, shape: Shape, chance: Random, lane: int) -> P
 def saving_often(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Checkpoints every few minutes, each of them short: a healthy share of the time."""
     model = dense_model(board, shape, chance)
-    every_s = chance.uniform(4.0, 15.0) * _MIN
+    every_s = chance.uniform(4.0, 15.0) * MINUTE_S
     saving = Work(
         every_s * chance.uniform(0.02, 0.07), write_bytes=model.weights_bytes, cpu_cores=1.5,
         mem_bytes=model.mem_bytes,
@@ -153,7 +153,7 @@ def recompiling(board: Board, shape: Shape, chance: Random, lane: int) -> Progra
 
 def slow_start(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Packages are installed, or built, for most of an hour before anything opens a GPU."""
-    first = rest(board, chance.uniform(26.0, 80.0) * _MIN, 0.0, 1.0, chance.uniform(0.5, 1.4))
+    first = rest(board, chance.uniform(26.0, 80.0) * MINUTE_S, 0.0, 1.0, chance.uniform(0.5, 1.4))
     return _after(first, board, shape, chance, lane)
 
 
@@ -161,13 +161,15 @@ def compiled_first(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
     """One long compilation at the start, as XLA and TensorRT need for large models."""
     held = 0.5 * board.mem_total_bytes
     cores = chance.uniform(0.2, 0.7) * board.cores_per_gpu
-    work = Work(chance.uniform(6.0, 14.0) * _MIN, 0.05, 0.2, 0.05, cpu_cores=cores, mem_bytes=held)
+    work = Work(
+        chance.uniform(6.0, 14.0) * MINUTE_S, 0.05, 0.2, 0.05, cpu_cores=cores, mem_bytes=held
+    )
     return _after(in_turn(board, [work]), board, shape, chance, lane)
 
 
 def staged(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """The data set is copied to local disks first; no process opens a GPU until it is there."""
-    seconds = chance.uniform(6.0, 24.0) * _MIN
+    seconds = chance.uniform(6.0, 24.0) * MINUTE_S
     moved = chance.uniform(0.3, 0.9) * STORAGE_BYTES_PER_S * seconds
     work = Work(seconds, cpu_cores=chance.uniform(0.8, 2.0), read_bytes=moved)
     return _after(in_turn(board, [work]), board, shape, chance, lane)
@@ -180,8 +182,8 @@ def trials(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
         model = dense_model(board, shape, chance)
         lap += [Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, 1e9, chance)]
         step = dense_step(board, shape, model, lane)
-        lap += step_loops(board, step, chance.uniform(9.0, 45.0) * _MIN, chance, loops=2)
-        lap.append(rest(board, chance.uniform(1.0, 7.0) * _MIN, 0.0, cores=0.3))
+        lap += step_loops(board, step, chance.uniform(9.0, 45.0) * MINUTE_S, chance, loops=2)
+        lap.append(rest(board, chance.uniform(1.0, 7.0) * MINUTE_S, 0.0, cores=0.3))
     return Program([], lap, board.idle_w)
 
 
@@ -189,7 +191,7 @@ def evaluating(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     """Training that stops now and then to see how good it has become."""
     model = dense_model(board, shape, chance)
     step = dense_step(board, shape, model, lane)
-    steps = step_loops(board, step, chance.uniform(25.0, 55.0) * _MIN, chance, loops=3)
+    steps = step_loops(board, step, chance.uniform(25.0, 55.0) * MINUTE_S, chance, loops=3)
     scoring = [
         Work(
             seconds=0.5,
@@ -203,7 +205,7 @@ def evaluating(board: Board, shape: Shape, chance: Random, lane: int) -> Program
         ),
         Work(0.4, cpu_cores=3.0, mem_bytes=model.mem_bytes),
     ]
-    scores = step_loops(board, scoring, chance.uniform(2.0, 9.0) * _MIN, chance, loops=1)
+    scores = step_loops(board, scoring, chance.uniform(2.0, 9.0) * MINUTE_S, chance, loops=1)
     return Program(_head(board, model, chance), [*steps, *scores], board.idle_w)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import cos, exp, log, pi
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.units import HOUR_S, MINUTE_S
 from gpumon.simulate.physics.phase import Work
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.services import rest, with_start
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Shape
 
-_MIN: Final = 60.0
-_HOUR: Final = 3600.0
 
-_LONGEST_LAP_S: Final = 12 * _HOUR
+_LONGEST_LAP_S: Final = 12 * HOUR_S
 _REQUESTS: Final = 240
 """Busy periods of a server before its day begins anew."""
 
@@ -68,7 +67,7 @@ def token_server(board: Board, _shape: Shape, chance: Random, _lane: int) -> Pro
     ]
     lap, at, free_at = list[Loop](), 0.0, 0.0
     for _ in range(_REQUESTS):
-        rate = per_hour / _HOUR * (1.0 - 0.7 * cos(2 * pi * at / _LONGEST_LAP_S))
+        rate = per_hour / HOUR_S * (1.0 - 0.7 * cos(2 * pi * at / _LONGEST_LAP_S))
         at += chance.expovariate(rate)
         answer_s = max(3.0, chance.expovariate(1.0 / 400.0) / tokens_per_s)
         if at > free_at:
@@ -97,7 +96,7 @@ def standby(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
         ),
         Work(every_s, cpu_cores=0.05, mem_bytes=held),
     ]
-    lap = step_loops(board, probe, _HOUR, chance, loops=2)
+    lap = step_loops(board, probe, HOUR_S, chance, loops=2)
     return with_start(board, 0.45 * board.mem_total_bytes, held, chance, lap)
 
 
@@ -120,9 +119,9 @@ def batch_inference(board: Board, _shape: Shape, chance: Random, _lane: int) -> 
     ]
     lap: list[Loop] = []
     for _ in range(8):
-        lap += step_loops(board, step, chance.uniform(3.0, 11.0) * _MIN, chance, loops=1)
+        lap += step_loops(board, step, chance.uniform(3.0, 11.0) * MINUTE_S, chance, loops=1)
         cores = chance.uniform(0.5, 0.9) * board.cores_per_gpu
-        lap.append(rest(board, chance.uniform(0.5, 4.0) * _MIN, held, cores=cores))
+        lap.append(rest(board, chance.uniform(0.5, 4.0) * MINUTE_S, held, cores=cores))
     return with_start(board, 0.5 * held, held, chance, lap)
 
 
@@ -147,10 +146,10 @@ def rollouts(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     judge_s = chance.uniform(5.0, 50.0)
     lap: list[Loop] = []
     for _ in range(6):
-        lap += step_loops(board, decode, chance.uniform(2.0, 9.0) * _MIN, chance, loops=1)
+        lap += step_loops(board, decode, chance.uniform(2.0, 9.0) * MINUTE_S, chance, loops=1)
         lap.append(rest(board, judge_s, held, cores=0.4 * board.cores_per_gpu))
         step = dense_step(board, shape, model, lane)
-        lap += step_loops(board, step, chance.uniform(1.0, 4.0) * _MIN, chance, loops=1)
+        lap += step_loops(board, step, chance.uniform(1.0, 4.0) * MINUTE_S, chance, loops=1)
     return with_start(board, model.weights_bytes, held, chance, lap)
 
 
@@ -158,7 +157,7 @@ def transcoding(board: Board, _shape: Shape, chance: Random, _lane: int) -> Prog
     """Video: the engines beside the SMs decode and encode, the SMs scale a little."""
     held = chance.uniform(0.02, 0.12) * board.mem_total_bytes
     work = Work(
-        chance.uniform(20.0, 60.0) * _MIN, 0.06, 0.1, 0.03, dram=0.08, pcie_rx_bytes=2e11,
+        chance.uniform(20.0, 60.0) * MINUTE_S, 0.06, 0.1, 0.03, dram=0.08, pcie_rx_bytes=2e11,
         cpu_cores=2.0, mem_bytes=held, encoder=round(chance.uniform(0.3, 0.9), 2),
         decoder=round(chance.uniform(0.3, 0.95), 2),
     )  # fmt: skip
@@ -179,7 +178,7 @@ def rendering(board: Board, _shape: Shape, chance: Random, _lane: int) -> Progra
             mem_bytes=held, encoder=encoder),
         Work(0.04, cpu_cores=5.0, mem_bytes=held, encoder=encoder),
     ]  # fmt: skip
-    lap = step_loops(board, step, _HOUR, chance)
+    lap = step_loops(board, step, HOUR_S, chance)
     return with_start(board, 2e9, held, chance, lap)
 
 
@@ -197,7 +196,7 @@ def recommending(board: Board, shape: Shape, chance: Random, lane: int) -> Progr
         Work(seconds=0.03, kernel=1.0, sm=0.8, occupancy=0.3, tensor=0.35, dram=0.4, cpu_cores=3.0,
             mem_bytes=held),
     ]  # fmt: skip
-    return with_start(board, 0.5 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.5 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def solving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
@@ -212,7 +211,7 @@ def solving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
         ),
         Work(0.02, 0.5, 0.2, 0.1, dram=0.1, cpu_cores=1.0, mem_bytes=held),
     ]  # fmt: skip
-    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def folding(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
@@ -226,7 +225,7 @@ def folding(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
         ),
         Work(0.01, cpu_cores=3.0, mem_bytes=held),
     ]  # fmt: skip
-    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def oversized(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
@@ -249,7 +248,7 @@ def oversized(board: Board, _shape: Shape, chance: Random, _lane: int) -> Progra
         ),
         Work(1.0 - busy, cpu_cores=1.2, mem_bytes=held, lost=lost),
     ]
-    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def _started(board: Board, weights: float, held: float, chance: Random) -> list[Loop]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.training import dense_model, dense_step, start_up, step_loops
@@ -15,12 +16,10 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Shape
 
-_HOUR = 3600.0
-
 
 def unused(board: Board) -> Program:
     """A GPU that no process has opened."""
-    return Program([], [rest(board, _HOUR, 0.0)], board.idle_w)
+    return Program([], [rest(board, HOUR_S, 0.0)], board.idle_w)
 
 
 class Lengths(NamedTuple):
@@ -123,7 +122,7 @@ def idle_held(board: Board, shape: Shape, chance: Random, _lane: int) -> Program
         *(Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, held, chance)),
         *step_loops(board, step, chance.uniform(900.0, 1800.0), chance),
     ]
-    return Program(head, [rest(board, _HOUR, held, lost=1.0)], board.idle_w)
+    return Program(head, [rest(board, HOUR_S, held, lost=1.0)], board.idle_w)
 
 
 def rest(
@@ -145,13 +144,13 @@ def with_start(
 
 def never_started(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     """A script that waits for something, and no process ever opens the GPU."""
-    return Program([], [rest(board, _HOUR, 0.0, 1.0, chance.uniform(0.005, 0.1))], board.idle_w)
+    return Program([], [rest(board, HOUR_S, 0.0, 1.0, chance.uniform(0.005, 0.1))], board.idle_w)
 
 
 def cpu_only(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     """A solver, or a conversion of data, that fills its CPUs and knows no GPU."""
     cores = chance.uniform(0.75, 0.98) * board.cores_per_gpu
-    return Program([], [rest(board, _HOUR, 0.0, 1.0, cores)], board.idle_w)
+    return Program([], [rest(board, HOUR_S, 0.0, 1.0, cores)], board.idle_w)
 
 
 def idle_tail(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
@@ -162,7 +161,7 @@ def idle_tail(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
         *(Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, model.mem_bytes, chance)),
         *step_loops(board, step, chance.uniform(1500.0, 5400.0), chance),
     ]
-    return Program(head, [rest(board, _HOUR, 0.0, 1.0, 0.01)], board.idle_w)
+    return Program(head, [rest(board, HOUR_S, 0.0, 1.0, 0.01)], board.idle_w)
 
 
 def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
@@ -183,7 +182,7 @@ def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Pro
         Work(0.2, cpu_cores=1.0, mem_bytes=held),
     ]
     head = step_loops(board, cell, chance.uniform(180.0, 900.0), chance, loops=1)
-    return Program(head, [rest(board, _HOUR, 0.0, lost=1.0)], board.idle_w)
+    return Program(head, [rest(board, HOUR_S, 0.0, lost=1.0)], board.idle_w)
 
 
 def active_session(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:

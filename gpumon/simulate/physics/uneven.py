@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.units import MINUTE_S
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.training import (
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Model, Shape
 
-_MIN: Final = 60.0
 
 _BATCHES: Final = 14
 """Steps of data of uneven length before the same ones come again."""
@@ -150,5 +150,5 @@ def _changed(
 ) -> Program:
     """One kind of step for the better part of an hour, another ever after."""
     head = [in_turn(board, [w]) for w in start_up(model.weights_bytes, model.mem_bytes, chance)]
-    head += step_loops(board, first, chance.uniform(25.0, 70.0) * _MIN, chance)
+    head += step_loops(board, first, chance.uniform(25.0, 70.0) * MINUTE_S, chance)
     return Program(head, step_loops(board, then, 1800.0, chance), board.idle_w)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.records.accounting import EndedJob, EndedJobs
 from gpumon.model.records.cluster import Job
+from gpumon.model.units import GIB, HOUR_S
 from gpumon.simulate.cluster.people import ACCOUNTS, FIRST_PARTITION, YOU
 from gpumon.simulate.cluster.schedule import FIRST_JOB_ID
 from gpumon.simulate.records.jobs import ended_record
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
 
-_HOUR: Final = 3600.0
-_GIB: Final = 2.0**30
 _HELD_GIB: Final = 120.0
 """Host memory that a job holds for each of its GPUs."""
 _QUEUED_H: Final = 0.4
@@ -94,8 +93,8 @@ def _watched(fleet: Fleet, job: SimJob) -> EndedJob:
 def _ended(fleet: Fleet, past: _Past) -> EndedJob:
     node = fleet.nodes[past.number % len(fleet.nodes)]
     cpus = past.gpus * node.cpus_per_gpu
-    end_at = fleet.origin - past.ended_h * _HOUR
-    elapsed_s = past.ran_h * _HOUR
+    end_at = fleet.origin - past.ended_h * HOUR_S
+    elapsed_s = past.ran_h * HOUR_S
     job = Job(
         job_id=str(FIRST_JOB_ID - past.number),
         label=str(FIRST_JOB_ID - past.number),
@@ -108,14 +107,14 @@ def _ended(fleet: Fleet, past: _Past) -> EndedJob:
         nodes=(node.name,),
         allocations=(),
         gpu_count=past.gpus,
-        submit_at=end_at - elapsed_s - _QUEUED_H * _HOUR,
+        submit_at=end_at - elapsed_s - _QUEUED_H * HOUR_S,
         start_at=end_at - elapsed_s,
         end_at=end_at,
-        time_limit_s=24.0 * _HOUR,
+        time_limit_s=24.0 * HOUR_S,
         exit_code=past.exit_code,
         node_count=1,
         cpu_count=cpus,
-        mem_bytes=past.gpus * _HELD_GIB * _GIB,
+        mem_bytes=past.gpus * _HELD_GIB * GIB,
     )
     return EndedJob(
         job=job,
@@ -123,9 +122,9 @@ def _ended(fleet: Fleet, past: _Past) -> EndedJob:
         gpu_seconds=past.gpus * elapsed_s,
         cancelled_by="",
         cpu_used_s=None if past.cpu_ratio is None else past.cpu_ratio * cpus * elapsed_s,
-        max_rss_bytes=None if past.rss_gib is None else past.rss_gib * _GIB,
+        max_rss_bytes=None if past.rss_gib is None else past.rss_gib * GIB,
         gpu_util_ratio=past.util_ratio,
         gpu_mem_bytes=None,
         energy_j=None,
-        mem_used_bytes=None if past.rss_gib is None else past.rss_gib * _GIB,
+        mem_used_bytes=None if past.rss_gib is None else past.rss_gib * GIB,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.records.cluster import Allocation, Job
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.cluster.people import ACCOUNTS, YOU
 from gpumon.simulate.cluster.schedule import FIRST_JOB_ID
 from gpumon.simulate.records.site import MAINTENANCE_END_S
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
 
-_HOUR: Final = 3600.0
 _PLANNED: Final = 2
 """Jobs at the head of each partition's line for which the scheduler plans a start."""
 
@@ -60,7 +60,7 @@ _KEPT: Final = (
         age_h=22.0,
         limit_h=48.0,
         qos="large",
-        start_in_h=MAINTENANCE_END_S / _HOUR,
+        start_in_h=MAINTENANCE_END_S / HOUR_S,
     ),
     _Kept(
         FIRST_JOB_ID - 6,
@@ -277,8 +277,8 @@ def _pending(
 
 def _kept(fleet: Fleet, kept: _Kept) -> Job:
     node = fleet.nodes[0]
-    submit_at = fleet.origin - kept.age_h * _HOUR
-    start_at = None if kept.start_in_h is None else fleet.origin + kept.start_in_h * _HOUR
+    submit_at = fleet.origin - kept.age_h * HOUR_S
+    start_at = None if kept.start_in_h is None else fleet.origin + kept.start_in_h * HOUR_S
     folder = f"/home/{kept.user}/runs/{kept.name}"
     is_held = kept.reason == "JobHeldUser"
     begins = start_at if kept.reason == "BeginTime" else submit_at
@@ -297,7 +297,7 @@ def _kept(fleet: Fleet, kept: _Kept) -> Job:
         submit_at=submit_at,
         start_at=start_at,
         end_at=None,
-        time_limit_s=kept.limit_h * _HOUR,
+        time_limit_s=kept.limit_h * HOUR_S,
         qos=_qos(kept.nodes, is_interactive=False),
         priority=0 if is_held else _PRIORITY_AT_SUBMISSION,
         eligible_at=None if is_held else begins,

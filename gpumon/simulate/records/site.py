@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.cluster import SlurmNode
 from gpumon.model.records.queue import Partition, Reservation
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.cluster.layout import down_node, leaf_switch
 
 if TYPE_CHECKING:
@@ -15,15 +16,14 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
 
-_HOUR: Final = 3600.0
-_LIMIT_S: Final = 48 * _HOUR
+_LIMIT_S: Final = 48 * HOUR_S
 
-_MAINTENANCE_START_S: Final = 31 * _HOUR
+_MAINTENANCE_START_S: Final = 31 * HOUR_S
 """Behind the fleet's origin."""
-MAINTENANCE_END_S: Final = 39 * _HOUR
+MAINTENANCE_END_S: Final = 39 * HOUR_S
 
-_LOST_S: Final = 5.3 * _HOUR
-_DRAINED_S: Final = 2.6 * _HOUR
+_LOST_S: Final = 5.3 * HOUR_S
+_DRAINED_S: Final = 2.6 * HOUR_S
 """How long before the fleet's origin a node fell silent, or was drained."""
 
 
@@ -148,8 +148,8 @@ def sprint(fleet: Fleet, running: Sequence[SimJob]) -> tuple[Reservation, int] |
     reservation = Reservation(
         name=f"{request.account}-sprint",
         state="ACTIVE",
-        start_at=job.start_at - 0.5 * _HOUR,
-        end_at=job.start_at + request.limit_s + 2.0 * _HOUR,
+        start_at=job.start_at - 0.5 * HOUR_S,
+        end_at=job.start_at + request.limit_s + 2.0 * HOUR_S,
         nodes=nodes,
         flags=("SPEC_NODES",),
         users=(),

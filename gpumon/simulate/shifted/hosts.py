@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.model.units import GIB
 from gpumon.simulate.shifted.ranges import Draw
 from gpumon.simulate.shifted.sensors import AT
 from gpumon.simulate.shifted.signals import curve
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GIB: Final = 2.0**30
 RANK_BYTES: Final = 9.0 * GIB
 """Resident memory of a rank with its loaders, unless its kind says otherwise (our choice)."""
 

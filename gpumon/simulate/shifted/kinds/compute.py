@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpumon.model.units import GIB
 from gpumon.simulate.shifted.kinds.steps import STEP, begin, healthy_save, recipe, train
 from gpumon.simulate.shifted.signals import Phase
 from gpumon.simulate.shifted.story import Kind
 
 if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
-
-GIB: Final = 2.0**30
 
 
 def memory_leak(story: Story) -> None:

@@ -13,8 +13,6 @@ from gpumon.simulate.shifted.story import Kind
 if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
 
-GIB: Final = 2.0**30
-
 
 def never_started(story: Story) -> None:
     """The batch script waits for a licence, a lock or a peer that never comes."""

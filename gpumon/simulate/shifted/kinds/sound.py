@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpumon.model.units import GIB
 from gpumon.simulate.shifted.kinds.steps import (
     STEP,
     begin,
@@ -15,15 +16,13 @@ from gpumon.simulate.shifted.kinds.steps import (
     recipe,
     train,
 )
-from gpumon.simulate.shifted.signals import Phase
+from gpumon.simulate.shifted.signals import SW_POWER_CAP, Phase
 from gpumon.simulate.shifted.story import Kind, Mark
 
 if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
 
-SW_POWER_CAP: Final = 0x04
 APPLICATION_CLOCKS: Final = 0x02
-GIB: Final = 2.0**30
 
 
 def training(story: Story) -> None:
