@@ -1,5 +1,5 @@
 # `make run` and `make test` set up everything they need in .uv and .venv of this folder.
-.PHONY: run test bare lint docs pictures bench lock wheel
+.PHONY: run test bare release-check lint docs pictures bench lock wheel
 
 VENV := .venv/bin
 
@@ -18,6 +18,10 @@ test: .venv/.ready
 # What `make test` promises on a fresh machine, tried on four of them; as root.
 bare:
 	tests/bare/all $(ARGS)
+
+# The wheel and the source distribution under Debian's own pipx, on two of them, with a read-only home; as root, some minutes.
+release-check:
+	tests/bare/release $(ARGS)
 
 lint: .venv/.ready
 	$(VENV)/ruff check .

@@ -89,8 +89,9 @@ class Past(NamedTuple):
             for part in (self.columns, self.peaks, self.lows)
         )
         return Past(
-            self.times[row:], self.begins[row:], self.seconds_from(row), columns, peaks,
-            self.longest_s, lows,
+            times=self.times[row:], begins=self.begins[row:], seconds=self.seconds_from(row),
+            columns=columns, peaks=peaks,
+            longest_s=self.longest_s, lows=lows,
         )  # fmt: skip
 
 
@@ -154,12 +155,28 @@ def past_of(
     columns = {key: values[:, position] for position, key in enumerate(keys)}
     if bounds is None:
         spread = columns if not len(times) else {}
-        return Past(times, begins, seconds, columns, spread, longest_s, spread)
+        return Past(
+            times=times,
+            begins=begins,
+            seconds=seconds,
+            columns=columns,
+            peaks=spread,
+            longest_s=longest_s,
+            lows=spread,
+        )
     lows, peaks = (
         {key: bound[:, position] for position, key in enumerate(keys[: bound.shape[1]])}
         for bound in bounds
     )
-    return Past(times, begins, seconds, columns, peaks, longest_s, lows)
+    return Past(
+        times=times,
+        begins=begins,
+        seconds=seconds,
+        columns=columns,
+        peaks=peaks,
+        longest_s=longest_s,
+        lows=lows,
+    )
 
 
 def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:

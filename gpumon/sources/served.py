@@ -189,7 +189,14 @@ class ServedFrames:
         self._since = ""
         self._forget_connection()
         error = SourceError(self.url, plain(message), hint)
-        return Frame(self.url, "", self._clock.now(), 0.0, {}, (error,))
+        return Frame(
+            origin=self.url,
+            node="",
+            taken_at=self._clock.now(),
+            lateness_s=0.0,
+            blocks={},
+            errors=(error,),
+        )
 
     def _forget_connection(self) -> None:
         connection, self._connection = self._connection, None

@@ -58,4 +58,6 @@ def parse_served(scheme: str, rest: str, options: dict[str, str]) -> ServedAddre
             "plain HTTP would show the token to everyone on the way: use gpumon+https://, or a "
             "tunnel to localhost"
         )
-    return ServedAddress(host, port, is_encrypted, "", token_file)
+    return ServedAddress(
+        host=host, port=port, is_encrypted=is_encrypted, path="", token_file=token_file
+    )

@@ -295,7 +295,14 @@ def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None
     was_used = bool(is_used[_own_row(job, past) :].any())
     is_known = is_told | carried(past, is_resting, is_told)
     is_empty |= carried(past, is_empty, is_told)
-    return GpuUse(past, is_known, busy, is_loud & is_told, is_empty, was_used)
+    return GpuUse(
+        past=past,
+        is_known=is_known,
+        busy=busy,
+        is_loud=is_loud & is_told,
+        is_empty=is_empty,
+        was_used=was_used,
+    )
 
 
 _OF_A_ROW: Final = 0.25

@@ -127,14 +127,14 @@ def context_of(job: JobLook, portal_names: str = "") -> JobContext:
     elif name is not None:
         why = f"named {name}"
     return JobContext(
-        is_interactive(job, portal_names),
-        bool(why),
-        bursts >= SERVING_BURSTS,
-        is_settled,
-        watched_s,
-        worked_s,
-        why,
-        sounds_interactive(job),
+        is_interactive=is_interactive(job, portal_names),
+        is_serving=bool(why),
+        is_bursty=bursts >= SERVING_BURSTS,
+        is_settled=is_settled,
+        watched_s=watched_s,
+        worked_s=worked_s,
+        why=why,
+        sounds_interactive=sounds_interactive(job),
     )
 
 

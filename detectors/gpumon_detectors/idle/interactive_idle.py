@@ -228,7 +228,13 @@ def _at_first(view: View, job: JobLook) -> _Idle | None:
         return None
     known_s = float(past.seconds.sum())
     window = Window(begin, float(past.times[-1]), len(past.times))
-    return _Idle(window, 0.0, known_s, known_s * len(job.gpus), before)
+    return _Idle(
+        window=window,
+        share=0.0,
+        known_s=known_s,
+        gpu_seconds=known_s * len(job.gpus),
+        before=before,
+    )
 
 
 def _sliding(past: Past, seconds: NDArray[np.float64], length_s: float) -> NDArray[np.float64]:

@@ -136,12 +136,12 @@ class PartialGpusIdle(Detector):
                 working = self._working(use, first)
                 if len(working) and not _was_left_by(job, use, chosen, working, first):
                     return _Split(
-                        _positions(chosen),
-                        _positions(begins[chosen]),
-                        _positions(working),
-                        _positions(np.flatnonzero(~use.is_known[-1])),
-                        use,
-                        tuple(idle_from_s[begins, gpus][chosen].tolist()),
+                        unused=_positions(chosen),
+                        firsts=_positions(begins[chosen]),
+                        working=_positions(working),
+                        silent=_positions(np.flatnonzero(~use.is_known[-1])),
+                        use=use,
+                        idle_s=tuple(idle_from_s[begins, gpus][chosen].tolist()),
                     )
         return None
 

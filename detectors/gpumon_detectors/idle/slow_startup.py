@@ -203,7 +203,16 @@ class SlowStartup(Detector):
         told = np.isfinite(sms).sum(axis=0)
         trickle = float((np.nansum(sms, axis=0) / np.maximum(told, 1)).max(initial=0.0))
         length_s = window.end - began_at
-        return _Start(window, length_s, known_s, False, False, work, work.may_wait, trickle)
+        return _Start(
+            window=window,
+            length_s=length_s,
+            known_s=known_s,
+            is_over=False,
+            is_loaded=False,
+            work=work,
+            may_wait=work.may_wait,
+            trickle=trickle,
+        )
 
     def _is_slow(self, job: JobLook, start: _Start, age_s: float) -> bool:
         limit_s = job.job.time_limit_s

@@ -198,7 +198,14 @@ def moving_of(windows: WorkWindows, world: Sequence[int], past: Past) -> Moving 
     leaders = len(np.unique(swing[first:].argmax(axis=1)))
     lost = _lost(past, world, field, usual, float(own.begins[rows[first]]))
     known_s = float(own.seconds[rows[first:]].sum())
-    return Moving(int(rows[first]), known_s, spread, leaders, lost, field)
+    return Moving(
+        first=int(rows[first]),
+        known_s=known_s,
+        spread=spread,
+        leaders=leaders,
+        lost=lost,
+        field=field,
+    )
 
 
 def _lost(past: Past, world: Sequence[int], field: str, usual: Floats, since: float) -> float:

@@ -227,16 +227,16 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
     times = _times(own, rows, work)
     more_work, swing = _more_work(own, rows, members, others)
     return _Stage(
-        tuple(places[at] for at in members),
-        tuple(places[at] for at in others),
-        int(rows[0]),
-        float(own.seconds[rows].sum()),
-        times,
-        more,
-        more_work,
-        swing,
-        float(np.log(work).std(ddof=1)),
-        len(stages),
+        heavy=tuple(places[at] for at in members),
+        waiting=tuple(places[at] for at in others),
+        first=int(rows[0]),
+        known_s=float(own.seconds[rows].sum()),
+        times=times,
+        more=more,
+        more_work=more_work,
+        swing=swing,
+        spread=float(np.log(work).std(ddof=1)),
+        stage_count=len(stages),
     )
 
 

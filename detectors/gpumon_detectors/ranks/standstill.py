@@ -137,15 +137,15 @@ def standstill_of(job: JobLook) -> Standstill | None:
         states[int(members.searchsorted(endless[0]))] = State.ENDLESS
     worked_s = past.seconds[:first] @ is_work[:first]
     return Standstill(
-        past,
-        is_work,
-        first,
-        tuple(int(place) for place in members),
-        tuple(states),
-        _known_s(past, first, is_known, states),
-        float(worked_s.max()),
-        _longest_pause(past, at_work[at_work < first]),
-        bool(has_counters.all()),
+        past=past,
+        is_work=is_work,
+        first=first,
+        members=tuple(int(place) for place in members),
+        states=tuple(states),
+        known_s=_known_s(past, first, is_known, states),
+        worked_s=float(worked_s.max()),
+        longest_pause_s=_longest_pause(past, at_work[at_work < first]),
+        has_counters=bool(has_counters.all()),
     )
 
 

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from gpumon.detect.view import JobLook, View
 
 _KNOWN: Final = (
-    Feature("gpus", "log2", "GPUs of the job.", (), "none of them is known"),
-    Feature("job_nodes", "log2", "Nodes of the job.", (), "Slurm does not say where it runs"),
+    Feature("gpus", "log2", "GPUs of the job.", (), absence="none of them is known"),
+    Feature("job_nodes", "log2", "Nodes of the job.", (),
+        absence="Slurm does not say where it runs"),
     Feature("alone", "", "1 where no other job with GPUs is on its nodes, else 0.", (),
-            "never missing"),
+            absence="never missing"),
 )  # fmt: skip
 _SEEN: Final = (
     Feature("observed", "s", "How much of the last hour was observed while it held its GPUs.",
-            ("gpu_util_ratio",), "nothing was"),
+            ("gpu_util_ratio",), absence="nothing was"),
     Feature("step", "s", "Seconds between two values that the features are made of.", (),
-            "never missing"),
+            absence="never missing"),
 )  # fmt: skip
 
 

@@ -99,7 +99,16 @@ def case_of(
     """
     known = {key: round(float(row[place]), 7) for key, place in COLUMN.items()
              if np.isfinite(row[place])}  # fmt: skip
-    return Case(finding_class, is_right, job_id, owner, at, lost, features_mark(), known)
+    return Case(
+        finding_class=finding_class,
+        is_right=is_right,
+        job_id=job_id,
+        owner=owner,
+        at=at,
+        lost=lost,
+        made_with=features_mark(),
+        features=known,
+    )
 
 
 def own_cases() -> Path:
@@ -197,7 +206,14 @@ def _checked(value: Any) -> Case:  # noqa: ANN401
         raise ValueError
     known = {key: _number(one) for key, one in features.items()}
     return Case(
-        finding_class, is_right, job_id, owner, _number(value["at"]), lost, made_with, known
+        finding_class=finding_class,
+        is_right=is_right,
+        job_id=job_id,
+        owner=owner,
+        at=_number(value["at"]),
+        lost=lost,
+        made_with=made_with,
+        features=known,
     )
 
 

@@ -299,9 +299,11 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     if len(exemplars) > MOST_EXEMPLARS or not is_whole:
         raise ModelError(f"{key!r:.80}: exemplars are not a few rows of one number a feature")
     return Learnt(
-        key, looks_at, needs, least_gpus, claims_from, slope, offset,
-        trees_from(value["trees"], len(looks_at)), trees_from(value["lost"], len(looks_at)),
-        healthy, bounds, directions, seen, exemplars,
+        key=key, looks_at=looks_at, needs=needs, least_gpus=least_gpus, claims_from=claims_from,
+        slope=slope, offset=offset,
+        trees=trees_from(value["trees"], len(looks_at)),
+        lost=trees_from(value["lost"], len(looks_at)),
+        healthy=healthy, bounds=bounds, directions=directions, seen=seen, exemplars=exemplars,
     )  # fmt: skip
 
 

@@ -103,8 +103,9 @@ class _Sum:
     def behaviour(self) -> Behaviour:
         features = np.where(self._known > 0, self._total / np.maximum(self._known, 1.0), np.nan)
         return Behaviour(
-            self._job_id, self._user, float(self._since), self.until, self._gpu_seconds,
-            self._stretches, features,
+            job_id=self._job_id, user=self._user, since=float(self._since), until=self.until,
+            gpu_seconds=self._gpu_seconds,
+            stretches=self._stretches, features=features,
         )  # fmt: skip
 
 

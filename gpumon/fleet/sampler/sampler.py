@@ -397,7 +397,21 @@ class Sampler:
         """A picture of nothing."""
         now = self._clock.now()
         states = (TargetState(source.url, False, None, None) for source in self._sources)
-        return Tick(0, now, now, self._period_s, tuple(states), {}, {}, (), None, (), (), (), 0.0)
+        return Tick(
+            number=0,
+            at=now,
+            observed_since=now,
+            period_s=self._period_s,
+            targets=tuple(states),
+            nodes={},
+            gpus={},
+            jobs=(),
+            queue_at=None,
+            findings=(),
+            coverage=(),
+            errors=(),
+            lateness_s=0.0,
+        )
 
     def _told(self, tick: Tick) -> Tick:
         """The tick with what failed inside while it was made."""

@@ -124,7 +124,13 @@ class _Now(NamedTuple):
         watching = f"{WATCHING} ({every - waiting} of {every})" if waiting else ""
         if not every:
             watching = WATCHING
-        return cls(wasted, suspected, price_an_hour(books), safe(books.prices.currency), watching)
+        return cls(
+            wasted_gpus=wasted,
+            suspected_gpus=suspected,
+            an_hour=price_an_hour(books),
+            currency=safe(books.prices.currency),
+            watching=watching,
+        )
 
     def cells(self, *, has_suspicion: bool = True, has_money: bool = True) -> Line:
         """`lost now 25 + ~3 GPUs ≈ 62 $/h`."""

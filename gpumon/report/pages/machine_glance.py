@@ -179,7 +179,19 @@ def _columns(width: int, commands: Commands | None) -> Sequence[Column[ProcessRo
     others = [one for one in MACHINE_PROCESS_COLUMNS if one.key != "program"]
     left = width - INDENT - sum(one.width + GAP for one in others)
     doc = "Command line, or the program's name."
-    return (*others, Column("command", "COMMAND", left, "left", 1, commands.cell, None, doc))
+    return (
+        *others,
+        Column(
+            key="command",
+            title="COMMAND",
+            width=left,
+            align="left",
+            priority=1,
+            cell=commands.cell,
+            order=None,
+            doc=doc,
+        ),
+    )
 
 
 def _processes(

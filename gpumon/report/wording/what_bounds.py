@@ -248,7 +248,9 @@ def _untold(
     ]
     if has_ports and "network" not in known:
         why = "no port of its nodes tells its speed and what it carries"
-        found.append(Untold("network", None, None, False, why))
+        found.append(
+            Untold(what="network", per_s=None, published_per_s=None, is_compute=False, why=why)
+        )
     return tuple(found)
 
 

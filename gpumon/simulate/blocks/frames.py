@@ -247,7 +247,9 @@ class FrameMaker:
             "local_filesystem": space_block(node, is_full=self._fleet.is_full(node, spans.now)),
             "cgroup": cgroups,
         }
-        return Frame(self._origin, node.name, spans.now, 0.0, blocks)
+        return Frame(
+            origin=self._origin, node=node.name, taken_at=spans.now, lateness_s=0.0, blocks=blocks
+        )
 
     def _stuck_s(self, readings: Sequence[Reading], now: float) -> list[float]:
         """Per GPU for how long its rank has waited for storage that does not answer."""
@@ -322,7 +324,13 @@ class FrameMaker:
             {},
             lost(_INSTANCE_KEYS, len(held), Reason.NOT_SUPPORTED),
         )
-        return _Hosted(key, found, processes, contexts, tuple(row for _, row in held))
+        return _Hosted(
+            key=key,
+            found=found,
+            processes=processes,
+            contexts=contexts,
+            rows=tuple(row for _, row in held),
+        )
 
 
 def _with_use(hosted: _Hosted, readings: Sequence[Reading]) -> Block:

@@ -78,21 +78,33 @@ def mount_block(node: SimNode, look: Look, origin: float) -> Block:
     # Older nodes reach their storage over slower ports.
     slow = 400.0 / node.board.port_gbps
     ways = {
-        ("/home", "read"): _Way(home, _HOME_BYTES_PER_S, _SMALL_BYTES, 410, 20),
-        ("/home", "write"): _Way(home // 2, _HOME_BYTES_PER_S / 2, _SMALL_BYTES, 620, 20),
+        ("/home", "read"): _Way(
+            bytes_=home,
+            per_s=_HOME_BYTES_PER_S,
+            request_bytes=_SMALL_BYTES,
+            rtt_us=410,
+            queue_us=20,
+        ),
+        ("/home", "write"): _Way(
+            bytes_=home // 2,
+            per_s=_HOME_BYTES_PER_S / 2,
+            request_bytes=_SMALL_BYTES,
+            rtt_us=620,
+            queue_us=20,
+        ),
         (DATA, "read"): _Way(
-            int(sum(count[READ_AT] for count in counts)),
-            max(0.0, sum(rate[READ] for rate in rates)),
-            _LARGE_BYTES,
-            int(730 * slow),
-            90,
+            bytes_=int(sum(count[READ_AT] for count in counts)),
+            per_s=max(0.0, sum(rate[READ] for rate in rates)),
+            request_bytes=_LARGE_BYTES,
+            rtt_us=int(730 * slow),
+            queue_us=90,
         ),
         (DATA, "write"): _Way(
-            int(sum(count[WRITE_AT] for count in counts)),
-            max(0.0, sum(rate[WRITE] for rate in rates)),
-            _LARGE_BYTES,
-            int(1240 * slow),
-            260,
+            bytes_=int(sum(count[WRITE_AT] for count in counts)),
+            per_s=max(0.0, sum(rate[WRITE] for rate in rates)),
+            request_bytes=_LARGE_BYTES,
+            rtt_us=int(1240 * slow),
+            queue_us=260,
         ),
     }
     rows: list[dict[str, float | None]] = []

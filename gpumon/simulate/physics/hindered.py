@@ -67,7 +67,8 @@ def copy_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     rate = chance.uniform(0.3, 0.55) * board.pcie_bytes_per_s
     copy_s = model.compute_s * chance.uniform(0.9, 2.2)
     step[1] = Work(
-        copy_s, 0.12, 0.1, 0.03, 0.0, 0.04, pcie_rx_bytes=rate * copy_s, pcie_tx_bytes=1e8,
+        seconds=copy_s, kernel=0.12, sm=0.1, occupancy=0.03, tensor=0.0, dram=0.04,
+        pcie_rx_bytes=rate * copy_s, pcie_tx_bytes=1e8,
         cpu_cores=2.0, mem_bytes=model.mem_bytes, lost=0.95,
     )  # fmt: skip
     return dense_program(board, shape, model, step, chance)
@@ -100,7 +101,8 @@ def offloaded(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     moved = 0.8 * rich.weights_bytes
     out_s = moved / (0.85 * board.pcie_bytes_per_s)
     back = Work(
-        out_s, 0.35, 0.2, 0.06, 0.0, 0.08, pcie_rx_bytes=moved, cpu_cores=0.7 * board.cores_per_gpu,
+        seconds=out_s, kernel=0.35, sm=0.2, occupancy=0.06, tensor=0.0, dram=0.08,
+        pcie_rx_bytes=moved, cpu_cores=0.7 * board.cores_per_gpu,
         mem_bytes=model.mem_bytes,
     )  # fmt: skip
     out = back._replace(pcie_rx_bytes=0.0, pcie_tx_bytes=moved)
@@ -189,7 +191,16 @@ def evaluating(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     step = dense_step(board, shape, model, lane)
     steps = step_loops(board, step, chance.uniform(25.0, 55.0) * _MIN, chance, loops=3)
     scoring = [
-        Work(0.5, 1.0, 0.35, 0.15, 0.06, 0.5, cpu_cores=2.0, mem_bytes=model.mem_bytes),
+        Work(
+            seconds=0.5,
+            kernel=1.0,
+            sm=0.35,
+            occupancy=0.15,
+            tensor=0.06,
+            dram=0.5,
+            cpu_cores=2.0,
+            mem_bytes=model.mem_bytes,
+        ),
         Work(0.4, cpu_cores=3.0, mem_bytes=model.mem_bytes),
     ]
     scores = step_loops(board, scoring, chance.uniform(2.0, 9.0) * _MIN, chance, loops=1)
@@ -224,8 +235,9 @@ def small_batch(board: Board, shape: Shape, chance: Random, lane: int) -> Progra
     held = chance.uniform(0.1, 0.42) * board.mem_total_bytes
     step = [
         Work(
-            0.08 + 0.001 * lane, chance.uniform(0.6, 0.95), chance.uniform(0.1, 0.28), 0.06,
-            chance.uniform(0.01, 0.05), chance.uniform(0.03, 0.12), cpu_cores=1.3,
+            seconds=0.08 + 0.001 * lane, kernel=chance.uniform(0.6, 0.95),
+            sm=chance.uniform(0.1, 0.28), occupancy=0.06,
+            tensor=chance.uniform(0.01, 0.05), dram=chance.uniform(0.03, 0.12), cpu_cores=1.3,
             pcie_rx_bytes=2e6, mem_bytes=held, lost=1.0 - 1.0 / faster,
         ),
         Work(0.006, cpu_cores=1.3, mem_bytes=held, lost=1.0 - 1.0 / faster),

@@ -44,8 +44,27 @@ def token_server(board: Board, _shape: Shape, chance: Random, _lane: int) -> Pro
     per_hour, tokens_per_s = exp(chance.uniform(log(20.0), log(900.0))), chance.uniform(15.0, 60.0)
     batch = chance.uniform(0.4, 0.9)
     request = [
-        Work(0.12, 1.0, 0.88, 0.34, 0.45, 0.4, cpu_cores=1.5, pcie_rx_bytes=3e5, mem_bytes=held),
-        Work(1.1, 0.96, 0.7 * batch, 0.3 * batch, 0.1 * batch, 0.72, cpu_cores=1.5, mem_bytes=held),
+        Work(
+            seconds=0.12,
+            kernel=1.0,
+            sm=0.88,
+            occupancy=0.34,
+            tensor=0.45,
+            dram=0.4,
+            cpu_cores=1.5,
+            pcie_rx_bytes=3e5,
+            mem_bytes=held,
+        ),
+        Work(
+            seconds=1.1,
+            kernel=0.96,
+            sm=0.7 * batch,
+            occupancy=0.3 * batch,
+            tensor=0.1 * batch,
+            dram=0.72,
+            cpu_cores=1.5,
+            mem_bytes=held,
+        ),
     ]
     lap, at, free_at = list[Loop](), 0.0, 0.0
     for _ in range(_REQUESTS):
@@ -66,7 +85,16 @@ def standby(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     held = chance.uniform(0.7, 0.92) * board.mem_total_bytes
     every_s = chance.uniform(8.0, 45.0)
     probe = [
-        Work(0.3, 0.9, 0.3, 0.1, 0.05, 0.4, cpu_cores=0.5, mem_bytes=held),
+        Work(
+            seconds=0.3,
+            kernel=0.9,
+            sm=0.3,
+            occupancy=0.1,
+            tensor=0.05,
+            dram=0.4,
+            cpu_cores=0.5,
+            mem_bytes=held,
+        ),
         Work(every_s, cpu_cores=0.05, mem_bytes=held),
     ]
     lap = step_loops(board, probe, _HOUR, chance, loops=2)
@@ -77,7 +105,17 @@ def batch_inference(board: Board, _shape: Shape, chance: Random, _lane: int) -> 
     """A long list in chunks: CPUs prepare one, then the GPU goes through it."""
     held = chance.uniform(0.3, 0.8) * board.mem_total_bytes
     step = [
-        Work(0.4, 1.0, 0.75, 0.3, 0.3, 0.5, pcie_rx_bytes=3e8, cpu_cores=2.0, mem_bytes=held),
+        Work(
+            seconds=0.4,
+            kernel=1.0,
+            sm=0.75,
+            occupancy=0.3,
+            tensor=0.3,
+            dram=0.5,
+            pcie_rx_bytes=3e8,
+            cpu_cores=2.0,
+            mem_bytes=held,
+        ),
         Work(0.03, cpu_cores=2.0, mem_bytes=held),
     ]
     lap: list[Loop] = []
@@ -93,7 +131,17 @@ def rollouts(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     model = dense_model(board, shape, chance)
     held = model.mem_bytes
     decode = [
-        Work(1.0, 0.97, 0.5, 0.2, 0.08, 0.66, cpu_cores=2.0, nvlink_bytes=2e9, mem_bytes=held),
+        Work(
+            seconds=1.0,
+            kernel=0.97,
+            sm=0.5,
+            occupancy=0.2,
+            tensor=0.08,
+            dram=0.66,
+            cpu_cores=2.0,
+            nvlink_bytes=2e9,
+            mem_bytes=held,
+        ),
         Work(0.05, cpu_cores=3.0, mem_bytes=held),
     ]
     judge_s = chance.uniform(5.0, 50.0)
@@ -123,10 +171,12 @@ def rendering(board: Board, _shape: Shape, chance: Random, _lane: int) -> Progra
     encoder = round(chance.uniform(0.0, 0.3), 2)
     step = [
         Work(
-            0.25, 1.0, chance.uniform(0.4, 0.7), 0.3, 0.02, 0.25, 0.35, cpu_cores=4.0,
+            seconds=0.25, kernel=1.0, sm=chance.uniform(0.4, 0.7), occupancy=0.3, tensor=0.02,
+            dram=0.25, fma=0.35, cpu_cores=4.0,
             mem_bytes=held, encoder=encoder,
         ),
-        Work(0.05, 1.0, 0.7, 0.3, 0.3, 0.3, cpu_cores=3.0, mem_bytes=held, encoder=encoder),
+        Work(seconds=0.05, kernel=1.0, sm=0.7, occupancy=0.3, tensor=0.3, dram=0.3, cpu_cores=3.0,
+            mem_bytes=held, encoder=encoder),
         Work(0.04, cpu_cores=5.0, mem_bytes=held, encoder=encoder),
     ]  # fmt: skip
     lap = step_loops(board, step, _HOUR, chance)
@@ -140,10 +190,12 @@ def recommending(board: Board, shape: Shape, chance: Random, lane: int) -> Progr
     rows = chance.uniform(0.05, 0.15) * board.pcie_bytes_per_s
     step = [
         Work(
-            0.12 + 0.001 * lane, 1.0, 0.45, 0.4, 0.04, 0.7, pcie_rx_bytes=0.12 * rows,
+            seconds=0.12 + 0.001 * lane, kernel=1.0, sm=0.45, occupancy=0.4, tensor=0.04, dram=0.7,
+            pcie_rx_bytes=0.12 * rows,
             nvlink_bytes=0.12 * peers, cpu_cores=4.0, mem_bytes=held,
         ),
-        Work(0.03, 1.0, 0.8, 0.3, 0.35, 0.4, cpu_cores=3.0, mem_bytes=held),
+        Work(seconds=0.03, kernel=1.0, sm=0.8, occupancy=0.3, tensor=0.35, dram=0.4, cpu_cores=3.0,
+            mem_bytes=held),
     ]  # fmt: skip
     return with_start(board, 0.5 * held, held, chance, step_loops(board, step, _HOUR, chance))
 
@@ -154,7 +206,8 @@ def solving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     halo = 2e8 if shape.world > 1 else 0.0
     step = [
         Work(
-            0.5 + 0.002 * lane, 1.0, 0.7, 0.4, 0.0, 0.68, nvlink_bytes=halo, fabric_bytes=halo / 4,
+            seconds=0.5 + 0.002 * lane, kernel=1.0, sm=0.7, occupancy=0.4, tensor=0.0, dram=0.68,
+            nvlink_bytes=halo, fabric_bytes=halo / 4,
             cpu_cores=1.0, mem_bytes=held, fp64=chance.uniform(0.15, 0.4),
         ),
         Work(0.02, 0.5, 0.2, 0.1, dram=0.1, cpu_cores=1.0, mem_bytes=held),
@@ -167,7 +220,8 @@ def folding(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     held = chance.uniform(0.6, 3.0) * 2**30
     step = [
         Work(
-            0.2, 0.97, chance.uniform(0.5, 0.85), 0.3, 0.0, 0.2, 0.4, pcie_tx_bytes=3e7,
+            seconds=0.2, kernel=0.97, sm=chance.uniform(0.5, 0.85), occupancy=0.3, tensor=0.0,
+            dram=0.2, fma=0.4, pcie_tx_bytes=3e7,
             pcie_rx_bytes=3e7, cpu_cores=2.0, mem_bytes=held,
         ),
         Work(0.01, cpu_cores=3.0, mem_bytes=held),
@@ -182,7 +236,17 @@ def oversized(board: Board, _shape: Shape, chance: Random, _lane: int) -> Progra
     # A seventh of the GPU is the smallest slice; what the work fills is not lost.
     lost = 6.0 / 7.0
     step = [
-        Work(busy, 1.0, 0.3, 0.1, 0.02, 0.1, cpu_cores=1.0, mem_bytes=held, lost=lost),
+        Work(
+            seconds=busy,
+            kernel=1.0,
+            sm=0.3,
+            occupancy=0.1,
+            tensor=0.02,
+            dram=0.1,
+            cpu_cores=1.0,
+            mem_bytes=held,
+            lost=lost,
+        ),
         Work(1.0 - busy, cpu_cores=1.2, mem_bytes=held, lost=lost),
     ]
     return with_start(board, 0.3 * held, held, chance, step_loops(board, step, _HOUR, chance))

@@ -137,4 +137,12 @@ def run_on(board: Board, work: Work) -> Phase:
     clock_mhz = board.clock_idle_mhz if at_rest else board.clock_max_mhz * clock
     # NVML reports clocks in steps of 15 MHz.
     shown_mhz = 15.0 * round(clock_mhz / 15.0)
-    return Phase(seconds, rates, shown_mhz, reasons, work.mem_bytes, work.encoder, work.decoder)
+    return Phase(
+        seconds=seconds,
+        rates=rates,
+        clock_mhz=shown_mhz,
+        reasons=reasons,
+        mem_bytes=work.mem_bytes,
+        encoder=work.encoder,
+        decoder=work.decoder,
+    )

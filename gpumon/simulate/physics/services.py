@@ -59,11 +59,13 @@ def serving(
     batch = chance.uniform(0.55, 0.95)
     request = [
         Work(
-            0.16, 1.0, 0.9, 0.34, tensor, 0.4, nvlink_bytes=links * 6e9, cpu_cores=2.0,
+            seconds=0.16, kernel=1.0, sm=0.9, occupancy=0.34, tensor=tensor, dram=0.4,
+            nvlink_bytes=links * 6e9, cpu_cores=2.0,
             pcie_rx_bytes=4e5, mem_bytes=held,
         ),
         Work(
-            1.7, 0.94, 0.72 * batch, 0.3 * batch, 0.12 * batch, 0.74,
+            seconds=1.7, kernel=0.94, sm=0.72 * batch, occupancy=0.3 * batch, tensor=0.12 * batch,
+            dram=0.74,
             nvlink_bytes=links * 9e9, pcie_tx_bytes=2e5, cpu_cores=2.0, mem_bytes=held,
         ),
         Work(0.12 + 0.02 * lane, cpu_cores=1.0, mem_bytes=held),
@@ -80,7 +82,17 @@ def notebook(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program
     """Somebody at a keyboard: seconds of work between minutes of reading and typing."""
     held = chance.uniform(0.06, 0.2) * board.mem_total_bytes
     cell = [
-        Work(0.35, 1.0, 0.55, 0.22, 0.15, 0.3, pcie_rx_bytes=2e8, cpu_cores=1.0, mem_bytes=held),
+        Work(
+            seconds=0.35,
+            kernel=1.0,
+            sm=0.55,
+            occupancy=0.22,
+            tensor=0.15,
+            dram=0.3,
+            pcie_rx_bytes=2e8,
+            cpu_cores=1.0,
+            mem_bytes=held,
+        ),
         Work(0.25, cpu_cores=1.0, mem_bytes=held),
     ]
     lap: list[Loop] = []
@@ -95,7 +107,16 @@ def idle_held(board: Board, shape: Shape, chance: Random, _lane: int) -> Program
     model = dense_model(board, shape, chance)
     held = model.mem_bytes
     step = [
-        Work(model.compute_s, 1.0, 0.9, 0.3, model.tensor, 0.35, cpu_cores=2.0, mem_bytes=held),
+        Work(
+            seconds=model.compute_s,
+            kernel=1.0,
+            sm=0.9,
+            occupancy=0.3,
+            tensor=model.tensor,
+            dram=0.35,
+            cpu_cores=2.0,
+            mem_bytes=held,
+        ),
         Work(0.02, cpu_cores=2.0, mem_bytes=held),
     ]
     head = [
@@ -148,7 +169,17 @@ def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Pro
     """A shell in which somebody tried something, ended it, and went home."""
     held = chance.uniform(0.03, 0.3) * board.mem_total_bytes
     cell = [
-        Work(0.5, 1.0, 0.6, 0.25, 0.2, 0.3, pcie_rx_bytes=1e8, cpu_cores=1.0, mem_bytes=held),
+        Work(
+            seconds=0.5,
+            kernel=1.0,
+            sm=0.6,
+            occupancy=0.25,
+            tensor=0.2,
+            dram=0.3,
+            pcie_rx_bytes=1e8,
+            cpu_cores=1.0,
+            mem_bytes=held,
+        ),
         Work(0.2, cpu_cores=1.0, mem_bytes=held),
     ]
     head = step_loops(board, cell, chance.uniform(180.0, 900.0), chance, loops=1)
@@ -159,7 +190,17 @@ def active_session(board: Board, _shape: Shape, chance: Random, _lane: int) -> P
     """Somebody at work: cells of minutes, thought in between, a debugger that holds everything."""
     held = chance.uniform(0.1, 0.6) * board.mem_total_bytes
     cell = [
-        Work(0.6, 1.0, 0.7, 0.25, 0.3, 0.35, pcie_rx_bytes=2e8, cpu_cores=2.0, mem_bytes=held),
+        Work(
+            seconds=0.6,
+            kernel=1.0,
+            sm=0.7,
+            occupancy=0.25,
+            tensor=0.3,
+            dram=0.35,
+            pcie_rx_bytes=2e8,
+            cpu_cores=2.0,
+            mem_bytes=held,
+        ),
         Work(0.15, cpu_cores=2.0, mem_bytes=held),
     ]
     lap: list[Loop] = []

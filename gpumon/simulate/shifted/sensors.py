@@ -94,7 +94,7 @@ def played(job: Placed, times: Floats, period_s: float) -> Played:
     held = np.stack([_has_process(job, rank, times - job.start_s) for rank in ranks], axis=1)
     held &= is_on[:, None]
     memory = np.stack([_memory(job, rank, at) for rank in ranks], axis=1) * held
-    return Played(mean, short, power, memory, held, cpu_s)
+    return Played(mean=mean, short=short, power=power, memory=memory, has_process=held, cpu_s=cpu_s)
 
 
 HOST_FIELDS: Final = (

@@ -126,7 +126,9 @@ def metric_for(field: Field, scale: float, rank: int, mig_key: str = "") -> Metr
     # Beyond a whole column's largest number lies no value; the next float below it is one.
     high = min(field.high, nextafter(2.0**63, 0.0)) if is_whole else field.high
     low = nextafter(0.0, 1.0) if field.key in ZERO_IS_NONE else field.low
-    return Metric(field, scale, rank, low, high, is_whole, mig_key)
+    return Metric(
+        field=field, scale=scale, rank=rank, low=low, high=high, is_whole=is_whole, mig_key=mig_key
+    )
 
 
 def _metrics() -> dict[str, Metric]:

@@ -196,7 +196,12 @@ class ExporterPages:
         error = SourceError(plain(watched.page.node), plain(message), hint)
         now = self._clock.now()
         nodes = watched.nodes or (watched.page.node,)
-        return [Frame(self.url, node, now, 0.0, {}, (error,)) for node in nodes]
+        return [
+            Frame(
+                origin=self.url, node=node, taken_at=now, lateness_s=0.0, blocks={}, errors=(error,)
+            )
+            for node in nodes
+        ]
 
     def _told(
         self, watched: _Watched, readings: Sequence[Reading], now: float, late_s: float
@@ -209,11 +214,23 @@ class ExporterPages:
             nodes.append(node)
             names = tuple(name for name in (reading.host_name,) if name)
             frames.append(
-                Frame(self.url, node, now, late_s, reading.blocks, reading.errors, None, names)
+                Frame(
+                    origin=self.url,
+                    node=node,
+                    taken_at=now,
+                    lateness_s=late_s,
+                    blocks=reading.blocks,
+                    errors=reading.errors,
+                    queue=None,
+                    host_names=names,
+                )
             )
         # What failed under another name is over: it has told its own.
         over = [node for node in before if node not in nodes and watched.has_failed]
-        frames += [Frame(self.url, node, now, 0.0, {}) for node in over]
+        frames += [
+            Frame(origin=self.url, node=node, taken_at=now, lateness_s=0.0, blocks={})
+            for node in over
+        ]
         watched.nodes = tuple(nodes)
         watched.names = frozenset((*nodes, *(one.host_name for one in readings))) - {""}
         return frames

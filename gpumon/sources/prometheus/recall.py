@@ -16,8 +16,8 @@ from gpumon.sources.exporters.plan import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
-from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, key_of
-from gpumon.sources.prometheus.rules import PARTS
+from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, harmless, key_of
+from gpumon.sources.prometheus.rules import ALL, PARTS
 from gpumon.sources.source import PastBeat
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ class Recalled(NamedTuple):
                     if at - times[step] <= limit_s
                 }
                 values = {name: _at(columns, step) for name, columns in told.values.items()}
-                seen = Seen(at, known, values, self.interval_s, ())
+                seen = Seen(
+                    asked_at=at, known=known, values=values, interval_s=self.interval_s, remarks=()
+                )
                 now = at - self.ahead_s
                 found, _ = nodes.read(seen, now, limit_s)
                 yield PastBeat(now, step_s, frames_of(found, url, now, 0.0, limit_s))
@@ -161,7 +163,7 @@ class Recall:
         """What the server tells of the time before a look; never raises for want of an answer.
 
         Args:
-            seen: The look: only metrics and GPUs that it has are asked about.
+            seen: The look: only metrics that it has are asked about.
             told_by: Metrics whose samples' times count.
             now: Unix time of the look on our own clock.
         """
@@ -171,21 +173,42 @@ class Recall:
         limit = self._monotonic() + LONGEST_S
         found: list[Told] = []
         failure = None
-        for one in stretches(series, interval_s, seen.asked_at - SETTLED_S, self._back_s):
-            try:
-                found.insert(0, await self._stretch(one, counts, seen.known, told_by, limit))
-            except FetchError as error:
-                failure = error
-                break
+        known = seen.known
+        until = seen.asked_at - SETTLED_S
+        try:
+            for number, one in enumerate(stretches(series, interval_s, until, self._back_s)):
+                if not number:
+                    known = {**await self._gone(told_by, until), **known}
+                found.insert(0, await self._stretch(one, counts, known, told_by, limit))
+        except FetchError as error:
+            failure = error
         # Who holds a GPU now need not have held it then.
-        known = {
+        unheld = {
             key: Known(
                 {name: text for name, text in one.labels.items() if name not in HOLDER_LABELS},
                 one.told_at,
             )
-            for key, one in seen.known.items()
+            for key, one in known.items()
         }
-        return Recalled(found, known, interval_s, seen.asked_at - now, failure)
+        return Recalled(
+            told=found,
+            known=unheld,
+            interval_s=interval_s,
+            ahead_s=seen.asked_at - now,
+            failure=failure,
+        )
+
+    async def _gone(self, told_by: Sequence[str], at: float) -> dict[Key, Known]:
+        """Every GPU of the last hour: that one has vanished shows only who knows that it was."""
+        found: dict[Key, Known] = {}
+        for name in told_by:
+            question = f"max by ({','.join(ALL)}) (last_over_time({name}[{NEAR_S:.0f}s]))"
+            params = {"query": question, "time": f"{at:.3f}", "nocache": "1"}
+            for labels, _ in answer.vector(await self._client.ask("query", params)).rows:
+                key = key_of(labels)
+                if key is not None:
+                    found.setdefault(key, Known(harmless(labels), 0.0))
+        return found
 
     async def _stretch(
         self,

@@ -189,7 +189,17 @@ class PrometheusServer:
             said = (*said, self._remark)
         remarks = tuple(SourceError(self.url, plain(text), hint) for text, hint in said)
         frames = [*frames_of(told, self.url, now, self._work_s, limit_s, remarks)]
-        frames += [Frame(self.url, one.where, now, 0.0, {}, (one,)) for one in errors]
+        frames += [
+            Frame(
+                origin=self.url,
+                node=one.where,
+                taken_at=now,
+                lateness_s=0.0,
+                blocks={},
+                errors=(one,),
+            )
+            for one in errors
+        ]
         if not told:
             text = "holds no present sample of a GPU"
             hint = "look at the server's targets: dcgm-exporter may be down"
@@ -230,4 +240,13 @@ class PrometheusServer:
 
     def _failed(self, message: str, hint: str) -> list[Frame]:
         error = SourceError(self.url, plain(message), hint)
-        return [Frame(self.url, "", self._clock.now(), 0.0, {}, (error,))]
+        return [
+            Frame(
+                origin=self.url,
+                node="",
+                taken_at=self._clock.now(),
+                lateness_s=0.0,
+                blocks={},
+                errors=(error,),
+            )
+        ]

@@ -12,6 +12,7 @@ from gpumon.detect.learning.unexplained import Behaviour, Gathered
 from gpumon.model.records.pattern import Patterns, Trait
 from gpumon.report.document.patterns import patterns_document
 from gpumon.report.pages.patterns import pattern_entries, patterns_text
+from tests.worlds.schemas import checked
 
 
 def job(job_id, user="ada", hours=1.0, since=1.767e9):
@@ -57,7 +58,7 @@ def test_without_a_pattern_it_says_so():
 
 def test_the_document_holds_all_of_it():
     made = patterns_document(GATHERED, Found((CARD,), ALONE))
-    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert checked("patterns-1", made) == made
     assert made["schema"] == "gpumon-patterns/1"
     assert (made["unexplained_gpu_seconds"], made["allocated_gpu_seconds"]) == (32400.0, 360000.0)
     (pattern,) = made["patterns"]
