@@ -33,9 +33,9 @@ docs: .venv/.ready
 	$(VENV)/python -m tools.pages
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
 
-# Every picture of the docs anew, in tmux; as root also those of many places.
+# Every picture of the docs anew, in tmux, or those of ARGS="jobs ranks"; as root also those of many places.
 pictures: .venv/.ready
-	$(VENV)/python -m tools.pictures
+	$(VENV)/python -m tools.pictures $(ARGS)
 
 bench: .venv/.ready
 	$(VENV)/python -m tests.bench $(ARGS)
