@@ -12,7 +12,7 @@ import httpx
 
 from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError, client, error_of, pieces
-from gpumon.sources.http.failures import SHOWN, Peer, failure, late, redirected, web_page
+from gpumon.sources.http.failures import AWAY, SHOWN, Peer, failure, late, redirected, web_page
 from gpumon.sources.http.secret_file import SecretError, read_secret
 from gpumon.sources.prometheus.answer import Answer, opened
 
@@ -42,7 +42,6 @@ _LOGIN: Final = re.compile(r"[^:\x00-\x1f\x7f]{1,256}:[^\x00-\x1f\x7f]{1,1024}")
 _OK: Final = 200
 _REFUSED: Final = (401, 403)
 _NOT_FOUND: Final = 404
-_BUSY: Final = 503
 _TYPES: Final = ("", "application/json", "application/stream+json")
 """Kinds of content that are answers: VictoriaMetrics 1.79 calls samples over time by the last."""
 
@@ -159,7 +158,7 @@ class Client:
         try:
             return opened(bytes(body), status)
         except FetchError as error:
-            is_cheap = status == _BUSY
+            is_cheap = status in AWAY
             raise FetchError(error.message, error.hint, is_refused=is_cheap) from None
 
     def _refused(self, status: int) -> FetchError:
@@ -223,7 +222,7 @@ def _status(status: int) -> FetchError:
         message = "has no such interface (HTTP 404)"
         return FetchError(message, "check the prefix: what stands before /api/v1/")
     hint = f"look at the log of the server, or of the proxy in front of it; {_RETRIED}"
-    return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status == _BUSY)
+    return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status in AWAY)
 
 
 def _too_large() -> FetchError:

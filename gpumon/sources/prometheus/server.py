@@ -16,6 +16,8 @@ from gpumon.model.text import plain
 from gpumon.sources.exporters.pauses import Pauses, rest
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
+from gpumon.sources.http.outage import Outage
+from gpumon.sources.probes.turns import RETRY_S
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
 from gpumon.sources.prometheus.questions import Questions
@@ -83,6 +85,7 @@ class PrometheusServer:
         self._near: tuple[str, ...] = ()
         self._client: Client | None = None
         self._pauses = Pauses()
+        self._outage = Outage()
         self._nodes = Nodes()
         self._frames: deque[Frame] = deque()
         self._wake: Callable[[], None] = lambda: None
@@ -183,6 +186,7 @@ class PrometheusServer:
             words, way_out = shortage(error) or (repr(error), "please report this line")
             message = f"gpumon stumbled over its answer: {words}"
             return self._failed(message, way_out), False, False
+        self._outage.read(began)
         self._begin_recall(questions, seen, now)
         said = seen.remarks
         if self._remark and self._clock.monotonic() - self._recalled_at < REMARKED_S:
@@ -193,7 +197,7 @@ class PrometheusServer:
         if not told:
             text = "holds no present sample of a GPU"
             hint = "look at the server's targets: dcgm-exporter may be down"
-            frames += self._failed(text, hint)
+            frames += self._failed(text, hint, is_read=True)
         return frames, True, False
 
     def _begin_recall(self, questions: Questions, seen: Seen, now: float) -> None:
@@ -228,6 +232,11 @@ class PrometheusServer:
         else:
             self._is_recalling = False
 
-    def _failed(self, message: str, hint: str) -> list[Frame]:
+    def _failed(self, message: str, hint: str, *, is_read: bool = False) -> list[Frame]:
         error = SourceError(self.url, plain(message), hint)
-        return [Frame(self.url, "", self._clock.now(), 0.0, {}, (error,))]
+        now, over_at = self._clock.now(), None
+        if not is_read:
+            # As of the samples themselves two of the server's intervals count, where it has any.
+            period_s = max(self._interval_s, self.beat_s, RETRY_S[0])
+            over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
+        return [Frame(self.url, "", now, 0.0, {}, (error,), over_at=over_at)]
