@@ -45,8 +45,9 @@ GAP_S: Final = 60.0
 LOOKS_A_GAP: Final = 3.0
 """So many looks must have been missed: one that was late is no gap."""
 
-RECALLED_EVERY_S: Final = 600.0
-"""A past is asked for no oftener: it is the dearest question (our choice)."""
+GAP_INTERVALS: Final = 2.0
+"""Between two samples, so much more than was missed is asked about: the newest one that was seen is
+among it, from which what counters grew by is told."""
 
 REMARKED_S: Final = 600.0
 """For so long it is told what of the past is missing."""
@@ -208,13 +209,15 @@ class PrometheusServer:
             return
         is_first = before == 0.0 or self._recalled_at == float("-inf")
         is_missed = at - before > max(GAP_S, LOOKS_A_GAP * self.beat_s)
-        is_rested = self._clock.monotonic() - self._recalled_at > RECALLED_EVERY_S
         is_asked = self._task is not None and not self._task.done()
-        if self._client is None or is_asked or not (is_first or (is_missed and is_rested)):
+        if self._client is None or is_asked or not (is_first or is_missed):
             return
         self._is_recalling = True
         self._recalled_at = self._clock.monotonic()
-        recall = Recall(self._client, self._address.history_s, self._clock.monotonic)
+        back_s = self._address.history_s
+        if not is_first:
+            back_s = min(back_s, at - before + GAP_INTERVALS * seen.interval_s)
+        recall = Recall(self._client, back_s, self._clock.monotonic, is_gap=not is_first)
         self._task = asyncio.create_task(self._recall(recall, questions.told_by, seen, now))
 
     async def _recall(
