@@ -117,9 +117,7 @@ def gathered(ticks: list[Tick], names: Mapping[str, str] | None = None) -> list[
                 series = found.get(text)
                 if series is None:
                     more = {"instance": f"{node}:9400", "job": "dcgm"}
-                    series = found[text] = Series(
-                        name, {**labels, **more}, array("d"), array("d")
-                    )
+                    series = found[text] = Series(name, {**labels, **more}, array("d"), array("d"))
                 series.times.append(tick.at)
                 series.values.append(value)
     return list(found.values())
@@ -163,11 +161,13 @@ class Server:
         data: Any
         if path == "label/__name__/values":
             begin, end = float(params["start"]), float(params["end"])
-            data = sorted({
-                one.name
-                for one in self.series
-                if bisect_left(one.times, begin) < bisect_right(one.times, end)
-            })
+            data = sorted(
+                {
+                    one.name
+                    for one in self.series
+                    if bisect_left(one.times, begin) < bisect_right(one.times, end)
+                }
+            )
         elif path == "query_range":
             data = {"resultType": "matrix", "result": self._range(params)}
         elif params["query"] == "time()":

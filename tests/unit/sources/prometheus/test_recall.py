@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from array import array
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpumon.sources.address import parse
 from gpumon.sources.prometheus import recall
-from gpumon.sources.prometheus.recall import FAR_STEP_S, stretches
+from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.recall import FAR_STEP_S, Recall, stretches
 from gpumon.sources.prometheus.server import PrometheusServer
 from gpumon.sources.source import Remembering, SystemClock
 from tests.unit.sources.prometheus.engine import Engine, labels
+from tests.worlds.gathered import Series, Server
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.source import PastBeat
     from tests.unit.sources.exporters.page_server import Answer
 
@@ -223,3 +228,25 @@ def test_half_a_refusal_leaves_what_is_near(
     lines: list[str] = []
     eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
     assert lines[0].startswith("tells nothing before an hour ago: answers with an error")
+
+
+def test_a_gpu_that_has_vanished_is_of_the_past_and_not_of_the_present() -> None:
+    def series(uuid: str, times: list[float]) -> Series:
+        values = array("d", [300.0] * len(times))
+        return Series("DCGM_FI_DEV_POWER_USAGE", labels(uuid), array("d", times), values)
+
+    every = [NOW - 1800.0 + 30.0 * number for number in range(60)]
+    held = [series("GPU-0", every), series("GPU-1", [at for at in every if at < NOW - 600.0])]
+    server = Server(held, NOW, is_victoria=False)
+
+    async def asked() -> Recalled:
+        questions = Questions(server)  # type: ignore[arg-type]
+        seen = await questions.look()
+        assert {uuid for uuid, _ in seen.known} == {"GPU-0"}
+        past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
+        return await past.past(seen, questions.told_by, NOW)
+
+    frames = [frame for beat in asyncio.run(asked()).beats("p") for frame in beat.frames]
+    assert frames[0].block("gpu").keys == ("GPU-0", "GPU-1")
+    assert {frame.node for frame in frames} == {"gpu01"}
+    assert frames[-1].block("gpu").keys == ("GPU-0",)
