@@ -14,22 +14,23 @@ from gpumon.detect.scene import view_of
 from gpumon.fleet.history.history import History
 from gpumon.fleet.join.join import join
 from gpumon.fleet.replay import filling
+from gpumon.model.records.frame import Frame
 from gpumon.model.records.tick import Tick
 from gpumon.model.staleness import stale_after_s
+from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
 from gpumon.sources.prometheus.questions import SETTLED_S, Questions
 from gpumon.sources.prometheus.recall import Recall
-from tests.worlds.gathered import Server, gathered, interval_of
+from gpumon.sources.source import PastBeat
+from tests.worlds.gathered import Server, gathered, interval_of, pages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumon.detect.view import View
     from gpumon.model.records.cluster import JobView
-    from gpumon.model.records.frame import Frame
     from gpumon.sources.prometheus.questions import Seen
     from gpumon.sources.prometheus.recall import Recalled
-    from gpumon.sources.source import PastBeat
     from tests.worlds.gathered import Watched
 
 URL: Final = "prometheus+http://server:9090"
@@ -59,6 +60,23 @@ def view_by_server(one: Watched, *, is_victoria: bool) -> View:
     return view_of_answers(one, now, seen, recalled)
 
 
+def view_by_page(one: Watched) -> View:
+    """What a detector sees who has read the nodes' own pages all the time."""
+    readers: dict[str, PageReader] = {}
+    newest: dict[str, Frame] = {}
+    beats: list[PastBeat] = []
+    period_s = interval_of(one.ticks)
+    now = one.ticks[-1].at
+    for at, node, page in pages_of(one.ticks):
+        reader = readers.setdefault(node, PageReader(node))
+        (reading,) = reader.read(page, at, at)
+        frame = Frame(f"dcgm+http://{node}", node, at, 0.0, reading.blocks, reading.errors)
+        newest[node] = frame._replace(stale_after_s=2.0 * period_s)
+        if at < now:
+            beats.append(PastBeat(at, period_s, (newest[node],)))
+    return view_of_frames(one, now, [*newest.values()], lambda: iter(beats))
+
+
 async def _asked(server: Server, back_s: float) -> tuple[Seen, Recalled | None]:
     questions = Questions(server)  # type: ignore[arg-type]
     seen = await questions.look()
@@ -74,7 +92,12 @@ def view_of_answers(one: Watched, now: float, seen: Seen, recalled: Recalled | N
     """What a detector sees where a server has told this."""
     period_s = interval_of(one.ticks)
     limit_s = limit_of(seen.interval_s, period_s, period_s / 2.0)
-    told, _ = Nodes().read(seen, now, limit_s)
+    nodes = Nodes()
+    told, _ = nodes.read(seen, now, limit_s)
+    if recalled is not None:
+        # As it is after the next look.
+        nodes.remember(recalled.xids(), seen)
+        told, _ = nodes.read(seen, now, limit_s)
     frames = frames_of(told, URL, now, 0.0, limit_s)
     return view_of_frames(one, now, frames, recalled and partial(recalled.beats, URL))
 
@@ -108,3 +131,11 @@ def view_of_frames(
 def _as_queued(view: JobView) -> JobView:
     """A job as its queue alone tells it: whose ranks are where, processes tell."""
     return view._replace(ranks=(), contradictions=())
+
+
+ROADS: Final[dict[str, Callable[[Watched], View]]] = {
+    "exporter": view_by_page,
+    "Prometheus": partial(view_by_server, is_victoria=False),
+    "VictoriaMetrics": partial(view_by_server, is_victoria=True),
+}
+"""How a scene is seen, by road."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.block import Block
     from gpumon.model.records.tick import Tick
+    from gpumon.sources.exposition.parse import Sample
     from gpumon.sources.prometheus.answer import Answer
 
 LOOKBACK_S: Final = 300.0
@@ -81,47 +82,58 @@ def interval_of(ticks: list[Tick]) -> float:
     return max(COLLECTED_S, ticks[-1].period_s)
 
 
-def gathered(ticks: list[Tick], names: Mapping[str, str] | None = None) -> list[Series]:
-    """The series that a server has of a scene; it reads one node a beat, as it spreads its work.
+class Told(NamedTuple):
+    """A page as it was told."""
+
+    at: float
+    node: str
+    page: bytes
+
+
+def pages_of(ticks: list[Tick], names: Mapping[str, str] | None = None) -> Iterator[Told]:
+    """The pages of a scene as they are read: one node a beat, as servers spread their work.
 
     Args:
         ticks: The pictures.
         names: Which metrics the pages hold; None: all that gpumon knows.
     """
     told = names_told(is_all=True) if names is None else names
-    found: dict[str, Series] = {}
     read_at: dict[str, float] = {}
     interval_s = interval_of(ticks)
     every = round(interval_s / ticks[-1].period_s)
-    pages: dict[tuple[str, int, int], list[tuple[str, str, Mapping[str, str], float]]] = {}
+    # While nothing changes blocks are the same objects, and so are pages.
+    pages: dict[tuple[str, int, int], bytes] = {}
     for number, tick in enumerate(ticks):
         for place, (node, one) in enumerate(tick.nodes.items()):
             is_due = tick.at - read_at.get(node, -inf) >= interval_s - 1e-6
             is_first = node not in read_at and number < every and number < len(ticks) - 1
             is_turn = not is_first or (number + place) % every == 0
-            if one.taken_at != tick.at or not (is_due and is_turn):
+            gpus, events = one.blocks.get("gpu"), one.blocks.get("event")
+            if one.taken_at != tick.at or gpus is None or not (is_due and is_turn):
                 continue
             read_at[node] = tick.at
-            gpus, events = one.blocks.get("gpu"), one.blocks.get("event")
-            if gpus is None:
-                continue
-            # While nothing changes both are the same objects.
             key = node, id(gpus), id(events)
             if key not in pages:
-                page = page_of(gpus, node, told) + _xids(gpus, events, node)
-                pages[key] = [
-                    (f"{s.name}{sorted(s.labels.items())}", s.name, s.labels, s.value)
-                    for s in parse(page).samples
-                ]
-            for text, name, labels, value in pages[key]:
-                series = found.get(text)
-                if series is None:
-                    more = {"instance": f"{node}:9400", "job": "dcgm"}
-                    series = found[text] = Series(
-                        name, {**labels, **more}, array("d"), array("d")
-                    )
-                series.times.append(tick.at)
-                series.values.append(value)
+                pages[key] = page_of(gpus, node, told) + _xids(gpus, events, node)
+            yield Told(tick.at, node, pages[key])
+
+
+def gathered(ticks: list[Tick], names: Mapping[str, str] | None = None) -> list[Series]:
+    """The series that a server has of a scene; `names` as of `pages_of`."""
+    found: dict[str, Series] = {}
+    read: dict[int, list[tuple[str, Sample]]] = {}
+    for at, node, page in pages_of(ticks, names):
+        samples = read.get(id(page))
+        if samples is None:
+            samples = [(f"{s.name}{sorted(s.labels.items())}", s) for s in parse(page).samples]
+            read[id(page)] = samples
+        for text, sample in samples:
+            series = found.get(text)
+            if series is None:
+                labels = {**sample.labels, "instance": f"{node}:9400", "job": "dcgm"}
+                series = found[text] = Series(sample.name, labels, array("d"), array("d"))
+            series.times.append(at)
+            series.values.append(sample.value)
     return list(found.values())
 
 
@@ -163,11 +175,13 @@ class Server:
         data: Any
         if path == "label/__name__/values":
             begin, end = float(params["start"]), float(params["end"])
-            data = sorted({
-                one.name
-                for one in self.series
-                if bisect_left(one.times, begin) < bisect_right(one.times, end)
-            })
+            data = sorted(
+                {
+                    one.name
+                    for one in self.series
+                    if bisect_left(one.times, begin) < bisect_right(one.times, end)
+                }
+            )
         elif path == "query_range":
             data = {"resultType": "matrix", "result": self._range(params)}
         elif params["query"] == "time()":

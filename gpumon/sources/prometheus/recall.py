@@ -12,6 +12,8 @@ from math import ceil, isfinite, isnan, nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.staleness import stale_after_s
+from gpumon.sources.exporters.dcgm import FIRST_BLANK
+from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.plan import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
@@ -52,6 +54,9 @@ LONGEST_S: Final = 180.0
 
 REST_PER_ANSWER: Final = 1.0
 """After each answer the server is left alone for so many times what it took."""
+
+XIDS: Final = frozenset(name for name, one in METRICS.items() if one.field.key == "xid")
+"""Metrics that tell the last Xid of each GPU."""
 
 _LESS: Final = "?history=1h asks for less, ?history=0 for none"
 
@@ -98,6 +103,20 @@ class Recalled(NamedTuple):
         if self.is_gap:
             what = "tells nothing of the time in which it was not read"
         return f"{what}: {self.failure.message}", _LESS
+
+    def xids(self) -> Iterator[tuple[Key, tuple[float, str, int]]]:
+        """Xids that came meanwhile: GPU or instance; Unix time on our own clock, UUID, number."""
+        last: dict[Key, float] = {}
+        for told in self.told:
+            for name in told.values.keys() & XIDS:
+                for key, column in told.values[name].items():
+                    times = told.told_at.get(key, ())
+                    for at, value in zip(times, column, strict=False):
+                        if not 0.0 <= value < FIRST_BLANK or isnan(at):
+                            continue
+                        if value and last.get(key, value) != value:
+                            yield key, (at - self.ahead_s, key[0], int(value))
+                        last[key] = value
 
     def beats(self, url: str) -> Iterator[PastBeat]:
         """Frames of every step as they would have come then, the oldest first."""
