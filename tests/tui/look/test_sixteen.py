@@ -11,8 +11,7 @@ from gpumon.report.fleet_map.lines import area
 from gpumon.report.fleet_map.marks import FIELDS, STATES, WORKING, Ink
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.look.theme import VARIABLES
-from gpumon.tui.look.themes import LIGHT, MONO, THEMES
+from gpumon.tui.look.themes import MONO, THEMES
 from gpumon.tui.widgets.text.strips import line_strip
 from tests.tui.fleet_scene import whole
 from tests.tui.look.test_look import LEAST_OF_GRAPHICS, contrast, segments_of
