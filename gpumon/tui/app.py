@@ -386,7 +386,7 @@ class GpumonApp(DressedApp):
         """Learn what gpumon itself costs; the status line shows it with the next tick."""
         if self._newest is None:
             return
-        # Imported here, because it imports psutil, which the first picture should not wait for.
+        # Imported here: the first picture should not wait for it.
         from gpumon.base.footprint import footprint
 
         cost = footprint()
