@@ -162,14 +162,14 @@ class DressedApp(App[int]):
             return
         theme = next((short for short, name in SHORT_NAMES.items() if name == self.theme), None)
         habits = Habits(
-            theme,
-            self.is_ascii,
-            dict(self.chosen_columns),
-            dict(self.sortings),
-            self.map_field,
-            self.map_grouping,
-            self.map_density,
-            self.root,
+            theme=theme,
+            is_ascii=self.is_ascii,
+            columns=dict(self.chosen_columns),
+            sortings=dict(self.sortings),
+            map_field=self.map_field,
+            map_grouping=self.map_grouping,
+            map_density=self.map_density,
+            view=self.root,
         )
         self._shelf.write(written(habits))
 

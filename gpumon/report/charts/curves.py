@@ -164,7 +164,10 @@ def field_chart(
     else:
         bounds = _bounds(entity, field, _largest((series,)))
     title: Line = (Cell(spoken(key), Tone.INFO),)
-    return Panel(title, Chart(*stretch, *bounds, field.unit, (series,), marks, window))
+    return Panel(
+        title,
+        Chart(*stretch, *bounds, unit=field.unit, series=(series,), marks=marks, window=window),
+    )
 
 
 def _bounds(entity: Readable, field: Field, largest: float) -> tuple[float, float]:
@@ -244,7 +247,7 @@ def _scaled(
     if ceiling is None or (largest > ceiling and not field.unit):
         fixed = scale(entity, field, largest)
         ceiling = fixed[1] if fixed else round_up(largest)
-    return Chart(*stretch, 0.0, ceiling, field.unit, series)
+    return Chart(*stretch, 0.0, ceiling, unit=field.unit, series=series)
 
 
 def _largest(series: Sequence[Series]) -> float:
@@ -275,7 +278,13 @@ def _read(
     if bounds is None or not len(times):
         return Series(times, values, tone)
     found = bounds((name,), (key,), start, end, block)
-    return Series(times, values, tone, found.low[:, 0, 0].tolist(), found.high[:, 0, 0].tolist())
+    return Series(
+        times=times,
+        values=values,
+        tone=tone,
+        low=found.low[:, 0, 0].tolist(),
+        high=found.high[:, 0, 0].tolist(),
+    )
 
 
 def _job_series(
@@ -290,6 +299,6 @@ def _job_series(
 
     times, found = job_spread(history, view.job.job_id, keys, *stretch, most=MAX_GPUS)
     return [
-        Series(times, mean, tone, low, high)
+        Series(times=times, values=mean, tone=tone, low=low, high=high)
         for (mean, low, high), tone in zip(found, _TONES, strict=False)
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from gpumon.report.text.ascii_only import BRAILLE
 from gpumon.report.text.cells import Cell, Tone
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ GAP_PERIODS: Final = 3.5
 _BITS: Final = np.array(((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80)), np.int32)
 """Unicode's numbering of the dots, by row from the top and column."""
 
-BRAILLE: Final = 0x2800
-"""Unicode's braille character without a dot."""
 
 _TONES: Final = tuple(Tone)
 _DIM: Final = _TONES.index(Tone.DIM)
