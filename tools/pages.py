@@ -62,6 +62,7 @@ from tools.exceptions import exceptions
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
+from tools.road_table import ROAD_HEAD, road_rows
 from tools.rooms import rooms
 from tools.schema_tables import document, documents_of_commands
 from tools.sentences.block import what_it_looks_like, what_it_says
@@ -419,6 +420,7 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
     "faults": fault_tables,
     "questions": questions_table,
+    "roads": lambda: table(ROAD_HEAD, road_rows()),
     "xids": lambda: table(XID_HEAD, xid_rows()),
 }
 

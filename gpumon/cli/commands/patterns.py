@@ -117,8 +117,9 @@ def _named(found: Found, names: Sequence[tuple[int, str]]) -> int:
         for number, name in names:
             pattern = numbered[number - 1]
             one = Named(
-                name, 0, own_login(), time.time(), pattern.traits, len(pattern.jobs),
-                pattern.gpu_seconds, pattern.exemplar.job_id,
+                name=name, version=0, owner=own_login(), at=time.time(), traits=pattern.traits,
+                jobs=len(pattern.jobs),
+                gpu_seconds=pattern.gpu_seconds, exemplar=pattern.exemplar.job_id,
             )  # fmt: skip
             versions = with_name(versions, one)
         return versions

@@ -223,8 +223,9 @@ def _checked(value: Any) -> Named:  # noqa: ANN401
     if not CLASS_NAME.fullmatch(name) or name in _TAKEN:
         raise ValueError
     return Named(
-        name, _count(value["version"]), owner, _number(value["at"]), traits, _count(value["jobs"]),
-        _number(value["gpu_seconds"]), exemplar,
+        name=name, version=_count(value["version"]), owner=owner, at=_number(value["at"]),
+        traits=traits, jobs=_count(value["jobs"]),
+        gpu_seconds=_number(value["gpu_seconds"]), exemplar=exemplar,
     )  # fmt: skip
 
 

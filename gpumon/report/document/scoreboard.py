@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
-from gpumon.model.records.ledger import HOUR_S
+from gpumon.model.units import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -84,6 +84,15 @@ def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what()
     assert all(char.isprintable() or char == "\n" for char in text)
 
 
+def test_the_card_of_a_gpu_without_a_job_tells_of_no_books():
+    one = job("gpu:GPU-4f\x1b[31m", "uid 1007", 0.0)
+    text = patterns_text(GATHERED, Found((), ALONE, (ODD._replace(jobs=(one,), exemplar=one),)))
+    assert " 1  GPU-4f" in text
+    assert " without a job of uid 1007, since 20" in text
+    assert text.count("unexplained") == 1
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
 def test_the_screen_shows_the_same_cards():
     found = Patterns(2e9, 1e9, (), ("77",), 900.0, 9000.0, odd=(ODD.card,))
     lines = ["".join(cell[0] for cell in line) for entry in pattern_entries(found, 100)
