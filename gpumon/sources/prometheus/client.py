@@ -41,6 +41,7 @@ _LOGIN: Final = re.compile(r"[^:\x00-\x1f\x7f]{1,256}:[^\x00-\x1f\x7f]{1,1024}")
 
 _OK: Final = 200
 _REFUSED: Final = (401, 403)
+_TOO_MANY: Final = 429
 _NOT_FOUND: Final = 404
 _TYPES: Final = ("", "application/json", "application/stream+json")
 """Kinds of content that are answers: VictoriaMetrics 1.79 calls samples over time by the last."""
@@ -106,7 +107,9 @@ class Client:
             for secret in self._secrets:
                 # A server may repeat what it was sent.
                 message = message.replace(secret, "(the secret)")
-            raise FetchError(plain(message), error.hint, is_refused=error.is_refused) from None
+            raise FetchError(
+                plain(message), error.hint, is_refused=error.is_refused, is_busy=error.is_busy
+            ) from None
 
     async def close(self) -> None:
         """End every connection."""
@@ -145,6 +148,8 @@ class Client:
                 raise error_of(web_page(_PEER, status))
             if status != _OK and kind != "application/json":
                 raise _status(status)
+            if status == _TOO_MANY:
+                raise _busy()
             if kind not in _TYPES:
                 message = f"answers with {plain(kind, SHOWN)}, which is no answer of Prometheus"
                 raise FetchError(message, _PEER.elsewhere)
@@ -168,6 +173,8 @@ class Client:
         )
         if named is None:
             hint = "name a file with what lets you in: ?token_file=/path or ?login_file=/path"
+            if not address.tenant:
+                hint += "; or, as Mimir wants, whose data: ?tenant=NAME"
         else:
             hint = f"renew what the file of ?{named}= holds; it is read anew for each look"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
@@ -221,8 +228,15 @@ def _status(status: int) -> FetchError:
     if status == _NOT_FOUND:
         message = "has no such interface (HTTP 404)"
         return FetchError(message, "check the prefix: what stands before /api/v1/")
+    if status == _TOO_MANY:
+        return _busy()
     hint = f"look at the log of the server, or of the proxy in front of it; {_RETRIED}"
     return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status in AWAY)
+
+
+def _busy() -> FetchError:
+    hint = f"whoever runs the server limits how often it is asked; {_RETRIED}, ever more seldom"
+    return FetchError(f"is asked too often (HTTP {_TOO_MANY})", hint, is_busy=True)
 
 
 def _too_large() -> FetchError:
