@@ -23,6 +23,8 @@ from gpumon.model.records.frame import Frame, merged_queues
 from gpumon.model.staleness import stale_after_s
 from gpumon.model.text import plain
 from gpumon.sources.address import rank_of
+from gpumon.sources.http.failures import SHOWN
+from gpumon.sources.http.loop import CLOSE_LIMIT_S
 from gpumon.sources.http.outage import Outage
 from gpumon.sources.http.secret_file import SecretError, read_secret
 from gpumon.sources.recording.decode import (
@@ -34,6 +36,7 @@ from gpumon.sources.recording.decode import (
     Told,
 )
 from gpumon.sources.recording.read import MAX_LINE_BYTES
+from gpumon.sources.served_address import NDJSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +52,6 @@ TIMEOUT_S: Final = 15.0
 LARGEST_ANSWER_BYTES: Final = 256 * 2**20
 """Of one answer: 10,000 nodes of 8 GPUs have less (20 KB each, measured)."""
 
-CLOSE_LIMIT_S: Final = 0.3
 
 _SKEW_S: Final = 2.0
 """Clocks that differ by less are taken for one: as much an answer may be on its way."""
@@ -59,9 +61,6 @@ _LEAST_RETRY_S: Final = 1.0
 _MOST_TOKEN_BYTES: Final = 4096
 _MOST_KEPT_FRAMES: Final = 100_000
 """Frames that nobody has taken: ten pictures of 10,000 nodes; the oldest are dropped."""
-
-_SHOWN: Final = 120
-_NDJSON: Final = "application/x-ndjson"
 
 
 class _FailedError(UnavailableError):
@@ -203,7 +202,15 @@ class ServedFrames:
         period_s = max(self._period_s, self._beat_s, _LEAST_RETRY_S)
         now = self._clock.now()
         over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
-        return Frame(self.url, "", now, 0.0, {}, (error,), over_at=over_at)
+        return Frame(
+            origin=self.url,
+            node="",
+            taken_at=now,
+            lateness_s=0.0,
+            blocks={},
+            errors=(error,),
+            over_at=over_at,
+        )
 
     def _forget_connection(self) -> None:
         connection, self._connection = self._connection, None
@@ -218,7 +225,7 @@ class ServedFrames:
         try:
             return list(self._read(self._response(wait_s)))
         except ssl.SSLError as error:
-            said = plain(str(error.reason or error), _SHOWN)
+            said = plain(str(error.reason or error), SHOWN)
             hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
             if "WRONG_VERSION" in said or "UNKNOWN_PROTOCOL" in said:
                 hint = "it speaks no TLS there: gpumon+http:// reads it without"
@@ -227,7 +234,7 @@ class ServedFrames:
             message = f"gave no whole answer within {TIMEOUT_S:g} s"
             raise _FailedError(message, "look at the machine that it runs on") from None
         except (OSError, http.client.HTTPException) as error:
-            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), _SHOWN)
+            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), SHOWN)
             hint = "look whether gpumon serve runs there; gpumon asks again by itself"
             raise _FailedError(f"cannot be read: {said}", hint) from None
         except RecordingError as error:
@@ -236,7 +243,7 @@ class ServedFrames:
             self._deadline = None
 
     def _response(self, wait_s: float) -> http.client.HTTPResponse:
-        headers = {"Accept": _NDJSON, "User-Agent": "gpumon", **self._authorization()}
+        headers = {"Accept": NDJSON, "User-Agent": "gpumon", **self._authorization()}
         path = f"/v1/frames?wait={wait_s:g}" + (f"&since={self._since}" if self._since else "")
         if self._connection is None:
             self._connection = self._connected()
@@ -247,8 +254,8 @@ class ServedFrames:
         if response.status != http.client.OK:
             raise _status(response)
         kind = response.headers.get_content_type()
-        if kind != _NDJSON:
-            message = f"answers with {plain(kind, _SHOWN)}, which is no gpumon serve"
+        if kind != NDJSON:
+            message = f"answers with {plain(kind, SHOWN)}, which is no gpumon serve"
             raise _FailedError(message, "check host and port; a proxy may stand in front of it")
         return response
 
@@ -400,7 +407,7 @@ def _status(response: http.client.HTTPResponse) -> _FailedError:
             "does not show its frames to this token (HTTP 403)", 'ask for one that shows "*"'
         )
     if 300 <= status < 400:
-        to = plain(response.headers.get("location", ""), _SHOWN) or "nowhere"
+        to = plain(response.headers.get("location", ""), SHOWN) or "nowhere"
         return _FailedError(
             f"redirects to {to}, which is not followed", "name that address yourself"
         )

@@ -202,7 +202,18 @@ class ExporterPages:
         nodes = watched.nodes or (watched.page.node,)
         now_s, period_s = self._clock.monotonic(), max(self._period_s, RETRY_S[0])
         over_at = watched.outage.over_at(now, now_s, period_s)
-        return [Frame(self.url, node, now, 0.0, {}, (error,), over_at=over_at) for node in nodes]
+        return [
+            Frame(
+                origin=self.url,
+                node=node,
+                taken_at=now,
+                lateness_s=0.0,
+                blocks={},
+                errors=(error,),
+                over_at=over_at,
+            )
+            for node in nodes
+        ]
 
     def _told(
         self, watched: _Watched, readings: Sequence[Reading], now: float, late_s: float
@@ -215,11 +226,23 @@ class ExporterPages:
             nodes.append(node)
             names = tuple(name for name in (reading.host_name,) if name)
             frames.append(
-                Frame(self.url, node, now, late_s, reading.blocks, reading.errors, None, names)
+                Frame(
+                    origin=self.url,
+                    node=node,
+                    taken_at=now,
+                    lateness_s=late_s,
+                    blocks=reading.blocks,
+                    errors=reading.errors,
+                    queue=None,
+                    host_names=names,
+                )
             )
         # What failed under another name is over: it has told its own.
         over = [node for node in before if node not in nodes and watched.has_failed]
-        frames += [Frame(self.url, node, now, 0.0, {}) for node in over]
+        frames += [
+            Frame(origin=self.url, node=node, taken_at=now, lateness_s=0.0, blocks={})
+            for node in over
+        ]
         watched.nodes = tuple(nodes)
         watched.names = frozenset((*nodes, *(one.host_name for one in readings))) - {""}
         return frames

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
     import httpx
 
+RETRIED: Final = "gpumon tries again by itself"
+"""End of an advice where nobody has to do anything more."""
+
+REFUSED: Final = (401, 403)
+"""Status codes of who may not read this."""
+
 SHOWN: Final = 120
 """Characters of what a system, a server or a header says that are shown."""
 

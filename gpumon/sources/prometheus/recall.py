@@ -12,12 +12,14 @@ from math import ceil, isfinite, isnan, nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.staleness import stale_after_s
+from gpumon.sources.exporters.dcgm import FIRST_BLANK
+from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.plan import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import answer
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
-from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, key_of
-from gpumon.sources.prometheus.rules import PARTS
+from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, harmless, key_of
+from gpumon.sources.prometheus.rules import ALL, PARTS
 from gpumon.sources.source import PastBeat
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ LONGEST_S: Final = 180.0
 
 REST_PER_ANSWER: Final = 1.0
 """After each answer the server is left alone for so many times what it took."""
+
+XIDS: Final = frozenset(name for name, one in METRICS.items() if one.field.key == "xid")
+"""Metrics that tell the last Xid of each GPU."""
 
 _LESS: Final = "?history=1h asks for less, ?history=0 for none"
 
@@ -99,6 +104,20 @@ class Recalled(NamedTuple):
             what = "tells nothing of the time in which it was not read"
         return f"{what}: {self.failure.message}", _LESS
 
+    def xids(self) -> Iterator[tuple[Key, tuple[float, str, int]]]:
+        """Xids that came meanwhile: GPU or instance; Unix time on our own clock, UUID, number."""
+        last: dict[Key, float] = {}
+        for told in self.told:
+            for name in told.values.keys() & XIDS:
+                for key, column in told.values[name].items():
+                    times = told.told_at.get(key, ())
+                    for at, value in zip(times, column, strict=False):
+                        if not 0.0 <= value < FIRST_BLANK or isnan(at):
+                            continue
+                        if value and last.get(key, value) != value:
+                            yield key, (at - self.ahead_s, key[0], int(value))
+                        last[key] = value
+
     def beats(self, url: str) -> Iterator[PastBeat]:
         """Frames of every step as they would have come then, the oldest first."""
         nodes = Nodes()
@@ -113,7 +132,9 @@ class Recalled(NamedTuple):
                     if at - times[step] <= limit_s
                 }
                 values = {name: _at(columns, step) for name, columns in told.values.items()}
-                seen = Seen(at, known, values, self.interval_s, ())
+                seen = Seen(
+                    asked_at=at, known=known, values=values, interval_s=self.interval_s, remarks=()
+                )
                 now = at - self.ahead_s
                 found, _ = nodes.read(seen, now, limit_s)
                 yield PastBeat(now, step_s, frames_of(found, url, now, 0.0, limit_s))
@@ -180,7 +201,7 @@ class Recall:
         """What the server tells of the time before a look; never raises for want of an answer.
 
         Args:
-            seen: The look: only metrics and GPUs that it has are asked about.
+            seen: The look: only metrics that it has are asked about.
             told_by: Metrics whose samples' times count.
             now: Unix time of the look on our own clock.
         """
@@ -191,23 +212,44 @@ class Recall:
         found: list[Told] = []
         failure = None
         fewest = 1 if self._is_gap else FEWEST_STEPS
+        known = seen.known
         until = seen.asked_at - SETTLED_S
-        for one in stretches(series, interval_s, until, self._back_s, fewest):
-            try:
-                found.insert(0, await self._stretch(one, counts, seen.known, told_by, limit))
-            except FetchError as error:
-                failure = error
-                break
+        try:
+            pieces = stretches(series, interval_s, until, self._back_s, fewest)
+            for number, one in enumerate(pieces):
+                if not number:
+                    known = {**await self._gone(told_by, until), **known}
+                found.insert(0, await self._stretch(one, counts, known, told_by, limit))
+        except FetchError as error:
+            failure = error
         # Who holds a GPU now need not have held it then.
-        known = {
+        unheld = {
             key: Known(
                 {name: text for name, text in one.labels.items() if name not in HOLDER_LABELS},
                 one.told_at,
             )
-            for key, one in seen.known.items()
+            for key, one in known.items()
         }
-        ahead_s = seen.asked_at - now
-        return Recalled(found, known, interval_s, ahead_s, failure, self._is_gap)
+        return Recalled(
+            told=found,
+            known=unheld,
+            interval_s=interval_s,
+            ahead_s=seen.asked_at - now,
+            failure=failure,
+            is_gap=self._is_gap,
+        )
+
+    async def _gone(self, told_by: Sequence[str], at: float) -> dict[Key, Known]:
+        """Every GPU of the last hour: that one has vanished shows only who knows that it was."""
+        found: dict[Key, Known] = {}
+        for name in told_by:
+            question = f"max by ({','.join(ALL)}) (last_over_time({name}[{NEAR_S:.0f}s]))"
+            params = {"query": question, "time": f"{at:.3f}", "nocache": "1"}
+            for labels, _ in answer.vector(await self._client.ask("query", params)).rows:
+                key = key_of(labels)
+                if key is not None:
+                    found.setdefault(key, Known(harmless(labels), 0.0))
+        return found
 
     async def _stretch(
         self,

@@ -194,7 +194,17 @@ class PrometheusServer:
             said = (*said, self._remark)
         remarks = tuple(SourceError(self.url, plain(text), hint) for text, hint in said)
         frames = [*frames_of(told, self.url, now, self._work_s, limit_s, remarks)]
-        frames += [Frame(self.url, one.where, now, 0.0, {}, (one,)) for one in errors]
+        frames += [
+            Frame(
+                origin=self.url,
+                node=one.where,
+                taken_at=now,
+                lateness_s=0.0,
+                blocks={},
+                errors=(one,),
+            )
+            for one in errors
+        ]
         if not told:
             text = "holds no present sample of a GPU"
             hint = "look at the server's targets: dcgm-exporter may be down"
@@ -230,6 +240,7 @@ class PrometheusServer:
             self._is_recalling = False
             return
         self._remark, self._recalled_at = told.remark, self._clock.monotonic()
+        self._nodes.remember(told.xids(), seen)
         if told.told:
             self._recalled = told
         else:
@@ -242,4 +253,13 @@ class PrometheusServer:
             # As of the samples themselves two of the server's intervals count, where it has any.
             period_s = max(self._interval_s, self.beat_s, RETRY_S[0])
             over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
-        return [Frame(self.url, "", now, 0.0, {}, (error,), over_at=over_at)]
+        frame = Frame(
+            origin=self.url,
+            node="",
+            taken_at=now,
+            lateness_s=0.0,
+            blocks={},
+            errors=(error,),
+            over_at=over_at,
+        )
+        return [frame]

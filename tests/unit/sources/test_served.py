@@ -13,13 +13,14 @@ from gpumon.fleet.sampler.newest import Newest
 from gpumon.model.fault import SourceError
 from gpumon.model.records.frame import Frame
 from gpumon.serve.exchange import Answer
-from gpumon.serve.frames import NDJSON, FrameFeed
+from gpumon.serve.frames import FrameFeed
 from gpumon.serve.listen import Listen, bound, released
 from gpumon.serve.server import HttpServer
 from gpumon.sources import served as module
 from gpumon.sources.address import Look, parse, rank_of, target_of
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
+from gpumon.sources.served_address import NDJSON
 from gpumon.sources.source import SystemClock, Wish
 from tests.worlds.clocks import Hasty
 from tests.worlds.probe import eventually

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from array import array
 from itertools import pairwise
 from math import nan
 from typing import TYPE_CHECKING
@@ -11,17 +13,22 @@ import pytest
 
 from gpumon.sources.address import parse
 from gpumon.sources.prometheus import recall
-from gpumon.sources.prometheus.recall import FAR_STEP_S, stretches
+from gpumon.sources.prometheus.nodes import Nodes
+from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.recall import FAR_STEP_S, Recall, stretches
 from gpumon.sources.prometheus.server import PrometheusServer
 from gpumon.sources.source import Remembering, SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer
 from tests.unit.sources.prometheus.engine import JSON, Engine, labels
+from tests.worlds.gathered import Series, Server
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpumon.model.fault import SourceError
+    from gpumon.sources.prometheus.questions import Seen
+    from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.source import PastBeat
 
     Say = Callable[..., None]
@@ -318,3 +325,57 @@ def test_half_a_refusal_leaves_what_is_near(
     lines: list[SourceError] = []
     eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says so")
     assert lines[0].message.startswith("tells nothing before an hour ago: answers with an error")
+
+
+def test_a_gpu_that_has_vanished_is_of_the_past_and_not_of_the_present() -> None:
+    def series(uuid: str, times: list[float]) -> Series:
+        values = array("d", [300.0] * len(times))
+        return Series("DCGM_FI_DEV_POWER_USAGE", labels(uuid), array("d", times), values)
+
+    every = [NOW - 1800.0 + 30.0 * number for number in range(60)]
+    held = [series("GPU-0", every), series("GPU-1", [at for at in every if at < NOW - 600.0])]
+    server = Server(held, NOW, is_victoria=False)
+
+    async def asked() -> Recalled:
+        questions = Questions(server)  # type: ignore[arg-type]
+        seen = await questions.look()
+        assert {uuid for uuid, _ in seen.known} == {"GPU-0"}
+        past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
+        return await past.past(seen, questions.told_by, NOW)
+
+    frames = [frame for beat in asyncio.run(asked()).beats("p") for frame in beat.frames]
+    assert frames[0].block("gpu").keys == ("GPU-0", "GPU-1")
+    assert {frame.node for frame in frames} == {"gpu01"}
+    assert frames[-1].block("gpu").keys == ("GPU-0",)
+
+
+def test_an_xid_that_came_before_the_first_look_is_an_event_of_its_time() -> None:
+    times = [NOW - 1800.0 + 30.0 * number for number in range(60)]
+    xids = {
+        "GPU-0": [0.0 if at < NOW - 900.0 else 79.0 for at in times],
+        "GPU-1": [31.0 for _ in times],
+    }
+    name = "DCGM_FI_DEV_XID_ERRORS"
+    held = [
+        Series(name, labels(uuid), array("d", times), array("d", values))
+        for uuid, values in xids.items()
+    ]
+    server = Server(held, NOW, is_victoria=False)
+
+    async def asked() -> tuple[Seen, Recalled]:
+        questions = Questions(server)  # type: ignore[arg-type]
+        seen = await questions.look()
+        past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
+        return seen, await past.past(seen, questions.told_by, NOW)
+
+    seen, recalled = asyncio.run(asked())
+    nodes = Nodes()
+    ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
+    assert reading.blocks["event"].keys == ()
+    for _ in range(2):
+        # Told again it is the same one.
+        nodes.remember(recalled.xids(), seen)
+        ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
+        (key,) = reading.blocks["event"].keys
+        assert key.startswith("GPU-0/79/")
+        assert reading.blocks["event"].value("event_age_s", 0) == pytest.approx(900.0, abs=31.0)
