@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Detector, Evidence, Severity
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
+from gpumon_detectors.evidence.gpu_use import ENGINES, FAINT_RATIO, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -38,12 +38,11 @@ _PIPES: Final = (
     *("sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio"),
     *("fp32_active_ratio", "fp64_active_ratio"),
 )
-_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
 _KEYS: Final = (
     "mem_used_bytes",
     *("mem_total_bytes", "gpu_util_ratio", "sm_active_ratio", "power_w", "power_limit_w"),
     *_PIPES,
-    *_ENGINES,
+    *ENGINES,
     *PCIE,
     *PCIE_LINK,
     *NVLINK,
@@ -246,7 +245,7 @@ def _fits(
         for key, most in _MOST_OF_PIPE.items():
             fits &= ~(means[key] > most)
         fits &= ~(means["power_w"] > _MOST_POWER * means["power_limit_w"])
-        for key in _ENGINES:
+        for key in ENGINES:
             fits &= ~(means[key] > FAINT_RATIO)
         for key in PCIE:
             fits &= ~(copying(profile, key) > _BUSY_LINK)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.detect.facts.entity_facts import FACT_KEYS
+from gpumon.detect.series import ANY_KEY
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Coverage
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _OF_GPU: Final = ("gpu", "link")
 """Blocks whose values belong to a GPU; those of others belong to a node, or to a job on one."""
 
-_ANY_KEY: Final = "gpu_util_ratio"
 
 _TOLD: Final = ("event", "process", "context")
 """Blocks that a probe's report always holds, and that are empty where there is nothing to tell."""
@@ -89,10 +89,23 @@ def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.i
     missing = tuple(key for key in declared.needs if blind[key].any())
     observed_s = view.now - view.observed_since
     if observed_s >= declared.supported_after_s:
-        note = coarse or _thin_words(view, declared)
-        return Coverage(declared.name, seen, len(dark), missing, "ok", note), dark
+        return Coverage(
+            detector=declared.name,
+            subjects_seen=seen,
+            subjects_blind=len(dark),
+            missing_fields=missing,
+            state="ok",
+            note=coarse or _thin_words(view, declared),
+        ), dark
     note = f"observed for {observed_s:.0f} s of {declared.supported_after_s:.0f} s"
-    return Coverage(declared.name, seen, len(dark), missing, "waiting", note), dark
+    return Coverage(
+        detector=declared.name,
+        subjects_seen=seen,
+        subjects_blind=len(dark),
+        missing_fields=missing,
+        state="waiting",
+        note=note,
+    ), dark
 
 
 def unseen_of(
@@ -120,7 +133,7 @@ def _coarse_words(view: View, declared: Declaration) -> str:
     longest_s = declared.longest_period_s
     if not longest_s:
         return ""
-    newest = view.history.slab((), (_ANY_KEY,), view.now - longest_s, view.now).periods
+    newest = view.history.slab((), (ANY_KEY,), view.now - longest_s, view.now).periods
     period_s = float(newest[-1]) if len(newest) else 0.0
     if period_s <= longest_s:
         return ""
@@ -133,7 +146,7 @@ def _thin_words(view: View, declared: Declaration) -> str:
     A server tells of what is older than an hour a value every five minutes.
     """
     begin = max(view.observed_since, view.now - declared.established_after_s)
-    times, periods, _, _ = view.history.slab((), (_ANY_KEY,), begin, view.now)
+    times, periods, _, _ = view.history.slab((), (ANY_KEY,), begin, view.now)
     thin = np.flatnonzero(periods > _THIN * periods[-1]) if len(times) else times
     if not len(thin):
         return ""

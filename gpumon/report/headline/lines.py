@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.records.ledger import SUSPICION
+from gpumon.model.units import DAY_S
 from gpumon.report.facts.losses import WEIGHTS, mark_of, price_an_hour
 from gpumon.report.facts.tick_index import new_findings
-from gpumon.report.headline.fleet_gpus import fleet_gpus
+from gpumon.report.headline.fleet_gpus import fleet_gpu_steps, fleet_gpus
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, safe, text_width
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES, WATCHING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpumon.model.records.ledger import LedgerTotals, Total
     from gpumon.report.facts.tick_index import Digest
@@ -26,7 +27,6 @@ TALL: Final = 32
 """Rows of a terminal from which on the headline has three lines: below, they are the table's."""
 
 _DOT: Final = Cell(" · ", Tone.DIM)
-_DAY_S: Final = 86400.0
 _LEAST_SHOWN_S: Final = 180.0
 """GPU-seconds of a twentieth of an hour."""
 
@@ -44,6 +44,17 @@ def headline(digest: Digest, width: int, *, is_tall: bool) -> list[Line]:
     """
     key = ("headline", f"{width} {is_tall}")
     return list(digest.remembered(key, lambda: _headline(digest, width, is_tall)))
+
+
+def headline_steps(digest: Digest) -> Iterator[None]:
+    """Count what the headline tells, step by step; then it is quick to word."""
+    yield from fleet_gpu_steps(digest)
+    books = digest.tick.ledger
+    if books is not None:
+        books.total()
+        yield
+        _price_now(digest, books)
+        yield
 
 
 def _headline(digest: Digest, width: int, is_tall: bool) -> list[Line]:
@@ -104,6 +115,11 @@ def _news(digest: Digest) -> tuple[Cell, ...]:
 # The second line: five shares, and what is lost now
 
 
+def _price_now(digest: Digest, books: LedgerTotals) -> float | None:
+    """Price of what is being wasted in an hour, worked out once for a picture."""
+    return digest.remembered(("price an hour", ""), lambda: price_an_hour(books))
+
+
 class _Now(NamedTuple):
     """What is lost now."""
 
@@ -124,7 +140,13 @@ class _Now(NamedTuple):
         watching = f"{WATCHING} ({every - waiting} of {every})" if waiting else ""
         if not every:
             watching = WATCHING
-        return cls(wasted, suspected, price_an_hour(books), safe(books.prices.currency), watching)
+        return cls(
+            wasted_gpus=wasted,
+            suspected_gpus=suspected,
+            an_hour=_price_now(digest, books),
+            currency=safe(books.prices.currency),
+            watching=watching,
+        )
 
     def cells(self, *, has_suspicion: bool = True, has_money: bool = True) -> Line:
         """`lost now 25 + ~3 GPUs ≈ 62 $/h`."""
@@ -269,7 +291,7 @@ def _causes(whole: Total) -> list[Cell]:
 
 def _since(start: float, at: float) -> str:
     """`since 13:56`; of more than a day `in 3d04h`, as a time of day would mislead."""
-    if at - start >= _DAY_S:
+    if at - start >= DAY_S:
         return f"in {units.short_duration(at - start)}"
     return f"since {units.clock_time(start)}"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from gpumon.model.catalogue.field import Kind
 from gpumon.model.fault import SourceError
+from gpumon.model.gpu.xid import XID_EVENT
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.gpu_names import ZERO_IS_NONE
@@ -42,8 +43,6 @@ SHOWN_S: Final = 3600.0
 MOST_EVENTS: Final = 256
 """Xids of one node that are remembered: two of each GPU of the largest one."""
 
-_XID_EVENT: Final = 0x8
-"""NVML's type of an event that is an Xid."""
 
 _BLANKS: Final = ((0x7FFFFFF0, 16), (0x7FFFFFFFFFFFFFF0, 16), (2**47, 16))
 """Where the numbers begin by which DCGM says of whole numbers of 32 and 64 bits, and of others,
@@ -240,7 +239,7 @@ class _Xids:
         keys = tuple(f"{uuid}/{number}/{round(at * 1000)}" for at, uuid, number in self._seen)
         columns = {
             "xid": column_for(True, [*numbers]),
-            "event_type": column_for(True, [_XID_EVENT] * len(numbers)),
+            "event_type": column_for(True, [XID_EVENT] * len(numbers)),
             "event_age_s": column_for(False, [round(now - at, 3) for at, _, _ in self._seen]),
         }
         return Block(keys, columns, {}, {})

@@ -138,7 +138,16 @@ def frames_of(
         errors = reading.errors if number else (*reading.errors, *remarks)
         names = (reading.host_name,) if reading.host_name else ()
         taken_at = now - max(0.0, one.age_s)
-        frame = Frame(url, one.node, taken_at, work_s, reading.blocks, errors, None, names)
+        frame = Frame(
+            origin=url,
+            node=one.node,
+            taken_at=taken_at,
+            lateness_s=work_s,
+            blocks=reading.blocks,
+            errors=errors,
+            queue=None,
+            host_names=names,
+        )
         frames.append(frame._replace(stale_after_s=limit_s))
     return tuple(frames)
 
@@ -198,7 +207,7 @@ def _again(seen: Seen, key: Key, labels: Mapping[str, str]) -> Sample:
     """A value of a GPU as the series of somebody else on it tells it."""
     found = ((name, column.get(key)) for name, column in seen.values.items())
     name, value = next((name, value) for name, value in found if value is not None)
-    return Sample(name, labels, value, None, None)
+    return Sample(name=name, labels=labels, value=value, told_at=None, place=None)
 
 
 def _alike(formed: _Formed, labels: Sequence[Mapping[str, str]], uuids: Sequence[str]) -> NodePlan:
@@ -316,7 +325,11 @@ class _NodeReader:
         samples = []
         for cell, value in zip(cells, values, strict=True):
             metric, place = divmod(cell, len(places))
-            samples.append(Sample(names[metric], labels[place], value, None, None))
+            samples.append(
+                Sample(
+                    name=names[metric], labels=labels[place], value=value, told_at=None, place=None
+                )
+            )
         (plan,), order, _ = plans_of(Page((*samples, *further), ()))
         is_known = set(plan.gpus.keys) <= {*uuids}
         if is_plain and is_known and len(self._forms) < MOST_FORMS:

@@ -172,7 +172,13 @@ class Questions:
         self._known = known
         if self._interval_s is None and known:
             self._interval_s = await self._interval(now - SETTLED_S, known)
-        return Seen(now, known, values, self._interval_s, self._remarks(nameless))
+        return Seen(
+            asked_at=now,
+            known=known,
+            values=values,
+            interval_s=self._interval_s,
+            remarks=self._remarks(nameless),
+        )
 
     async def _ask_names(self, now: float) -> None:
         params = {

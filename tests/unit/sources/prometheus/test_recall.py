@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from array import array
+from itertools import pairwise
+from math import nan
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +17,9 @@ from gpumon.sources.prometheus.nodes import Nodes
 from gpumon.sources.prometheus.questions import Questions
 from gpumon.sources.prometheus.recall import FAR_STEP_S, Recall, stretches
 from gpumon.sources.prometheus.server import PrometheusServer
-from gpumon.sources.source import Remembering, SystemClock
-from tests.unit.sources.prometheus.engine import Engine, labels
+from gpumon.sources.source import Remembering, SystemClock, Wish
+from tests.unit.sources.exporters.page_server import Answer
+from tests.unit.sources.prometheus.engine import JSON, Engine, labels
 from tests.worlds.gathered import Series, Server
 from tests.worlds.probe import eventually
 
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from gpumon.sources.prometheus.questions import Seen
     from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.source import PastBeat
-    from tests.unit.sources.exporters.page_server import Answer
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -51,10 +54,10 @@ def engine() -> Iterator[Engine]:
 def opened() -> Iterator[Callable[..., PrometheusServer]]:
     made: list[PrometheusServer] = []
 
-    def start(url: str, once: bool = False) -> PrometheusServer:
+    def start(url: str, once: bool = False, clock: SystemClock | None = None) -> PrometheusServer:
         address = parse(url).engine
         assert address is not None
-        source = PrometheusServer(url, address, 0.1, SystemClock(), once)
+        source = PrometheusServer(url, address, 0.1, clock or SystemClock(), once)
         made.append(source)
         source.start(lambda: None)
         return source
@@ -96,6 +99,12 @@ def test_of_a_large_fleet_the_past_is_coarser_then_shorter_and_at_last_none() ->
         assert sum(one.steps for one in found) * series <= recall.MOST_VALUES
         assert all(one.begin + (one.steps - 1) * one.step_s <= NOW for one in found)
     assert stretches(1_600_000, 15.0, NOW, 24 * HOUR) == ()
+
+
+def test_a_gap_of_any_length_is_asked_about_whole() -> None:
+    (near,) = stretches(10, 60.0, NOW, 70.0, fewest=1)
+    assert (near.begin, near.steps) == (NOW - 120.0, 2)
+    assert stretches(10, 60.0, NOW, 70.0) == ()
 
 
 def test_a_short_past_is_one_stretch() -> None:
@@ -191,17 +200,76 @@ def test_nobody_who_wants_no_past_asks_for_one(
     assert not any(path == "query_range" for path, _ in engine.asked)
 
 
-def test_what_was_missed_is_asked_for_when_the_server_is_back(
-    engine: Engine, opened: Callable[..., PrometheusServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from gpumon.sources.prometheus import server
+class Shifted(SystemClock):
+    """The real clock, and what a test lets pass besides."""
 
-    monkeypatch.setattr(server, "GAP_S", 0.0)
-    monkeypatch.setattr(server, "RECALLED_EVERY_S", 0.0)
-    monkeypatch.setattr(server, "LOOKS_A_GAP", 0.0)
-    source = opened(engine.target)
+    ahead_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead_s
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+
+@pytest.mark.parametrize("away_s", [90.0, 1200.0])
+def test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on(
+    engine: Engine, opened: Callable[..., PrometheusServer], away_s: float
+) -> None:
+    engine.hold("DEV_TOTAL_ENERGY_CONSUMPTION", *((one, 5e6) for one in GPUS))
+    engine.grows = 300_000.0
+    clock = Shifted()
+    source = opened(engine.target, clock=clock)
+    whole = told(source)
+    first = [params for path, params in engine.asked if path == "query_range"]
+    engine.fault = Answer(b"starting", "503 No")
+    eventually(lambda: bool(said(source)), "it is away")
+    engine.asked.clear()
+    engine.now_s = lambda: time.time() + away_s
+    # What it holds was there all along.
+    engine.past_s += away_s
+    clock.ahead_s = away_s
+    engine.fault = None
+    source.wish(Wish(is_by_hand=True))
+    gap = told(source)
+    asked = [params for path, params in engine.asked if path == "query_range"]
+    assert len({params["query"] for params in asked}) == len(asked) == 4
+    steps = [points(params) for params in asked]
+    # The samples of the outage and those on both sides of it, and not one of the day before.
+    assert all(away_s / 15.0 <= count <= away_s / 15.0 + 4 for count in steps)
+    assert sum(steps) < sum(map(points, first)) / 4
+    times = [beat.at for beat in gap]
+    assert times == sorted(times)
+    assert times[0] <= whole[-1].at + 15.0
+    beats = [beat for beat in (whole[-1], *gap) if beat.frames]
+    energy = [beat.frames[0].block("gpu").value("energy_j", 0) or nan for beat in beats]
+    grown = [after - before for before, after in pairwise(energy)]
+    assert grown[1:] == pytest.approx([300.0 * 15.0] * (len(grown) - 1))
+
+
+def points(params: dict[str, str]) -> float:
+    """Values of each series that a question is about."""
+    return (float(params["end"]) - float(params["start"])) / float(params["step"]) + 1
+
+
+@pytest.mark.parametrize("status", ["413 Too Large", "422 No", "503 No"])
+def test_what_was_missed_and_is_refused_is_one_line_and_its_present_stands(
+    engine: Engine, opened: Callable[..., PrometheusServer], status: str
+) -> None:
+    clock = Shifted()
+    source = opened(engine.target, clock=clock)
     told(source)
-    assert [beat for beat in told(source) if beat.frames]
+    body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
+    engine.range_fault = lambda params: Answer(body, status, JSON)  # type: ignore[method-assign]
+    engine.now_s = lambda: time.time() + 600.0
+    clock.ahead_s = 600.0
+    source.wish(Wish(is_by_hand=True))
+    lines: list[str] = []
+    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says what is missing")
+    begin = "tells nothing of the time in which it was not read: answers with an error"
+    assert lines[0].startswith(begin)
+    assert source.recalled() is None
+    assert not source.is_recalling
 
 
 def test_a_past_that_is_no_past_ends_nothing(
