@@ -95,7 +95,7 @@ class GpumonApp(DressedApp):
     CSS: ClassVar[str] = """
     Screen { layout: vertical; background: $background; overflow: hidden; }
     * { scrollbar-background: $background; scrollbar-background-hover: $background;
-        scrollbar-background-active: $background; scrollbar-color: $cursor;
+        scrollbar-background-active: $background; scrollbar-color: $tone-past;
         scrollbar-color-hover: $tone-dim; scrollbar-color-active: $tone-dim; }
     """
 
@@ -386,7 +386,7 @@ class GpumonApp(DressedApp):
         """Learn what gpumon itself costs; the status line shows it with the next tick."""
         if self._newest is None:
             return
-        # Imported here, because it imports psutil, which the first picture should not wait for.
+        # Imported here: the first picture should not wait for it.
         from gpumon.base.footprint import footprint
 
         cost = footprint()

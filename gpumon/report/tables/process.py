@@ -11,6 +11,7 @@ from gpumon.report.facts.rows import block_rows, host_row
 from gpumon.report.tables.field import PAST_WIDTH, bars, round_up, span_s
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.wording.gpu_cells import place_text
 from gpumon.report.wording.verdict_words import reason_words
 
 if TYPE_CHECKING:
@@ -65,11 +66,11 @@ def _rows(digest: Digest, gpu: Gpu, told: _Told) -> list[ProcessRow]:
     contexts, owners = told
     return [
         ProcessRow(
-            p,
-            gpu.uuid,
-            digest.rank_of(p),
-            contexts.get(f"{p.pid}/{gpu.uuid}"),
-            owners.get(str(p.pid)),
+            process=p,
+            uuid=gpu.uuid,
+            rank=digest.rank_of(p),
+            context=contexts.get(f"{p.pid}/{gpu.uuid}"),
+            owner=owners.get(str(p.pid)),
         )
         for p in gpu.processes
     ]
@@ -197,7 +198,16 @@ def _job(_digest: Digest, row: ProcessRow) -> Cell:
 
 
 def _gpu(digest: Digest, row: ProcessRow) -> Cell:
-    return Cell(units.index_text(digest.tick.gpus.get(row.uuid)))
+    return Cell(place_text(digest.tick.gpus.get(row.uuid), _instance(row)))
+
+
+def _instance(row: ProcessRow) -> tuple[float | None, float | None] | None:
+    """The numbers of the MIG instance that it runs in; None: it runs in none."""
+    if row.context is None:
+        return None
+    keys = ("context_gpu_instance", "context_compute_instance")
+    one, other = (row.context.value(key) for key in keys)
+    return None if one is None and other is None else (one, other)
 
 
 def age_s(digest: Digest, row: ProcessRow) -> float | None:
@@ -218,31 +228,31 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         "PID",
         8,
         "right",
-        0,
-        lambda _d, r: Cell(str(r.process.pid)),
-        None,
-        "Process id on the node.",
+        priority=0,
+        cell=lambda _d, r: Cell(str(r.process.pid)),
+        order=None,
+        doc="Process id on the node.",
     ),
     Column(
         "program",
         "PROGRAM",
         12,
         "left",
-        0,
-        lambda _d, r: Cell(r.process.name) if r.process.name else NO_VALUE,
-        None,
-        "Base name of the program.",
-        20,
+        priority=0,
+        cell=lambda _d, r: Cell(r.process.name) if r.process.name else NO_VALUE,
+        order=None,
+        doc="Base name of the program.",
+        max_width=20,
     ),
     Column(
         "type",
         "TYPE",
         4,
         "left",
-        1,
-        _type,
-        None,
-        "C: it computes on the GPU; G: it draws, as a desktop does, which is no use of a GPU; "
+        priority=1,
+        cell=_type,
+        order=None,
+        doc="C: it computes on the GPU; G: it draws, as a desktop does, which is no use of a GPU; "
         "C+G: both.",
     ),
     Column(
@@ -250,54 +260,63 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         "USER",
         8,
         "left",
-        1,
-        _user,
-        None,
-        "Owner of the process as its node calls the user, else by number.",
-        16,
+        priority=1,
+        cell=_user,
+        order=None,
+        doc="Owner of the process as its node calls the user, else by number.",
+        max_width=16,
     ),
     Column(
         "job",
         "JOB.STEP",
         12,
         "left",
-        1,
-        _job,
-        None,
-        "Job and step whose cgroup holds the process; Enter opens the job.",
-        16,
+        priority=1,
+        cell=_job,
+        order=None,
+        doc="Job and step whose cgroup holds the process; Enter opens the job.",
+        max_width=16,
     ),
     Column(
         "rank",
         "RANK",
         7,
         "right",
-        1,
-        _rank,
-        None,
-        "Rank, and how many ranks its world has.",
-        9,
+        priority=1,
+        cell=_rank,
+        order=None,
+        doc="Rank, and how many ranks its world has.",
+        max_width=9,
     ),
     Column(
         "memory",
         "MEM GiB",
         7,
         "right",
-        0,
-        _memory,
-        None,
-        "Device memory of the process on this GPU.",
+        priority=0,
+        cell=_memory,
+        order=None,
+        doc="Device memory of the process on this GPU.",
     ),
-    Column("sm", "SM%", 4, "right", 1, _sm_use, None, "Share of the SMs that the process used."),
+    Column(
+        "sm",
+        "SM%",
+        4,
+        "right",
+        priority=1,
+        cell=_sm_use,
+        order=None,
+        doc="Share of the SMs that the process used.",
+    ),
     Column(
         "cores",
         "CORES",
         5,
         "right",
-        1,
-        _of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used", "{:.1f}".format),
-        None,
-        "CPU cores that the process and all that it has started keep busy, such as loaders of "
+        priority=1,
+        cell=_of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used", "{:.1f}".format),
+        order=None,
+        doc="CPU cores that the process and all that it has started keep busy, such as loaders of "
         "data; dim: its own alone.",
     ),
     Column(
@@ -305,10 +324,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         "RSS GiB",
         7,
         "right",
-        1,
-        _of_tree("process_tree_rss_bytes", "process_rss_bytes", units.gib),
-        None,
-        "Resident host memory of the process and all that it has started, what they share "
+        priority=1,
+        cell=_of_tree("process_tree_rss_bytes", "process_rss_bytes", units.gib),
+        order=None,
+        doc="Resident host memory of the process and all that it has started, what they share "
         "counted in each; dim: its own alone.",
     ),
     Column(
@@ -316,68 +335,88 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         "READ/s",
         6,
         "right",
-        2,
-        _bytes("process_io_read_bytes_per_s"),
-        None,
-        "Read from storage, that of the network included; told of your own processes, or to root.",
+        priority=2,
+        cell=_bytes("process_io_read_bytes_per_s"),
+        order=None,
+        doc="Read from storage, that of the network included; told of your own processes, or to "
+        "root.",
     ),
     Column(
         "write",
         "WRITE/s",
         7,
         "right",
-        2,
-        _bytes("process_io_write_bytes_per_s"),
-        None,
-        "Written to storage, told likewise.",
+        priority=2,
+        cell=_bytes("process_io_write_bytes_per_s"),
+        order=None,
+        doc="Written to storage, told likewise.",
     ),
     Column(
         "past",
         "CORES PAST",
         PAST_WIDTH,
         "left",
-        2,
-        _past,
-        None,
-        "CORES over the last minutes, from 0 to the next round number, the newest at the right; "
-        "i in the ranks of a job draws all that the process uses.",
+        priority=2,
+        cell=_past,
+        order=None,
+        doc="CORES over the last minutes, from 0 to the next round number, the newest at the "
+        "right; i in the ranks of a job draws all that the process uses.",
     ),
     Column(
         "uid",
         "UID",
         6,
         "right",
-        3,
-        lambda _d, r: NO_VALUE if r.process.uid is None else Cell(str(r.process.uid), Tone.DIM),
-        None,
-        "Number of the process's owner.",
-        10,
+        priority=3,
+        cell=lambda _d, r: (
+            NO_VALUE if r.process.uid is None else Cell(str(r.process.uid), Tone.DIM)
+        ),
+        order=None,
+        doc="Number of the process's owner.",
+        max_width=10,
     ),
     Column(
         "why",
         "NOTE",
         12,
         "left",
-        2,
-        _why,
-        None,
-        "Why the rank is not known, or what may not be read.",
-        60,
+        priority=2,
+        cell=_why,
+        order=None,
+        doc="Why the rank is not known, or what may not be read.",
+        max_width=60,
     ),
 )
 
 PROCESS_NODE_COLUMN: Final[Column[ProcessRow]] = Column(
-    "node", "NODE", 8, "left", 0, lambda _d, r: Cell(r.process.node), None, "Its node.", 20
+    "node",
+    "NODE",
+    8,
+    "left",
+    priority=0,
+    cell=lambda _d, r: Cell(r.process.node),
+    order=None,
+    doc="Its node.",
+    max_width=20,
 )
 
 MACHINE_PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
-    Column("gpu", "GPU", 3, "right", 0, _gpu, None, "Index of the GPU, as NVML counts."),
+    Column(
+        "gpu",
+        "GPU",
+        3,
+        "right",
+        priority=0,
+        cell=_gpu,
+        order=None,
+        doc="Index of the GPU, as NVML counts.",
+    ),
     *(
         column
         for column in _COLUMNS
         if column.key in ("pid", "program", "type", "user", "memory", "sm", "cores", "rss")
     ),
-    Column("age", "TIME", 6, "right", 1, _age, None, "How long it runs."),
+    Column("age", "TIME", 6, "right", priority=1, cell=_age, order=None, doc="How long it runs."),
 )
 """Of the processes on all GPUs of a machine."""
 
