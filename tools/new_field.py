@@ -68,9 +68,9 @@ def changes(told: argparse.Namespace) -> tuple[Change, ...]:
     section = next(name for name, keys in _sections().items() if keys == SECTIONS[told.section])
     field = (
         f"    Field(\n        {_q(told.key)},\n        \"gpu\",\n        Kind.GAUGE,\n"
-        f"        {_q(told.unit)},\n        0,\n        {told.highest:g},\n"
-        f"        {_q(told.title)},\n"
-        f"        {_q(told.doc)},\n        {_q(told.call)},\n        {_q(told.dcgm)},\n"
+        f"        {_q(told.unit)},\n        low=0,\n        high={told.highest:g},\n"
+        f"        title={_q(told.title)},\n        doc={_q(told.doc)},\n"
+        f"        origin={_q(told.call)},\n        dcgm={_q(told.dcgm)},\n"
         "        is_kept=False,\n    ),\n"
     )  # fmt: skip
     reading = f"        ({_q(told.key)}, {_q(told.call)}, (), {told.factor:g}),\n"

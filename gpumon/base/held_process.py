@@ -77,13 +77,13 @@ def described(pid: int, proc: str = PROC) -> Described | None:
     words = rest.split()
     try:
         return Described(
-            pid,
-            int(words[1]),
-            head.partition(b"(")[2].decode("utf-8", "replace"),
-            words[0].decode("ascii", "replace"),
-            int(words[19]),
-            (int(words[11]) + int(words[12])) / TICKS_PER_S,
-            int(words[21]) * PAGE_BYTES,
+            pid=pid,
+            parent_pid=int(words[1]),
+            program=head.partition(b"(")[2].decode("utf-8", "replace"),
+            state=words[0].decode("ascii", "replace"),
+            start_ticks=int(words[19]),
+            cpu_s=(int(words[11]) + int(words[12])) / TICKS_PER_S,
+            rss_bytes=int(words[21]) * PAGE_BYTES,
         )
     except (IndexError, ValueError):
         return None

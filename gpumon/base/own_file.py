@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_OTHERS: Final = 0o077
+OTHERS: Final = 0o077
 """Bits of a file's mode that let others in."""
 
 
@@ -40,7 +40,7 @@ def read_own(path: str, most_bytes: int) -> bytes:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
             raise NotOwnError("is no regular file", is_open=False)
-        if state.st_mode & _OTHERS or state.st_uid not in (os.geteuid(), 0):
+        if state.st_mode & OTHERS or state.st_uid not in (os.geteuid(), 0):
             raise NotOwnError("is open to others", is_open=True)
         return os.read(descriptor, most_bytes + 1)
     finally:

@@ -10,10 +10,16 @@ import errno
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+RETRY_S: Final = 30.0
+"""What could not be written is tried again after so long, and whenever more comes."""
+
+SLOW_S: Final = 30.0
+"""A file system that takes longer for one piece is reported as not answering."""
 
 
 class _Task(NamedTuple):

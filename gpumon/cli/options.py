@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from gpumon.cli import output
 from gpumon.cli.exits import UNKNOWN_STATUS, USAGE
 from gpumon.cli.request import Request, is_demo, wanted_of
-from gpumon.cli.since import DAY_S, Since, since
+from gpumon.cli.since import Since, since
 from gpumon.model.text import plain
+from gpumon.model.units import DAY_S
 from gpumon.sources.address import TIERS
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import time
 from typing import Final, NamedTuple
 
 from gpumon.model.text import plain
+from gpumon.model.units import DAY_S
 
-DAY_S: Final = 86400.0
 LONGEST_S: Final = 31 * DAY_S
 """As far back as the accounting is asked."""
 

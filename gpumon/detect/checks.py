@@ -123,7 +123,13 @@ def _findings(detector: Detector, view: View, declared: Declaration) -> list[Fin
     answer = json.loads(encode(answer_of(detector, view)))
     gpus_of = {job.subject: job.gpu_count for job in view.running}
     gpus_of.update({f"job:{job.job_id}": 0 for job in view.ended})
-    bounds = Bounds(view.now, view.observed_since, gpus_of, view.gpus, view.nodes)
+    bounds = Bounds(
+        at=view.now,
+        observed_since=view.observed_since,
+        gpus_of=gpus_of,
+        gpus=view.gpus,
+        nodes=view.nodes,
+    )
     coverage_from(answer["coverage"], declared)
     reasons_from(answer["declined"])
     unseen_from(answer["unseen"], declared)

@@ -147,13 +147,19 @@ class Scene:
         held_on = tuple(Allocation(name, count, None) for name, count in counts.items())
         record = _changed(record, {"allocations": held_on, **fields})
         self._jobs[job_id] = JobView(
-            record, tuple(uuids), gpus_unknown, tuple(ranks), tuple(contradictions)
+            job=record,
+            gpu_uuids=tuple(uuids),
+            gpus_unknown=gpus_unknown,
+            ranks=tuple(ranks),
+            contradictions=tuple(contradictions),
         )
 
     def record(self, job_id: str, **fields: object) -> None:
         """List a job that holds no GPU now: pending, ended; `fields` are those of `Job`."""
         made = _changed(job_record(job_id, None, (), 0), {"state": "PENDING", **fields})
-        self._jobs[job_id] = JobView(made, (), 0, (), ())
+        self._jobs[job_id] = JobView(
+            job=made, gpu_uuids=(), gpus_unknown=0, ranks=(), contradictions=()
+        )
 
     def end(self, job_id: str) -> None:
         """End a job before the next sample."""

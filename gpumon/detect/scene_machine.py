@@ -96,7 +96,9 @@ class Machine:
         self.name = name
         self.uuids = [f"GPU-{name}-{index}" for index in range(gpu_count)]
         self.sheets = {block: Sheet(block) for block in LABELS}
-        self.slurm = SlurmNode(name, name, name, "mixed", gpu_count)
+        self.slurm = SlurmNode(
+            name=name, host_name=name, address=name, state="mixed", gpu_count=gpu_count
+        )
         self.is_listed = True
         """Whether a queue lists it."""
         self.errors: tuple[SourceError, ...] = ()
@@ -127,25 +129,25 @@ class Machine:
         gpus = {}
         for row, uuid in enumerate(self.uuids):
             gpus[uuid] = Gpu(
-                uuid,
-                self.name,
-                blocks["gpu"],
-                row,
-                heard_at,
-                "scene",
-                is_stale or uuid in stale,
-                (),
+                uuid=uuid,
+                node=self.name,
+                block=blocks["gpu"],
+                row=row,
+                taken_at=heard_at,
+                origin="scene",
+                is_stale=is_stale or uuid in stale,
+                processes=(),
             )
         node = Node(
-            self.name,
-            tuple(self.uuids),
-            heard_at,
-            is_stale,
-            self.slurm.state if self.is_listed else None,
-            self.errors,
-            0.0,
-            blocks["node"],
-            blocks,
+            name=self.name,
+            gpu_uuids=tuple(self.uuids),
+            taken_at=heard_at,
+            is_stale=is_stale,
+            state=self.slurm.state if self.is_listed else None,
+            errors=self.errors,
+            lateness_s=0.0,
+            block=blocks["node"],
+            blocks=blocks,
         )
         return node, gpus
 

@@ -22,7 +22,7 @@ LEAST_GAP_S: Final = 30.0
 every ten seconds at best, and a monitor that stood still for a moment has lost no more."""
 
 
-_ANY_KEY: Final = "gpu_util_ratio"
+ANY_KEY: Final = "gpu_util_ratio"
 
 
 class Series(NamedTuple):
@@ -89,8 +89,9 @@ class Past(NamedTuple):
             for part in (self.columns, self.peaks, self.lows)
         )
         return Past(
-            self.times[row:], self.begins[row:], self.seconds_from(row), columns, peaks,
-            self.longest_s, lows,
+            times=self.times[row:], begins=self.begins[row:], seconds=self.seconds_from(row),
+            columns=columns, peaks=peaks,
+            longest_s=self.longest_s, lows=lows,
         )  # fmt: skip
 
 
@@ -154,12 +155,28 @@ def past_of(
     columns = {key: values[:, position] for position, key in enumerate(keys)}
     if bounds is None:
         spread = columns if not len(times) else {}
-        return Past(times, begins, seconds, columns, spread, longest_s, spread)
+        return Past(
+            times=times,
+            begins=begins,
+            seconds=seconds,
+            columns=columns,
+            peaks=spread,
+            longest_s=longest_s,
+            lows=spread,
+        )
     lows, peaks = (
         {key: bound[:, position] for position, key in enumerate(keys[: bound.shape[1]])}
         for bound in bounds
     )
-    return Past(times, begins, seconds, columns, peaks, longest_s, lows)
+    return Past(
+        times=times,
+        begins=begins,
+        seconds=seconds,
+        columns=columns,
+        peaks=peaks,
+        longest_s=longest_s,
+        lows=lows,
+    )
 
 
 def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:
@@ -186,7 +203,7 @@ def row_after_gap(times: NDArray[np.float64], periods: NDArray[np.float64]) -> i
 
 def unbroken_since(history: HistoryReader, start: float, end: float) -> float:
     """End of the last gap between two Unix times, minus infinity where there was none."""
-    slab = history.slab((), (_ANY_KEY,), start, end)
+    slab = history.slab((), (ANY_KEY,), start, end)
     row = row_after_gap(slab.times, slab.periods)
     return float(slab.begins[row]) if row else float("-inf")
 

@@ -87,11 +87,11 @@ class Comparison:
         """Of what stands beside it, by name."""
         return {
             name: BaselineScore(
-                one.classes,
-                one.has_hours,
-                self._jobs,
-                self._judged[name],
-                self._boards[name].scores(draws=_DRAWS),
+                classes=one.classes,
+                has_hours=one.has_hours,
+                jobs=self._jobs,
+                jobs_judged=self._judged[name],
+                scores=self._boards[name].scores(draws=_DRAWS),
             )
             for name, one in BASELINES.items()
         }

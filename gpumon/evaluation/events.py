@@ -133,7 +133,14 @@ class Matcher:
         detectors = [n for n, known in self._looked_for.items() if label.finding_class in known]
         is_unseen = bool(detectors) and self._is_unseen(label, detectors)
         group = self._group(label.subject, label.start, label.end)
-        return Found(label, group, claims, named, bool(detectors), is_unseen)
+        return Found(
+            label=label,
+            group=group,
+            claims=claims,
+            is_named=named,
+            is_looked_for=bool(detectors),
+            is_unseen=is_unseen,
+        )
 
     def _said(self, claim: Claim, true_class: str | None) -> Said:
         is_true = true_class is not None
@@ -145,11 +152,11 @@ class Matcher:
         # Of machines the labels say all; of a job, and of what it uses, only where they name it.
         is_known = is_true or bool(truths) or concerned <= self._known
         return Said(
-            claim,
-            self._group(claim.subject, claim.onset, claim.end),
-            is_true if is_known else None,
-            not is_true and bool(concerned & self._benign),
-            truths,
+            claim=claim,
+            group=self._group(claim.subject, claim.onset, claim.end),
+            is_true=is_true if is_known else None,
+            is_of_benign=not is_true and bool(concerned & self._benign),
+            truths=truths,
         )
 
     def _meant(self, claim: Claim) -> str:

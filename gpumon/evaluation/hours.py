@@ -54,13 +54,13 @@ def hours_of(account: Account, events: Events) -> list[Hours]:
             true_s[key] = true_s.get(key, 0.0) + (lost_s or 0.0)
         found.append(
             Hours(
-                job_id,
-                true_s,
-                dict(charge.wasted_s),
-                dict(charge.suspected_s),
-                job_id in events.benign and not faults,
-                is_known,
-                _excess_s(account, job_id, charge, claimed.get(job_id, {})),
+                group=job_id,
+                true_s=true_s,
+                wasted_s=dict(charge.wasted_s),
+                suspected_s=dict(charge.suspected_s),
+                is_benign=job_id in events.benign and not faults,
+                is_known=is_known,
+                excess_s=_excess_s(account, job_id, charge, claimed.get(job_id, {})),
             )
         )
     return found

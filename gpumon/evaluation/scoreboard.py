@@ -10,6 +10,7 @@ import numpy as np
 from gpumon.evaluation.hours import Hours, hours_of
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import CLASSES
+from gpumon.model.units import DAY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ STEPS: Final = tuple(Confidence)
 SUPPORTED: Final = Confidence.SUPPORTED.rank
 """The step that scores are told of unless another is named: what is said aloud."""
 
-DAY_S: Final = 86400.0
 
 DRAWS: Final = 1000
 """Samples of the bootstrap: its intervals are good to about a hundredth of their width."""
@@ -179,37 +179,39 @@ class Board:
         every = tuple(_counted(None, rank, self._found, self._said) for rank in range(len(STEPS)))
         loud = every[SUPPORTED]
         return Scoreboard(
-            {key: self._class(key, known) for key in keys},
-            (resampled.macro_f1(0), resampled.macro_f1(1), resampled.macro_f1(2)),
-            (every[0], every[1], every[2]),
-            _delays_s(one for _, one in self._found),
-            loud.claims - loud.true_claims,
-            self._gpu_seconds / DAY_S,
-            len(self._benign),
-            len(flagged & {f"{name}\n{job_id}" for name, job_id in self._benign}),
-            resampled.error(lambda one: _sum(one.wasted_s) + _sum(one.suspected_s)),
-            resampled.error(lambda one: _sum(one.wasted_s)),
-            sum(_sum(h.wasted_s) + _sum(h.suspected_s) for _, h in self._hours if h.is_benign),
-            sum(one.excess_s for _, one in self._hours),
-            sum(not one.is_known for _, one in self._hours),
-            sum(one.is_true is None for _, one in self._said),
-            self._confusion(),
-            (resampled.true_ratio(0), resampled.true_ratio(1), resampled.true_ratio(2)),
-            tuple(self._errors),
+            classes={key: self._class(key, known) for key in keys},
+            macro_f1=(resampled.macro_f1(0), resampled.macro_f1(1), resampled.macro_f1(2)),
+            all_classes=(every[0], every[1], every[2]),
+            delays_s=_delays_s(one for _, one in self._found),
+            false_alarms=loud.claims - loud.true_claims,
+            gpu_days=self._gpu_seconds / DAY_S,
+            benign=len(self._benign),
+            benign_flagged=len(flagged & {f"{name}\n{job_id}" for name, job_id in self._benign}),
+            hours_error=resampled.error(lambda one: _sum(one.wasted_s) + _sum(one.suspected_s)),
+            wasted_error=resampled.error(lambda one: _sum(one.wasted_s)),
+            benign_charged_s=sum(
+                _sum(h.wasted_s) + _sum(h.suspected_s) for _, h in self._hours if h.is_benign
+            ),
+            excess_s=sum(one.excess_s for _, one in self._hours),
+            jobs_left_out=sum(not one.is_known for _, one in self._hours),
+            unknown_claims=sum(one.is_true is None for _, one in self._said),
+            confusion=self._confusion(),
+            calibration=(resampled.true_ratio(0), resampled.true_ratio(1), resampled.true_ratio(2)),
+            errors=tuple(self._errors),
         )
 
     def _class(self, key: str, known: Sequence[Hours]) -> ClassScore:
         mine = [one for _, one in self._found if one.label.finding_class == key]
         counted = [_counted(key, rank, self._found, self._said) for rank in range(len(STEPS))]
         return ClassScore(
-            (counted[0], counted[1], counted[2]),
-            all(one.is_looked_for for one in mine),
-            sum(one.is_unseen and one.found_at(SUPPORTED) == inf for one in mine),
-            sum(one.is_named for one in mine),
-            _delays_s(mine),
-            sum(one.true_s.get(key, 0.0) for one in known),
-            sum(one.wasted_s.get(key, 0.0) for one in known),
-            sum(one.suspected_s.get(key, 0.0) for one in known),
+            steps=(counted[0], counted[1], counted[2]),
+            is_looked_for=all(one.is_looked_for for one in mine),
+            unseen=sum(one.is_unseen and one.found_at(SUPPORTED) == inf for one in mine),
+            named=sum(one.is_named for one in mine),
+            delays_s=_delays_s(mine),
+            true_s=sum(one.true_s.get(key, 0.0) for one in known),
+            wasted_s=sum(one.wasted_s.get(key, 0.0) for one in known),
+            suspected_s=sum(one.suspected_s.get(key, 0.0) for one in known),
         )
 
     def _confusion(self) -> dict[str, dict[str, int]]:

@@ -122,8 +122,9 @@ class _Running:
         # A guess that was wrong goes without a word: it was told until then.
         until = self.told_at if found.cleared_at is None else min(self.told_at, found.cleared_at)
         return Claim(
-            found.detector, found.finding_class, found.subject, self.onset, until,
-            (self.reached[0], self.reached[1], self.reached[2]), self._lost_s,
+            detector=found.detector, finding_class=found.finding_class, subject=found.subject,
+            onset=self.onset, end=until,
+            reached=(self.reached[0], self.reached[1], self.reached[2]), gpu_seconds=self._lost_s,
         )  # fmt: skip
 
 
@@ -183,24 +184,26 @@ class Witness:
         self._book(self._last)
         end = self._last.at
         return Account(
-            self._first,
-            end,
-            self._last.period_s,
-            tuple(running.claim() for running in self._claims.values()),
-            self._holds,
-            self._node_of,
-            self._charges,
-            self._gpu_seconds,
-            tuple(self._looks),
-            tuple(self._errors),
-            self._unseen,
+            start=self._first,
+            end=end,
+            period_s=self._last.period_s,
+            claims=tuple(running.claim() for running in self._claims.values()),
+            holds=self._holds,
+            node_of=self._node_of,
+            charges=self._charges,
+            gpu_seconds=self._gpu_seconds,
+            looks=tuple(self._looks),
+            errors=tuple(self._errors),
+            unseen=self._unseen,
         )
 
     def _hold(self, view: JobView, at: float) -> None:
         job_id, count = view.job.job_id, len(view.gpu_uuids) + view.gpus_unknown
         known = self._holds.get(job_id)
         if known is None:
-            known = Hold(job_id, at, at, frozenset(), frozenset(), 0)
+            known = Hold(
+                job_id=job_id, start=at, end=at, gpus=frozenset(), nodes=frozenset(), gpu_count=0
+            )
         self._holds[job_id] = known._replace(
             end=at,
             gpus=known.gpus.union(view.gpu_uuids),

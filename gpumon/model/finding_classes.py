@@ -77,145 +77,157 @@ _IN, _COM, _CPU, _REQ = Category.INPUT, Category.COMMUNICATION, Category.COMPUTE
 
 _LISTED: Final = (
     FindingClass(
-        "gpu_fault", "GPU fault", _HW, "The GPU or its memory failed, or left the bus.", _C,
-        Loss.PART,
+        "gpu_fault", "GPU fault", _HW, "The GPU or its memory failed, or left the bus.",
+        severity=_C,
+        loss=Loss.PART,
     ),
     FindingClass(
         "telemetry_lost", "telemetry lost", _HW,
-        "A node, or a GPU of it, that was heard of has fallen silent.", _C, Loss.NONE,
+        "A node, or a GPU of it, that was heard of has fallen silent.", severity=_C, loss=Loss.NONE,
     ),
     FindingClass(
         "stuck_completing", "node not given back", _HW,
-        "A job has ended, and Slurm cannot take its node back.", _W, Loss.NONE,
+        "A job has ended, and Slurm cannot take its node back.", severity=_W, loss=Loss.NONE,
     ),
     FindingClass(
         "filesystem_full", "file system full", _HW,
-        "Shared memory or a disk that programs rely on has no room left.", _W, Loss.NONE,
+        "Shared memory or a disk that programs rely on has no room left.", severity=_W,
+        loss=Loss.NONE,
     ),
     FindingClass(
-        "hang", "hang", Category.HANG, "All ranks wait for one another and none will come.", _C,
-        Loss.WHOLE,
+        "hang", "hang", Category.HANG, "All ranks wait for one another and none will come.",
+        severity=_C,
+        loss=Loss.WHOLE,
     ),
     FindingClass(
         "never_started", "never started", _IDLE,
-        "The job holds GPUs and has not touched one since it began.", _C, Loss.WHOLE,
+        "The job holds GPUs and has not touched one since it began.", severity=_C, loss=Loss.WHOLE,
     ),
     FindingClass(
         "cpu_only", "CPU job on GPUs", _IDLE,
-        "The job computes, on CPUs alone, and its GPUs stay unused.", _C, Loss.WHOLE,
+        "The job computes, on CPUs alone, and its GPUs stay unused.", severity=_C, loss=Loss.WHOLE,
     ),
     FindingClass(
         "idle_tail", "idle tail", _IDLE,
-        "The work is done and the GPUs are not given back.", _W, Loss.WHOLE,
+        "The work is done and the GPUs are not given back.", severity=_W, loss=Loss.WHOLE,
     ),
     FindingClass(
         "partial_gpus_idle", "some GPUs unused", _IDLE,
-        "Some of the job's GPUs are unused while the others work.", _W, Loss.WHOLE,
+        "Some of the job's GPUs are unused while the others work.", severity=_W, loss=Loss.WHOLE,
     ),
     FindingClass(
         "interactive_idle", "idle session", _IDLE,
-        "A shell or notebook holds GPUs and hardly uses them.", _W, Loss.WHOLE,
+        "A shell or notebook holds GPUs and hardly uses them.", severity=_W, loss=Loss.WHOLE,
     ),
     FindingClass(
         "idle_held", "idle, memory held", _IDLE,
-        "Processes hold GPU memory and compute nothing.", _C, Loss.WHOLE,
+        "Processes hold GPU memory and compute nothing.", severity=_C, loss=Loss.WHOLE,
     ),
     FindingClass(
         "fabric_degraded", "fabric degraded", _DEG,
-        "NVLink or network ports are down, slow or full of errors.", _C, Loss.PART,
+        "NVLink or network ports are down, slow or full of errors.", severity=_C, loss=Loss.PART,
     ),
     FindingClass(
         "pcie_degraded", "PCIe degraded", _DEG,
-        "The GPU's PCIe link runs below its width or generation under load.", _C, Loss.PART,
+        "The GPU's PCIe link runs below its width or generation under load.", severity=_C,
+        loss=Loss.PART,
     ),
     FindingClass(
         "throttled", "throttled", _DEG,
-        "Heat or power keeps the clock below what the work needs.", _W, Loss.PART,
+        "Heat or power keeps the clock below what the work needs.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "slow_startup", "slow start", _IN,
-        "Loading, compiling or installing takes a large part of the run.", _W, Loss.WHOLE,
+        "Loading, compiling or installing takes a large part of the run.", severity=_W,
+        loss=Loss.WHOLE,
     ),
     FindingClass(
         "checkpoint_stall", "checkpoint stall", _IN,
-        "GPUs wait while checkpoints are written.", _W, Loss.WHOLE,
+        "GPUs wait while checkpoints are written.", severity=_W, loss=Loss.WHOLE,
     ),
     FindingClass(
-        "storage_bound", "storage bound", _IN, "GPUs wait for the file system.", _W, Loss.PART,
+        "storage_bound", "storage bound", _IN, "GPUs wait for the file system.", severity=_W,
+        loss=Loss.PART,
     ),
     FindingClass(
-        "input_bound", "input bound", _IN, "GPUs wait for data that CPUs prepare.", _W, Loss.PART,
+        "input_bound", "input bound", _IN, "GPUs wait for data that CPUs prepare.", severity=_W,
+        loss=Loss.PART,
     ),
     FindingClass(
         "cpu_oversubscribed", "too many threads", _IN,
-        "The job runs more threads than it has CPU cores, and GPUs wait for them.", _W, Loss.PART,
+        "The job runs more threads than it has CPU cores, and GPUs wait for them.", severity=_W,
+        loss=Loss.PART,
     ),
     FindingClass(
         "numa_misplaced", "CPUs far from GPUs", _IN,
-        "The job's CPUs or memory are at another socket than its GPUs.", _W, Loss.PART,
+        "The job's CPUs or memory are at another socket than its GPUs.", severity=_W,
+        loss=Loss.PART,
     ),
     FindingClass(
         "recompiling", "compiling again", _IN,
-        "The program compiles again and again while GPUs wait.", _W, Loss.PART,
+        "The program compiles again and again while GPUs wait.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "copy_bound", "host copy bound", _IN,
-        "GPUs wait for copies between host and device.", _W, Loss.PART,
+        "GPUs wait for copies between host and device.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
-        "straggler", "straggler", _COM, "One rank is slower and all others wait.", _C, Loss.PART,
+        "straggler", "straggler", _COM, "One rank is slower and all others wait.", severity=_C,
+        loss=Loss.PART,
     ),
     FindingClass(
         "stage_imbalance", "stages unbalanced", _COM,
-        "Some pipeline stages have more to do than others.", _W, Loss.PART,
+        "Some pipeline stages have more to do than others.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "data_imbalance", "data out of balance", _COM,
-        "The slowest rank changes from step to step.", _W, Loss.PART,
+        "The slowest rank changes from step to step.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "comm_bound", "communication bound", _COM,
-        "All ranks spend their time exchanging data.", _W, Loss.PART,
+        "All ranks spend their time exchanging data.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "nic_misplaced", "port far from GPU", _COM,
-        "Ranks talk through a network port that is far from their GPU.", _W, Loss.PART,
+        "Ranks talk through a network port that is far from their GPU.", severity=_W,
+        loss=Loss.PART,
     ),
     FindingClass(
         "fragmented", "too many nodes", _COM,
-        "The job's GPUs would fit into fewer nodes.", _W, Loss.PART,
+        "The job's GPUs would fit into fewer nodes.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "slow_drift", "steps get slower", _COM,
-        "Steps take longer than they did in the same run.", _W, Loss.PART,
+        "Steps take longer than they did in the same run.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "memory_leak", "memory leak", _CPU,
-        "Memory grows steadily towards its limit.", _W, Loss.NONE,
+        "Memory grows steadily towards its limit.", severity=_W, loss=Loss.NONE,
     ),
     FindingClass(
         "memory_limited", "memory limited", _CPU,
-        "Full GPU memory keeps the work from filling the GPU.", _W, Loss.PART,
+        "Full GPU memory keeps the work from filling the GPU.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "no_tensor_cores", "no tensor cores", _CPU,
-        "Dense work runs outside of the tensor cores.", _W, Loss.PART,
+        "Dense work runs outside of the tensor cores.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "small_batch", "small batch", _CPU,
-        "Kernels are too small to fill the GPU.", _W, Loss.PART,
+        "Kernels are too small to fill the GPU.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "oversized_gpu", "GPU too large", _CPU,
-        "The work would fit into a smaller GPU or a slice of one.", _W, Loss.PART,
+        "The work would fit into a smaller GPU or a slice of one.", severity=_W, loss=Loss.PART,
     ),
     FindingClass(
         "program_error", "program error", _REQ,
-        "The driver tells of an error that programs cause, not hardware.", _I, Loss.NONE,
+        "The driver tells of an error that programs cause, not hardware.", severity=_I,
+        loss=Loss.NONE,
     ),
     FindingClass(
         "overasked", "asked for too much", _REQ,
-        "Time, CPUs or memory were asked for and are not used.", _I, Loss.NONE,
+        "Time, CPUs or memory were asked for and are not used.", severity=_I, loss=Loss.NONE,
     ),
 )  # fmt: skip
 
@@ -234,7 +246,14 @@ def finding_class(key: str, categories: Mapping[str, str] | None = None) -> Find
     named = (categories or {}).get(key)
     category = Category(named) if named in tuple(Category) else Category.REQUEST
     loss = Loss.NONE if category is Category.REQUEST else Loss.PART
-    return FindingClass(key, key.replace("_", " "), category, "", Severity.WARNING, loss)
+    return FindingClass(
+        key=key,
+        title=key.replace("_", " "),
+        category=category,
+        meaning="",
+        severity=Severity.WARNING,
+        loss=loss,
+    )
 
 
 def class_of(finding: Finding) -> FindingClass:

@@ -10,6 +10,9 @@ import re
 from itertools import product
 from typing import Final
 
+MAX_PORT: Final = 65535
+"""Highest port of TCP."""
+
 MAX_RANGE: Final = 65536
 """Most numbers in one `low-high`, Slurm's own limit."""
 

@@ -125,7 +125,18 @@ def job_name(number: str, label: str = "") -> JobName | None:
                 break
         spans += whole
         is_cut = is_cut or not whole
-    return JobName(number, leader, tuple(spans), "", True, is_cut) if spans else None
+    return (
+        JobName(
+            number=number,
+            leader=leader,
+            tasks=tuple(spans),
+            component="",
+            waits_together=True,
+            is_cut=is_cut,
+        )
+        if spans
+        else None
+    )
 
 
 def _spans(first: str, last: str | None, step: str | None) -> tuple[tuple[int, int], ...]:

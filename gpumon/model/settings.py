@@ -149,7 +149,15 @@ def _shown(value: object) -> str:
 
 SETTINGS: Final = (
     Setting("targets", Form.TEXTS, (), "What `gpumon` watches when no target is named."),
-    Setting("period_s", Form.NUMBER, 1.0, "Seconds between two pictures.", (), 0.1, 86400),
+    Setting(
+        "period_s",
+        Form.NUMBER,
+        1.0,
+        "Seconds between two pictures.",
+        choices=(),
+        least=0.1,
+        most=86400,
+    ),
     Setting(
         "all_jobs", Form.FLAG, False, "Every job that Slurm shows, not only mine, as `--all` does."
     ),
@@ -159,16 +167,16 @@ SETTINGS: Final = (
         1024.0,
         "Most memory for the past, MiB. A small fleet takes far less; a large one reaches further "
         "back with more.",
-        (),
-        16,
-        65536,
+        choices=(),
+        least=16,
+        most=65536,
     ),
     Setting(
         "terminal.theme",
         Form.TEXT,
         "dark",
         "Theme to begin with, until one is chosen in the terminal (`t`).",
-        ("dark", "light", "contrast", "blind", "mono"),
+        choices=("dark", "light", "contrast", "blind", "mono"),
     ),
     Setting(
         "terminal.ascii",
@@ -203,17 +211,22 @@ SETTINGS: Final = (
         "A table of parameters by detector, as `gpumon detectors describe NAME` lists them.",
     ),
     Setting(
-        "prices.currency", Form.TEXT, "", "Sign or name that stands behind sums of money.", (), 0
+        "prices.currency",
+        Form.TEXT,
+        "",
+        "Sign or name that stands behind sums of money.",
+        choices=(),
+        least=0,
     ),
     Setting(
         "prices.gpu_hour",
         Form.NUMBERS_BY_NAME,
         {},
         'Price of an hour of a GPU by its name or a part of it; "default" for all others.',
-        (),
-        0,
+        choices=(),
+        least=0,
     ),
-    Setting("prices.kwh", Form.NUMBER, 0.0, "Price of a kilowatt-hour.", (), 0),
+    Setting("prices.kwh", Form.NUMBER, 0.0, "Price of a kilowatt-hour.", choices=(), least=0),
     Setting(
         "ledger.is_kept",
         Form.FLAG,

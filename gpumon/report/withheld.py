@@ -153,7 +153,13 @@ class _Veil:
         if view.job.job_id in self._own.jobs:
             said = tuple(map(self._said, view.contradictions))
             return view._replace(contradictions=said)
-        return JobView(self._job(view.job), view.gpu_uuids, view.gpus_unknown, (), ())
+        return JobView(
+            job=self._job(view.job),
+            gpu_uuids=view.gpu_uuids,
+            gpus_unknown=view.gpus_unknown,
+            ranks=(),
+            contradictions=(),
+        )
 
     def _job(self, job: Job) -> Job:
         """A job, of somebody else without anything that tells who it is or what it does."""

@@ -112,7 +112,13 @@ def understood(raw: bytes) -> Asked:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "this is no path") from None
     wishes = headers.get("connection", "").lower()
     keeps = "close" not in wishes and (version == "HTTP/1.1" or "keep-alive" in wishes)
-    return Asked(method, split.path, dict(parse_qsl(split.query)[:16]), headers, keeps)
+    return Asked(
+        method=method,
+        path=split.path,
+        query=dict(parse_qsl(split.query)[:16]),
+        headers=headers,
+        keeps=keeps,
+    )
 
 
 def _headers(lines: list[str]) -> dict[str, str]:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.tick import Tick
 
-NDJSON: Final = "application/x-ndjson"
-"""Type of lines of JSON (ndjson-spec 1.0)."""
 
 MOST_PICTURES: Final = 120
 """Pictures that are kept for who comes back: two minutes at a beat of one second."""
@@ -90,11 +88,26 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
     of_nodes = {error for node in tick.nodes.values() for error in node.errors}
     errors = tuple(error for error in tick.errors if error not in of_nodes)
     if tick.queue is not None or errors:
-        yield Frame(origin, "", tick.at, 0.0, {}, errors, tick.queue)
+        yield Frame(
+            origin=origin,
+            node="",
+            taken_at=tick.at,
+            lateness_s=0.0,
+            blocks={},
+            errors=errors,
+            queue=tick.queue,
+        )
     for node in tick.nodes.values():
         if node.taken_at is None:
             if node.errors:
-                yield Frame(origin, node.name, tick.at, 0.0, {}, node.errors)
+                yield Frame(
+                    origin=origin,
+                    node=node.name,
+                    taken_at=tick.at,
+                    lateness_s=0.0,
+                    blocks={},
+                    errors=node.errors,
+                )
             continue
         gpus = [tick.gpus[uuid] for uuid in node.gpu_uuids]
         # What others add to a probe's values stands in the GPUs' own block, which they share.
@@ -103,15 +116,26 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
             blocks["gpu"] = gpus[0].block
         usual_s = stale_after_s(tick.period_s)
         yield Frame(
-            gpus[0].origin if gpus else origin,
-            node.name,
-            node.taken_at,
-            node.lateness_s or 0.0,
-            blocks,
-            node.errors,
+            origin=gpus[0].origin if gpus else origin,
+            node=node.name,
+            taken_at=node.taken_at,
+            lateness_s=node.lateness_s or 0.0,
+            blocks=blocks,
+            errors=node.errors,
             is_left=node.left_at is not None,
             stale_after_s=0.0 if node.is_stale else tick.at - node.taken_at + usual_s,
         )
+        if node.is_stale and tick.at - node.taken_at <= usual_s:
+            # Its source has failed, so that its age alone does not tell.
+            yield Frame(
+                gpus[0].origin if gpus else origin,
+                node.name,
+                tick.at,
+                0.0,
+                {},
+                node.errors,
+                over_at=tick.at,
+            )
 
 
 class FrameFeed:
@@ -177,7 +201,11 @@ class FrameFeed:
 
     def _take(self, picture: _Picture) -> None:
         for frame in picture.frames:
-            self._heard.setdefault((frame.origin, frame.node), _Heard()).take(frame)
+            # In the order of the last words: what failed before it spoke again is over.
+            key = frame.origin, frame.node
+            heard = self._heard.pop(key, None) or _Heard()
+            heard.take(frame)
+            self._heard[key] = heard
         self._beat = picture._replace(frames=[])
         self.sequence += 1
         self._unasked += 1

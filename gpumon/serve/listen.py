@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpumon.base.errors import InputError, UnavailableError
+from gpumon.model.hostlist import MAX_PORT
 from gpumon.model.text import plain
 from gpumon.sources.rest_address import is_loopback
 
-_MAX_PORT: Final = 65535
 _BACKLOG: Final = 128
 """Connections that wait to be accepted (the kernel's own default of old, SOMAXCONN)."""
 
@@ -55,7 +55,7 @@ def parse(text: str) -> Listen:
     if unix is not None:
         return Listen(text, path=unix["path"])
     match = _TCP.fullmatch(text)
-    if match is None or int(match["port"]) > _MAX_PORT:
+    if match is None or int(match["port"]) > MAX_PORT:
         message = f"{text!r} is nowhere to listen: write HOST:PORT, [IPV6]:PORT, PORT or unix:/path"
         raise ListenError(message)
     host = match["ipv6"] or match["host"] or "127.0.0.1"

@@ -18,9 +18,10 @@ from gpumon.report.openmetrics.exposition import CLASSIC, OPENMETRICS
 from gpumon.report.openmetrics.families import page as metrics_page
 from gpumon.report.withheld import withheld
 from gpumon.serve.exchange import TEXT, Answer, RefusedError, preferred
-from gpumon.serve.frames import NDJSON, whole
-from gpumon.serve.tokens import OWNER
+from gpumon.serve.frames import whole
+from gpumon.serve.tokens import KEY_BYTES, OWNER
 from gpumon.sources.rest_address import is_loopback
+from gpumon.sources.served_address import NDJSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,6 @@ _KINDS: Final = {"text/plain": CLASSIC, "application/openmetrics-text": OPENMETR
 _OPEN: Final = "/healthz"
 """What is answered without a token: it tells nothing of anybody."""
 
-_KEY_BYTES: Final = 32
 
 _METHODS: Final = ("GET", "HEAD")
 
@@ -131,7 +131,7 @@ class Routes:
         self._served = served
         self._pages = SharedPages()
         self._waiting: list[asyncio.Future[None]] = []
-        self._key = secrets.token_bytes(_KEY_BYTES)
+        self._key = secrets.token_bytes(KEY_BYTES)
         self._routes = {
             "/": self._index,
             "/healthz": self._health,

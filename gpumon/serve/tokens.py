@@ -34,7 +34,7 @@ _LINE: Final = re.compile(
 """What may follow `Bearer` (RFC 6750)."""
 
 _SHOWS: Final = re.compile(r"user:(?P<user>[^\s:]{1,64})")
-_KEY_BYTES: Final = 32
+KEY_BYTES: Final = 32
 
 
 class TokenError(InputError):
@@ -95,7 +95,7 @@ def tokens(path: str, shows: Mapping[str, tuple[str, ...]]) -> Tokens:
     Raises:
         TokenError: It cannot be used, or does not match what they show.
     """
-    key = secrets.token_bytes(_KEY_BYTES)
+    key = secrets.token_bytes(KEY_BYTES)
     viewers: dict[bytes, Viewer] = {}
     for number, line in enumerate(_text(path).splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.base.errors import InputError
+from gpumon.model.hostlist import MAX_PORT
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
 CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
 """Names of clusters; Slurm allows forty characters and writes them lower case (slurm.conf(5))."""
 
-MAX_PORT: Final = 65535
 
 DEMO: Final = r"demo(?::(?P<nodes>\d{1,5})x(?P<gpus>\d{1,3}))?"
 SEED: Final = r"[0-9]{1,18}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from gpumon.model.hostlist import expand, is_host_name
+from gpumon.model.hostlist import MAX_PORT, expand, is_host_name
 
 PORT: Final = 9400
 """Where dcgm-exporter listens unless told otherwise (its `--address`)."""
@@ -13,7 +13,6 @@ PORT: Final = 9400
 PATH: Final = "/metrics"
 """Where it serves its page."""
 
-_MAX_PORT: Final = 65535
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\]|(?P<hosts>[^:/@]+))"
     r"(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[A-Za-z0-9._~-]+)*)/?"
@@ -46,7 +45,7 @@ def parse_pages(scheme: str, rest: str) -> tuple[PageAddress, ...]:
         raise ValueError("a page takes no name and no password: gpumon sends none to exporters")
     match = _AUTHORITY.fullmatch(rest)
     port = int(match["port"] or PORT) if match else 0
-    if match is None or not 0 < port <= _MAX_PORT:
+    if match is None or not 0 < port <= MAX_PORT:
         raise ValueError(f"a page is written {scheme}://host[:{PORT}][{PATH}], host[001-128] too")
     hosts = (match["ipv6"],) if match["ipv6"] else expand(match["hosts"])
     wrong = [host for host in hosts if not is_host_name(host)]

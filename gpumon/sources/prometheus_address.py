@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from gpumon.model.hostlist import is_host_name
+from gpumon.model.hostlist import MAX_PORT, is_host_name
 from gpumon.model.text import plain
 from gpumon.sources.rest_address import is_loopback
 
 PORT: Final = 9090
 """Where Prometheus listens unless told otherwise (its `--web.listen-address`)."""
 
-_MAX_PORT: Final = 65535
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\]|(?P<host>[^:/@\[\]]+))"
     r"(?::(?P<port>[0-9]{1,5}))?(?P<prefix>(?:/[A-Za-z0-9:._~-]+)*)/?"
@@ -69,7 +68,7 @@ def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddre
     match = _AUTHORITY.fullmatch(rest)
     host = (match["ipv6"] or match["host"]) if match else ""
     port = int(match["port"] or PORT) if match else 0
-    if match is None or not is_host_name(host) or not 0 < port <= _MAX_PORT:
+    if match is None or not is_host_name(host) or not 0 < port <= MAX_PORT:
         raise ValueError(f"a server is written {scheme}://{_FORM}")
     files = {name: options.pop(name, "") for name in _FILES}
     for name, path in files.items():

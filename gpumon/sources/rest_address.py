@@ -6,12 +6,11 @@ import re
 from ipaddress import AddressValueError, IPv4Address
 from typing import Final, NamedTuple
 
-from gpumon.model.hostlist import is_host_name
+from gpumon.model.hostlist import MAX_PORT, is_host_name
 
 PORT: Final = 6820
 """Where slurmrestd listens unless told otherwise (slurmrestd(8))."""
 
-_MAX_PORT: Final = 65535
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^:/@\[\]]+))(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<prefix>(?:/[A-Za-z0-9._~-]+)*)/?"
@@ -57,7 +56,7 @@ def parse_address(scheme: str, rest: str, options: dict[str, str]) -> RestAddres
     match = _AUTHORITY.fullmatch(rest)
     host = (match["ipv6"] or match["host"]) if match else ""
     port = int(match["port"] or PORT) if match else 0
-    if match is None or not is_host_name(host) or not 0 < port <= _MAX_PORT:
+    if match is None or not is_host_name(host) or not 0 < port <= MAX_PORT:
         raise ValueError(f"slurmrestd is written {scheme}://host[:{PORT}]")
     if scheme == "slurm+http" and not is_loopback(host) and is_accepted == "0":
         raise ValueError(

@@ -23,9 +23,20 @@ from gpumon.model.records.frame import Frame, merged_queues
 from gpumon.model.staleness import stale_after_s
 from gpumon.model.text import plain
 from gpumon.sources.address import rank_of
+from gpumon.sources.http.failures import SHOWN
+from gpumon.sources.http.loop import CLOSE_LIMIT_S
+from gpumon.sources.http.outage import Outage
 from gpumon.sources.http.secret_file import SecretError, read_secret
-from gpumon.sources.recording.decode import Decoder, Header, LineError, RecordingError, Told
+from gpumon.sources.recording.decode import (
+    Beat,
+    Decoder,
+    Header,
+    LineError,
+    RecordingError,
+    Told,
+)
 from gpumon.sources.recording.read import MAX_LINE_BYTES
+from gpumon.sources.served_address import NDJSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +52,6 @@ TIMEOUT_S: Final = 15.0
 LARGEST_ANSWER_BYTES: Final = 256 * 2**20
 """Of one answer: 10,000 nodes of 8 GPUs have less (20 KB each, measured)."""
 
-CLOSE_LIMIT_S: Final = 0.3
 
 _SKEW_S: Final = 2.0
 """Clocks that differ by less are taken for one: as much an answer may be on its way."""
@@ -51,9 +61,6 @@ _LEAST_RETRY_S: Final = 1.0
 _MOST_TOKEN_BYTES: Final = 4096
 _MOST_KEPT_FRAMES: Final = 100_000
 """Frames that nobody has taken: ten pictures of 10,000 nodes; the oldest are dropped."""
-
-_SHOWN: Final = 120
-_NDJSON: Final = "application/x-ndjson"
 
 
 class _FailedError(UnavailableError):
@@ -104,6 +111,9 @@ class ServedFrames:
         self._roused = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._deadline: float | None = None
+        self._outage = Outage()
+        self._beat_s = look.period_s
+        """The server's own."""
         self._decoder = Decoder()
         self._since = ""
         self._is_invented = False
@@ -189,7 +199,18 @@ class ServedFrames:
         self._since = ""
         self._forget_connection()
         error = SourceError(self.url, plain(message), hint)
-        return Frame(self.url, "", self._clock.now(), 0.0, {}, (error,))
+        period_s = max(self._period_s, self._beat_s, _LEAST_RETRY_S)
+        now = self._clock.now()
+        over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
+        return Frame(
+            origin=self.url,
+            node="",
+            taken_at=now,
+            lateness_s=0.0,
+            blocks={},
+            errors=(error,),
+            over_at=over_at,
+        )
 
     def _forget_connection(self) -> None:
         connection, self._connection = self._connection, None
@@ -204,7 +225,7 @@ class ServedFrames:
         try:
             return list(self._read(self._response(wait_s)))
         except ssl.SSLError as error:
-            said = plain(str(error.reason or error), _SHOWN)
+            said = plain(str(error.reason or error), SHOWN)
             hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
             if "WRONG_VERSION" in said or "UNKNOWN_PROTOCOL" in said:
                 hint = "it speaks no TLS there: gpumon+http:// reads it without"
@@ -213,7 +234,7 @@ class ServedFrames:
             message = f"gave no whole answer within {TIMEOUT_S:g} s"
             raise _FailedError(message, "look at the machine that it runs on") from None
         except (OSError, http.client.HTTPException) as error:
-            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), _SHOWN)
+            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), SHOWN)
             hint = "look whether gpumon serve runs there; gpumon asks again by itself"
             raise _FailedError(f"cannot be read: {said}", hint) from None
         except RecordingError as error:
@@ -222,7 +243,7 @@ class ServedFrames:
             self._deadline = None
 
     def _response(self, wait_s: float) -> http.client.HTTPResponse:
-        headers = {"Accept": _NDJSON, "User-Agent": "gpumon", **self._authorization()}
+        headers = {"Accept": NDJSON, "User-Agent": "gpumon", **self._authorization()}
         path = f"/v1/frames?wait={wait_s:g}" + (f"&since={self._since}" if self._since else "")
         if self._connection is None:
             self._connection = self._connected()
@@ -233,8 +254,8 @@ class ServedFrames:
         if response.status != http.client.OK:
             raise _status(response)
         kind = response.headers.get_content_type()
-        if kind != _NDJSON:
-            message = f"answers with {plain(kind, _SHOWN)}, which is no gpumon serve"
+        if kind != NDJSON:
+            message = f"answers with {plain(kind, SHOWN)}, which is no gpumon serve"
             raise _FailedError(message, "check host and port; a proxy may stand in front of it")
         return response
 
@@ -286,17 +307,20 @@ class ServedFrames:
                 told.append(said)
             elif isinstance(said, Told):
                 told.append(said.frame)
+            elif isinstance(said, Beat):
+                self._beat_s = said.period_s
         # Only this tells the connection that the answer is read.
         response.read()
         if mark is None:
             raise _FailedError("its answer is cut off", "gpumon asks again by itself")
         self._since = mark.since
+        self._outage.read(self._clock.monotonic())
         now = self._clock.now()
         behind_s = now - mark.at
         shift_s = behind_s if abs(behind_s) > _SKEW_S else 0.0
         for frame in told:
             if self._is_shown(frame, now):
-                yield self._own(frame, shift_s)
+                yield from self._own(frame, shift_s)
 
     def _begun(self, header: Header) -> None:
         """The server tells all that holds: it was begun anew, or this one was away too long."""
@@ -322,17 +346,25 @@ class ServedFrames:
             self._roads[frame.node] = _Road(frame.origin, now)
         return True
 
-    def _own(self, frame: Frame, shift_s: float) -> Frame:
+    def _own(self, frame: Frame, shift_s: float) -> Iterator[Frame]:
         """A frame as of this target, by this machine's clock."""
         queue = None
         if frame.queue is not None:
             self._queues[frame.origin] = self._wanted(frame.queue, shift_s)
             queue = merged_queues(list(self._queues.values()))
+        over_at = None if frame.over_at is None else frame.over_at + shift_s
+        taken_at = frame.taken_at + shift_s
         origin = self.url
-        if frame.node and rank_of(frame.origin) < rank_of("local"):
+        if rank_of(frame.origin) < rank_of("local"):
             mark = crc32(frame.origin.encode("utf-8", "replace"))
-            origin = f"{self.url}#{frame.origin.partition(':')[0]}:{mark:08x}"
-        return frame._replace(origin=origin, taken_at=frame.taken_at + shift_s, queue=queue)
+            own = f"{self.url}#{frame.origin.partition(':')[0]}:{mark:08x}"
+            if frame.node:
+                origin = own
+            elif over_at is not None:
+                # What one of several targets has told is over, not what all have.
+                yield Frame(own, "", taken_at, 0.0, {}, over_at=over_at)
+        over_at = over_at if frame.node else None
+        yield frame._replace(origin=origin, taken_at=taken_at, queue=queue, over_at=over_at)
 
     def _wanted(self, queue: QueueRecords, shift_s: float) -> QueueRecords:
         """The jobs that are looked for; where all are invented nobody looks for their own."""
@@ -375,7 +407,7 @@ def _status(response: http.client.HTTPResponse) -> _FailedError:
             "does not show its frames to this token (HTTP 403)", 'ask for one that shows "*"'
         )
     if 300 <= status < 400:
-        to = plain(response.headers.get("location", ""), _SHOWN) or "nowhere"
+        to = plain(response.headers.get("location", ""), SHOWN) or "nowhere"
         return _FailedError(
             f"redirects to {to}, which is not followed", "name that address yourself"
         )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from gpumon.model.hostlist import is_host_name
+from gpumon.model.hostlist import MAX_PORT, is_host_name
 from gpumon.sources.rest_address import is_loopback
 
 PORT: Final = 9777
 """Where `gpumon serve` listens unless told otherwise."""
 
-_MAX_PORT: Final = 65535
+NDJSON: Final = "application/x-ndjson"
+"""Media type of lines of JSON (ndjson-spec 1.0)."""
+
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^:/@\[\]]+))(?::(?P<port>[0-9]{1,5}))?/?"
 )
@@ -50,7 +52,7 @@ def parse_served(scheme: str, rest: str, options: dict[str, str]) -> ServedAddre
     match = _AUTHORITY.fullmatch(rest)
     host = (match["ipv6"] or match["host"]) if match else ""
     port = int(match["port"] or PORT) if match else 0
-    if not is_host_name(host) or not 0 < port <= _MAX_PORT:
+    if not is_host_name(host) or not 0 < port <= MAX_PORT:
         raise ValueError(f"a served gpumon is written {scheme}://host[:{PORT}]")
     is_encrypted = scheme == "gpumon+https"
     if token_file and not is_encrypted and not is_loopback(host):
@@ -58,4 +60,6 @@ def parse_served(scheme: str, rest: str, options: dict[str, str]) -> ServedAddre
             "plain HTTP would show the token to everyone on the way: use gpumon+https://, or a "
             "tunnel to localhost"
         )
-    return ServedAddress(host, port, is_encrypted, "", token_file)
+    return ServedAddress(
+        host=host, port=port, is_encrypted=is_encrypted, path="", token_file=token_file
+    )

@@ -93,7 +93,7 @@ class GpumonApp(DressedApp):
     CSS: ClassVar[str] = """
     Screen { layout: vertical; background: $background; overflow: hidden; }
     * { scrollbar-background: $background; scrollbar-background-hover: $background;
-        scrollbar-background-active: $background; scrollbar-color: $cursor;
+        scrollbar-background-active: $background; scrollbar-color: $tone-past;
         scrollbar-color-hover: $tone-dim; scrollbar-color-active: $tone-dim; }
     """
 

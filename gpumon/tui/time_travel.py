@@ -304,7 +304,15 @@ class ReplayTravel:
         at = aim if is_seeking and aim is not None else self._player.now
         is_paused = self._player.is_paused
         trouble = "" if is_seeking else self._errands.trouble
-        return Place(at, span.start, span.end, is_paused, self._player.times, is_seeking, trouble)
+        return Place(
+            at=at,
+            start=span.start,
+            end=span.end,
+            is_paused=is_paused,
+            speed=self._player.times,
+            is_seeking=is_seeking,
+            trouble=trouble,
+        )
 
     def span(self) -> tuple[float, float] | None:
         """Of the recording."""

@@ -17,12 +17,13 @@ import pytest
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
 from gpumon.serve import exchange as served
-from gpumon.serve.frames import NDJSON, FrameFeed
+from gpumon.serve.frames import FrameFeed
 from gpumon.serve.listen import Listen, bound, released
 from gpumon.serve.server import HttpServer
 from gpumon.sources.address import Look, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.rest_address import RestAddress
+from gpumon.sources.served_address import NDJSON
 from gpumon.sources.slurm.poll.queue import SlurmQueue
 from gpumon.sources.slurm.poll.rest_queue import RestQueue
 from gpumon.sources.source import SystemClock, Wish

@@ -28,7 +28,7 @@ POWER_CAP_BIT: Final = 0x004
 SET_BITS: Final = _CLOCK_SETTING_BITS | POWER_CAP_BIT
 """These and the software power cap: as high as the power limit allows is no fault either."""
 
-_IDLE_BIT: Final = 0x001
+IDLE_BIT: Final = 0x001
 LOADED: Final = 0.5
 """Utilisation from which a GPU's clock should be up: KempnerPulse's bound of busy classes."""
 
@@ -95,7 +95,7 @@ class ClockRows:
     @cached_property
     def is_loaded(self) -> NDArray[np.bool_]:
         """Where the GPU computes; by the driver's idle bit where utilisation is not offered."""
-        is_awake = (self.bits & _IDLE_BIT) == 0
+        is_awake = (self.bits & IDLE_BIT) == 0
         return np.where(np.isfinite(self._util), self._util >= LOADED, is_awake) & self.is_known
 
     @cached_property

@@ -140,7 +140,15 @@ def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
         since, samples = _silence(view, gpu)
         text = f"fell off the bus at {clock_time(since)}: the driver answers GPU_IS_LOST"
         advice = "Drain the node and power-cycle it: a lost GPU does not come back by a reset."
-        yield Symptom("temp_c", text, None, Severity.CRITICAL, advice, since, samples)
+        yield Symptom(
+            field="temp_c",
+            text=text,
+            value=None,
+            severity=Severity.CRITICAL,
+            machine_advice=advice,
+            since=since,
+            samples=samples,
+        )
 
 
 def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
@@ -162,7 +170,15 @@ def _codes(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
             wrong = Wrong(one, float(value), 0.0)
             severity = Severity.CRITICAL if one.is_grave else Severity.WARNING
             advice = f"{one.advice[:1].upper()}{one.advice[1:]}."
-            yield Symptom(one.key, wrong.sentence, float(value), severity, advice, since, samples)
+            yield Symptom(
+                field=one.key,
+                text=wrong.sentence,
+                value=float(value),
+                severity=severity,
+                machine_advice=advice,
+                since=since,
+                samples=samples,
+            )
 
 
 def _memory_errors(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
@@ -176,7 +192,15 @@ def _memory_errors(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
         text = f"{counted(count, 'uncorrected memory error')} {over}"
         advice = f"Memory: {Action.CHECK_ECC.value}."
         since, samples = float(times[rows[0]]), len(times) - int(rows[0])
-        yield Symptom(_ECC, text, float(count), Severity.CRITICAL, advice, since, samples)
+        yield Symptom(
+            field=_ECC,
+            text=text,
+            value=float(count),
+            severity=Severity.CRITICAL,
+            machine_advice=advice,
+            since=since,
+            samples=samples,
+        )
 
 
 def _event(view: View, event: EventFacts) -> Symptom:
@@ -184,7 +208,15 @@ def _event(view: View, event: EventFacts) -> Symptom:
     if event.xid is None:
         text = f"uncorrected memory error at {clock_time(at)}"
         advice = f"Memory: {Action.CHECK_ECC.value}."
-        return Symptom("event_type", text, None, Severity.CRITICAL, advice, at, 1)
+        return Symptom(
+            field="event_type",
+            text=text,
+            value=None,
+            severity=Severity.CRITICAL,
+            machine_advice=advice,
+            since=at,
+            samples=1,
+        )
     known = event.xid
     text = f"Xid {known.number} at {clock_time(at)}: {known.meaning}"
     name = f"Xid {known.number}"
@@ -193,7 +225,17 @@ def _event(view: View, event: EventFacts) -> Symptom:
     # Where the number leaves open whose fault it is, one event proves nothing against the GPU.
     sure = Confidence.ESTABLISHED if known.is_blamed else Confidence.HYPOTHESIS
     severity = _severity(known)
-    return Symptom("xid", text, float(known.number), severity, machine, at, 1, sure, mine)
+    return Symptom(
+        field="xid",
+        text=text,
+        value=float(known.number),
+        severity=severity,
+        machine_advice=machine,
+        since=at,
+        samples=1,
+        at_most=sure,
+        advice=mine,
+    )
 
 
 def _severity(known: Xid) -> Severity:

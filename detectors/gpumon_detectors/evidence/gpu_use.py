@@ -17,6 +17,12 @@ NEEDS: Final = ("compute_process_count", "mem_used_bytes", "mem_total_bytes", "g
 """Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG.
 What only draws, as a desktop does, neither uses a GPU nor keeps it for a job."""
 
+ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
+"""Video engines, which work without the SMs."""
+
+PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
+"""What shows how hard a GPU works: SMs, tensor cores and memory."""
+
 SM_NOISE_RATIO: Final = 0.01
 """An idle GPU's SM counter may show as much."""
 
@@ -41,7 +47,7 @@ _KEYS: Final = (
     *NEEDS[:3],
     *COPY_KEYS,
 )
-_PEAKS: Final = 4
+PEAKS: Final = 4
 """Of the first fields the largest value counts: kernels and video engines."""
 
 _BUSY_COPIES_BYTES_PER_S: Final = 1e9
@@ -271,14 +277,14 @@ def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | Non
 
 def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:
     """As `gpu_use`, of the GPUs that telemetry names, however many there are besides."""
-    past = job.past(_KEYS, seconds, _PEAKS)
+    past = job.past(_KEYS, seconds, PEAKS)
     if not len(past.times) or not job.gpus:
         return None
     processes, used, total, util = (past.columns[key] for key in NEEDS)
     is_told = np.isfinite(processes) & np.isfinite(used) & (total > 0) & np.isfinite(util)
     busy = np.zeros(util.shape)
     is_loud = np.zeros(util.shape, np.bool_)
-    for key in _KEYS[:_PEAKS]:
+    for key in _KEYS[:PEAKS]:
         noise = SM_NOISE_RATIO if key == "sm_active_ratio" else 0.0
         if not (past.peaks[key] > noise).any():
             continue
@@ -295,7 +301,14 @@ def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None
     was_used = bool(is_used[_own_row(job, past) :].any())
     is_known = is_told | carried(past, is_resting, is_told)
     is_empty |= carried(past, is_empty, is_told)
-    return GpuUse(past, is_known, busy, is_loud & is_told, is_empty, was_used)
+    return GpuUse(
+        past=past,
+        is_known=is_known,
+        busy=busy,
+        is_loud=is_loud & is_told,
+        is_empty=is_empty,
+        was_used=was_used,
+    )
 
 
 _OF_A_ROW: Final = 0.25

@@ -129,7 +129,17 @@ def flow_of(
 ) -> Flow:
     """A flow over the rows of a table, and since when it is quiet."""
     quiet_since = quiet_from(table.times, table.begins, values, limit)
-    return Flow(key, what, table.times, table.begins, values, limit, is_own, quiet_since, is_cpu)
+    return Flow(
+        key=key,
+        what=what,
+        times=table.times,
+        begins=table.begins,
+        values=values,
+        limit=limit,
+        is_own=is_own,
+        quiet_since=quiet_since,
+        is_cpu=is_cpu,
+    )
 
 
 class HostUse(NamedTuple):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import Confidence, Evidence
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, PAUSE_S, busy_share
+from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, PAST_S, PAUSE_S, busy_share
 from gpumon_detectors.evidence.phrases import span
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ SERVING_SPAN_S: Final = 4 * 3600.0
 LONGEST_REST_S: Final = 258 * 60.0
 """The longest rest between two bursts in a published trace of a serving cluster."""
 
-_PAST_S: Final = 24 * 3600.0
 
 LONGEST_BURST_S: Final = 21.9 * 60.0
 """Bursts of work of a published trace of a serving cluster: ninety-nine in a hundred are shorter.
@@ -127,14 +126,14 @@ def context_of(job: JobLook, portal_names: str = "") -> JobContext:
     elif name is not None:
         why = f"named {name}"
     return JobContext(
-        is_interactive(job, portal_names),
-        bool(why),
-        bursts >= SERVING_BURSTS,
-        is_settled,
-        watched_s,
-        worked_s,
-        why,
-        sounds_interactive(job),
+        is_interactive=is_interactive(job, portal_names),
+        is_serving=bool(why),
+        is_bursty=bursts >= SERVING_BURSTS,
+        is_settled=is_settled,
+        watched_s=watched_s,
+        worked_s=worked_s,
+        why=why,
+        sounds_interactive=sounds_interactive(job),
     )
 
 
@@ -160,11 +159,11 @@ def sounds_interactive(job: JobLook) -> bool:
 
 def _bursts(job: JobLook) -> tuple[int, float, float]:
     """Most bursts that began within any four hours, seconds watched, seconds of work."""
-    found = _bursts_in(job.past((_UTIL,), _PAST_S, 1))
+    found = _bursts_in(job.past((_UTIL,), PAST_S, 1))
     if found[0] < SERVING_BURSTS:
         return found
     # Glances may miss the work between them for long enough to look like rests.
-    return _bursts_in(job.past((_UTIL, _SM), _PAST_S, 2))
+    return _bursts_in(job.past((_UTIL, _SM), PAST_S, 2))
 
 
 def _bursts_in(past: Past) -> tuple[int, float, float]:

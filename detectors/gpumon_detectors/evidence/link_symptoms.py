@@ -170,7 +170,15 @@ def _down(
     since, samples = since_when(view, held.times, is_down, is_known)
     text = f"{len(down)} of {counted(len(links), 'NVLink')} inactive since {clock_time(since)}"
     text += f" (link {', '.join(str(links[place].number) for place in places[:8])})"
-    yield Symptom(_STATE, text, float(len(down)), Severity.CRITICAL, _BOTH_ENDS, since, samples)
+    yield Symptom(
+        field=_STATE,
+        text=text,
+        value=float(len(down)),
+        severity=Severity.CRITICAL,
+        machine_advice=_BOTH_ENDS,
+        since=since,
+        samples=samples,
+    )
 
 
 def _usually_active(view: View, node: NodeFacts, beside: Sequence[str]) -> int:
@@ -205,7 +213,15 @@ def _slow(
         speed = float(next(iter(slow.values())))
         text = f"{counted(len(slow), 'NVLink')} at {speed / 1e9:.1f} GB/s, "
         text += f"most of the node's at {usual / 1e9:.1f} GB/s"
-        yield Symptom(_SPEED, text, speed, Severity.CRITICAL, _BOTH_ENDS, since, samples)
+        yield Symptom(
+            field=_SPEED,
+            text=text,
+            value=speed,
+            severity=Severity.CRITICAL,
+            machine_advice=_BOTH_ENDS,
+            since=since,
+            samples=samples,
+        )
 
 
 def _older_errors(view: View, gpu: GpuFacts, beside: Sequence[str]) -> Iterator[Symptom]:
@@ -261,7 +277,16 @@ def _growing(past: Past, key: str, place: int) -> Iterator[Symptom]:
         rate = f"{a_second:.{0 if a_second >= 1 else 3}f} a second"
         text += f", {rate}; from {_MOST_CHECKSUM_ERRORS:.0f} on a link fails"
     at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
-    yield Symptom(key, text, count, severity, _BOTH_ENDS, since, len(times) - row, at_most)
+    yield Symptom(
+        field=key,
+        text=text,
+        value=count,
+        severity=severity,
+        machine_advice=_BOTH_ENDS,
+        since=since,
+        samples=len(times) - row,
+        at_most=at_most,
+    )
 
 
 def _first_row(
@@ -288,5 +313,11 @@ def _fabric(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
         text = f"the NVLink fabric calls this GPU {code_name(health, FABRIC_HEALTH)}"
         advice = "Look at the fabric manager's log: journalctl -u nvidia-fabricmanager."
         yield Symptom(
-            "fabric_health", text, float(health), Severity.CRITICAL, advice, since, samples
+            field="fabric_health",
+            text=text,
+            value=float(health),
+            severity=Severity.CRITICAL,
+            machine_advice=advice,
+            since=since,
+            samples=samples,
         )

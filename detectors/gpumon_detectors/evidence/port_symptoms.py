@@ -75,12 +75,12 @@ def ports_of(node: NodeFacts) -> tuple[Port, ...]:
         near = rows.label("nearest_gpus", row) if rows.label("nearest_by", row) == "switch" else ""
         found.append(
             Port(
-                name,
-                rows.label("state", row),
-                rows.label("phys_state", row),
-                rows.value("nic_speed_gbps", row),
-                rows.value(_DOWNED, row) or 0.0,
-                tuple(uuid for uuid in (near or "").split(",") if uuid),
+                name=name,
+                state=rows.label("state", row),
+                phys_state=rows.label("phys_state", row),
+                speed_gbps=rows.value("nic_speed_gbps", row),
+                downs=rows.value(_DOWNED, row) or 0.0,
+                near=tuple(uuid for uuid in (near or "").split(",") if uuid),
             )
         )
     return tuple(found)
@@ -150,7 +150,15 @@ def _down(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Itera
     times = counted(int(port.downs), "time")
     how = f", its link went down {times} since the driver was loaded" if port.downs else ""
     text = f"port {port.name} is {port.state} ({port.phys_state}){how}"
-    yield Symptom("nic_link_downed", text, port.downs, Severity.CRITICAL, _CABLE, since, samples)
+    yield Symptom(
+        field="nic_link_downed",
+        text=text,
+        value=port.downs,
+        severity=Severity.CRITICAL,
+        machine_advice=_CABLE,
+        since=since,
+        samples=samples,
+    )
 
 
 def _slow(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Iterator[Symptom]:
@@ -169,7 +177,15 @@ def _slow(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Itera
         speeds = table.columns[key][:, 0]
         since, samples = since_when(view, table.times, speeds < _SLOW * best, np.isfinite(speeds))
         text = f"port {port.name} at {port.speed_gbps:.0f} Gb/s, {whose} {best:.0f} Gb/s"
-        yield Symptom(key, text, port.speed_gbps, Severity.WARNING, _CABLE, since, samples)
+        yield Symptom(
+            field=key,
+            text=text,
+            value=port.speed_gbps,
+            severity=Severity.WARNING,
+            machine_advice=_CABLE,
+            since=since,
+            samples=samples,
+        )
 
 
 def _errors(view: View, node: NodeFacts, port: Port) -> Iterator[Symptom]:
@@ -194,4 +210,13 @@ def _errors(view: View, node: NodeFacts, port: Port) -> Iterator[Symptom]:
         is_sure = key == _DOWNED or float(times[-1]) - since >= SURE_S
         at_most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         samples = len(times) - row
-        yield Symptom(key, text, count, Severity.WARNING, _CABLE, since, samples, at_most)
+        yield Symptom(
+            field=key,
+            text=text,
+            value=count,
+            severity=Severity.WARNING,
+            machine_advice=_CABLE,
+            since=since,
+            samples=samples,
+            at_most=at_most,
+        )

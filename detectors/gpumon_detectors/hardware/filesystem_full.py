@@ -153,7 +153,14 @@ def _full(view: View, node: NodeFacts, path: str, size_bytes: float | None) -> _
     if view.now - since < _PASSING_S:
         return None
     is_open = since <= float(table.times[is_known][0])
-    return _Full(path, float(free[is_known][-1]), size_bytes, since, samples, is_open)
+    return _Full(
+        path=path,
+        free_bytes=float(free[is_known][-1]),
+        size_bytes=size_bytes,
+        since=since,
+        samples=samples,
+        is_open=is_open,
+    )
 
 
 def _since(view: View, full: _Full) -> str:

@@ -16,7 +16,7 @@ from gpumon.plugin import (
     rows_since,
 )
 from gpumon_detectors.evidence import machine_commands as commands
-from gpumon_detectors.evidence.clock_rows import newest_known
+from gpumon_detectors.evidence.clock_rows import IDLE_BIT, newest_known
 from gpumon_detectors.evidence.episodes import (
     REST_S,
     SURE_S,
@@ -27,6 +27,7 @@ from gpumon_detectors.evidence.episodes import (
 )
 from gpumon_detectors.evidence.gpu_use import PAST_S
 from gpumon_detectors.evidence.phrases import clock_time, span
+from gpumon_detectors.evidence.symptom import RECENT_ROWS
 from gpumon_detectors.hardware.link_loss import behind_peers, loss_of
 
 if TYPE_CHECKING:
@@ -47,11 +48,6 @@ _COPYING_BYTES_PER_S: Final = 1e9
 """A GPU that moves so much keeps its link awake, however little it computes (KempnerPulse's class
 of I/O): who waits for copies over a slow link is not loaded otherwise."""
 
-_IDLE_BIT: Final = 0x001
-"""The driver calls the GPU idle (nvml.h, clocks event reasons)."""
-
-_RECENT_ROWS: Final = 3
-"""A value is told that one of so many samples holds: single ones are missing now and then."""
 
 _SETTLE_S: Final = 15.0
 """A link that wakes up is read again after 5 s at most; three readings are on the safe side."""
@@ -185,7 +181,7 @@ class PcieDegraded(Detector):
         places = np.flatnonzero(found)
         for key in self.needs:
             uuids = [view.uuids[place] for place in places]
-            recent = view.table(uuids, (key,), REST_S).columns[key][-_RECENT_ROWS:]
+            recent = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
             found[places] &= np.isfinite(recent).any(axis=0)
         return found
 
@@ -210,7 +206,7 @@ class PcieDegraded(Detector):
         bits = np.nan_to_num(table.columns["clock_event_reasons"]).astype(np.int64)
         is_busy = table.columns["gpu_util_ratio"] >= self.loaded_ratio
         is_busy |= _moved(table.columns) >= _COPYING_BYTES_PER_S
-        return np.asarray(is_busy & ((bits & _IDLE_BIT) == 0), np.bool_)
+        return np.asarray(is_busy & ((bits & IDLE_BIT) == 0), np.bool_)
 
     def _case(self, view: View, gpu: GpuFacts) -> _Case | None:
         keys = (*_LINK, *_LOAD, _REPLAYS)

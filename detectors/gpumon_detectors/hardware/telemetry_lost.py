@@ -191,7 +191,7 @@ def _silent_node(view: View, node: NodeFacts) -> _Silence | None:
     times, samples = rows.times[is_seen], int(rows.samples[is_seen].sum())
     gpus = tuple(view.gpus[uuid] for uuid in node.gpu_uuids if uuid in view.gpus)
     window = Window(float(times[0]), float(times[-1]), samples)
-    return _Silence(node, gpus, window, onset, True)
+    return _Silence(node=node, gpus=gpus, window=window, onset=onset, is_whole=True)
 
 
 def _silent_gpus(view: View, node: NodeFacts) -> _Silence | None:
@@ -214,7 +214,13 @@ def _silent_gpus(view: View, node: NodeFacts) -> _Silence | None:
     onset = float(past.times[min(firsts[place] for place in held)])
     times = past.times[past.times >= observed_since(view, onset)]
     window = Window(float(times[0]), float(times[-1]), len(times))
-    return _Silence(node, tuple(view.gpus[quiet[place]] for place in held), window, onset, False)
+    return _Silence(
+        node=node,
+        gpus=tuple(view.gpus[quiet[place]] for place in held),
+        window=window,
+        onset=onset,
+        is_whole=False,
+    )
 
 
 def _places(gpus: Sequence[GpuFacts]) -> str:

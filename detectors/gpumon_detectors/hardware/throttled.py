@@ -11,6 +11,7 @@ from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window, cloc
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.clock_rows import (
     HELD_BITS,
+    IDLE_BIT,
     LEAST_LOST,
     LOADED,
     LOST_TIMES,
@@ -39,7 +40,6 @@ _SIGHT_ROWS: Final = 3
 """A GPU is in sight whose clock was told within so long, or in one of so many samples: single
 values are missing now and then."""
 
-_IDLE_BIT: Final = 0x001
 _NO_LIGHTER: Final = 0.95
 """Other GPUs of the fleet are a measure where they draw about as much power at least: with less to
 do a clock is higher, and that is no loss of this one (our choice)."""
@@ -143,7 +143,7 @@ class _Case:
     @property
     def untold(self) -> str:
         """That the driver does not say why, where nothing that it told holds a clock down."""
-        return f"{'mostly ' if self.bits & ~_IDLE_BIT else ''}no reason is told"
+        return f"{'mostly ' if self.bits & ~IDLE_BIT else ''}no reason is told"
 
 
 class Throttled(Detector):
@@ -202,7 +202,7 @@ class Throttled(Detector):
         """Jobs with a GPU whose clock no reason explains, and below that of another of them."""
         groups, clocks = view.job_layout.groups, fleet.column("sm_clock_mhz")
         bits = np.nan_to_num(fleet.column("clock_event_reasons")).astype(np.int64)
-        unexplained = np.where(bits & (SET_BITS | _IDLE_BIT), np.nan, clocks)
+        unexplained = np.where(bits & (SET_BITS | IDLE_BIT), np.nan, clocks)
         may: NDArray[np.bool_] = groups.least(unexplained) < self.clock_ratio * groups.most(clocks)
         return may
 
@@ -393,10 +393,10 @@ def _charges(job: JobLook, cases: Sequence[_Case]) -> list[_Charge]:
 def _evidence(view: View, case: _Case) -> Iterator[Evidence]:
     uuid, subject, rows, place = case.gpu.uuid, case.gpu.subject, case.rows, case.place
     bad, held = (flags[case.first :, place] for flags in (case.is_bad, rows.is_held))
-    names = ", ".join(clock_event_names(case.bits & ~_IDLE_BIT))
+    names = ", ".join(clock_event_names(case.bits & ~IDLE_BIT))
     text = f"{int(held.sum())} of {len(held)} samples with {', '.join(case.held_by)}"
-    if case.held_by and case.bits & ~(HELD_BITS | _IDLE_BIT):
-        text += f"; also told: {', '.join(clock_event_names(case.bits & ~(HELD_BITS | _IDLE_BIT)))}"
+    if case.held_by and case.bits & ~(HELD_BITS | IDLE_BIT):
+        text += f"; also told: {', '.join(clock_event_names(case.bits & ~(HELD_BITS | IDLE_BIT)))}"
     if not case.held_by:
         told = f"{case.untold}, in some samples {names}" if names else case.untold
         text = f"{told}; {int(bad.sum())} of {len(bad)} samples below GPUs of its kind"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
+from gpumon_detectors.evidence.episodes import HOUR_S
 from gpumon_detectors.evidence.gpu_use import (
     FAINT_RATIO,
     LEAST_KNOWN,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, JobLook, Past, View
     from gpumon_detectors.idle.unwatched import Unwatched
 
-_HOUR_S: Final = 3600.0
-"""A session is judged by its last hour: a lecture or a meal is no end of it."""
 
 _LEAST_S: Final = 1800.0
 """A share of time that was watched for less than half an hour means nothing (Princeton's Job
@@ -155,9 +154,9 @@ class InteractiveIdle(Detector):
     ) -> int | None:
         """Row since which the session is idle without a break; None where it is not."""
         known_s, busy_s = past.seconds * is_known, past.seconds * share * is_known
-        hour_known, hour_busy = (_sliding(past, s, _HOUR_S) for s in (known_s, busy_s))
+        hour_known, hour_busy = (_sliding(past, s, HOUR_S) for s in (known_s, busy_s))
         run_known, run_busy = (_sliding(past, s, _RUN_S) for s in (known_s, busy_s))
-        watched_s = _sliding(past, past.seconds, _HOUR_S)
+        watched_s = _sliding(past, past.seconds, HOUR_S)
         can_tell = (watched_s >= _LEAST_S) & (hour_known >= LEAST_KNOWN * watched_s)
         ratio = np.divide(hour_busy, hour_known, out=np.ones_like(known_s), where=hour_known > 0)
         works = (run_busy >= _RUN_RATIO * _RUN_S) & (run_known > 0)
@@ -228,7 +227,13 @@ def _at_first(view: View, job: JobLook) -> _Idle | None:
         return None
     known_s = float(past.seconds.sum())
     window = Window(begin, float(past.times[-1]), len(past.times))
-    return _Idle(window, 0.0, known_s, known_s * len(job.gpus), before)
+    return _Idle(
+        window=window,
+        share=0.0,
+        known_s=known_s,
+        gpu_seconds=known_s * len(job.gpus),
+        before=before,
+    )
 
 
 def _sliding(past: Past, seconds: NDArray[np.float64], length_s: float) -> NDArray[np.float64]:

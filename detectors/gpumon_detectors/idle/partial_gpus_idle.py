@@ -17,6 +17,7 @@ from gpumon.plugin import (
     Window,
 )
 from gpumon_detectors.evidence.gpu_use import (
+    NEEDS,
     PAST_S,
     PAUSE_S,
     SPINNING_POWER,
@@ -93,7 +94,7 @@ class PartialGpusIdle(Detector):
     name = "partial_gpus_idle"
     version = "2"
     finding_classes = ("partial_gpus_idle",)
-    needs = ("compute_process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
+    needs = NEEDS
     supported_after_s = 600.0
     established_after_s = 1800.0
     every_s = 20.0
@@ -136,12 +137,12 @@ class PartialGpusIdle(Detector):
                 working = self._working(use, first)
                 if len(working) and not _was_left_by(job, use, chosen, working, first):
                     return _Split(
-                        _positions(chosen),
-                        _positions(begins[chosen]),
-                        _positions(working),
-                        _positions(np.flatnonzero(~use.is_known[-1])),
-                        use,
-                        tuple(idle_from_s[begins, gpus][chosen].tolist()),
+                        unused=_positions(chosen),
+                        firsts=_positions(begins[chosen]),
+                        working=_positions(working),
+                        silent=_positions(np.flatnonzero(~use.is_known[-1])),
+                        use=use,
+                        idle_s=tuple(idle_from_s[begins, gpus][chosen].tolist()),
                     )
         return None
 

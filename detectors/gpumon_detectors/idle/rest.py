@@ -186,7 +186,15 @@ def _rest(
     idle_s = idle_s - (begin - float(use.past.begins[first])) * (1.0 - use.busy[first])
     known_s = float(idle_s.mean())
     most = surest(detector, known_s, window.samples, at_most)
-    return Rest(first, window, known_s, float(idle_s.sum()), most, (), ())
+    return Rest(
+        first=first,
+        window=window,
+        known_s=known_s,
+        gpu_seconds=float(idle_s.sum()),
+        at_most=most,
+        stirs=(),
+        evidence=(),
+    )
 
 
 def _capped(

@@ -14,7 +14,7 @@ from gpumon_detectors.evidence.job_context import is_interactive, serving_name, 
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.idle.rest import SERIAL_CORES
-from gpumon_detectors.idle.startup import Activity, activity, first_work, signs
+from gpumon_detectors.idle.startup import CORES, Activity, activity, first_work, signs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,6 @@ _KEYS: Final = (
     "encoder_util_ratio",
     "decoder_util_ratio",
 )
-_CORES: Final = "job_cpu_cores_used"
 
 
 class _Start(NamedTuple):
@@ -115,7 +114,7 @@ class SlowStartup(Detector):
     name = "slow_startup"
     version = "2"
     finding_classes = ("slow_startup",)
-    needs = ("gpu_util_ratio", _CORES)
+    needs = ("gpu_util_ratio", CORES)
     supported_after_s = LEAST_EVIDENCE_S
     established_after_s = 600.0
     every_s = 30.0
@@ -203,7 +202,16 @@ class SlowStartup(Detector):
         told = np.isfinite(sms).sum(axis=0)
         trickle = float((np.nansum(sms, axis=0) / np.maximum(told, 1)).max(initial=0.0))
         length_s = window.end - began_at
-        return _Start(window, length_s, known_s, False, False, work, work.may_wait, trickle)
+        return _Start(
+            window=window,
+            length_s=length_s,
+            known_s=known_s,
+            is_over=False,
+            is_loaded=False,
+            work=work,
+            may_wait=work.may_wait,
+            trickle=trickle,
+        )
 
     def _is_slow(self, job: JobLook, start: _Start, age_s: float) -> bool:
         limit_s = job.job.time_limit_s
@@ -267,7 +275,7 @@ class SlowStartup(Detector):
                 window.end - window.start,
             ),
             Evidence(
-                _CORES,
+                CORES,
                 job.subject,
                 f"meanwhile {start.work.cores:.1f}{of} CPUs busy, {moved}",
                 start.work.cores,

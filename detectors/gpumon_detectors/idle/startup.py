@@ -40,7 +40,7 @@ _TRAFFIC: Final = (
     *("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
     *("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"),
 )
-_CORES: Final = "job_cpu_cores_used"
+CORES: Final = "job_cpu_cores_used"
 _IO: Final = ("job_io_read_bytes_per_s", "job_io_write_bytes_per_s")
 _NET: Final = ("net_rx_bytes_per_s", "disk_read_bytes_per_s", "disk_write_bytes_per_s")
 
@@ -88,11 +88,11 @@ def activity(view: View, job: JobLook, past: Past, window: Window) -> Activity:
     """What the job did off its GPUs from the first row of a past to the end of a window."""
     seconds = view.now - window.start + 1.0
     nodes = max(1, len(job.job.nodes))
-    own = job.cgroup_past((_CORES, *_IO), seconds)
+    own = job.cgroup_past((CORES, *_IO), seconds)
     parts: list[tuple[Past, tuple[str, ...]]] = [(own, _IO)]
     if job.alone_since <= window.start:
         parts.append((job.hosts_past(_NET, seconds), _NET))
-    cores = _rates(own, (_CORES,), window)
+    cores = _rates(own, (CORES,), window)
     moved = [_rates(table, keys, window) for table, keys in parts]
     last_at = max(_grew_at(past, window), window.start)
     for at, rate in _slices(own, cores, window):

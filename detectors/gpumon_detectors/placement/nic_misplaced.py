@@ -165,7 +165,13 @@ class NicMisplaced(Detector):
         )
         near_silent = frozenset[str]().union(*(other.near for other in silent))
         far = tuple(uuid for uuid in job.uuids if uuid in (near_silent & works) - port.near)
-        return _Detour(name, port, load, most, silent, far, past) if far else None
+        return (
+            _Detour(
+                node=name, port=port, load=load, bytes_per_s=most, silent=silent, far=far, past=past
+            )
+            if far
+            else None
+        )
 
     def _finding(self, view: View, job: JobLook, detours: Sequence[_Detour]) -> Finding:
         shortest = min((one.past for one in detours), key=seen_s)

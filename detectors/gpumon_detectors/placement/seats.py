@@ -171,7 +171,15 @@ def crowded(view: View, job: JobLook, seconds: float) -> tuple[list[Crowded], Wi
         fewer, twin = _fewer(job, seats, seat.uuid), _twin(seat, seats)
         times = _TIMES_PEERS_IF_PLAIN if fewer or twin else _TIMES_PEERS
         if waits[place] >= max(LEAST_WAIT, times * usual):
-            found.append(Crowded(seat, float(waits[place]), usual, fewer, twin))
+            found.append(
+                Crowded(
+                    seat=seat,
+                    wait=float(waits[place]),
+                    peers_wait=usual,
+                    fewer=fewer,
+                    shares_with=twin,
+                )
+            )
     return (found if 2 * len(found) <= len(seats) else []), window_of(past)
 
 

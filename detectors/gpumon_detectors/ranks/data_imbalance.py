@@ -12,7 +12,7 @@ from gpumon_detectors.evidence.job_context import serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.ranks.peers import LEAST_GPUS, worlds_of
-from gpumon_detectors.ranks.union import union_of
+from gpumon_detectors.ranks.union import LEAST_WINDOWS, PAST_S, WIDTH_S, union_of
 from gpumon_detectors.ranks.work_windows import WORK_KEYS, medians, windows_of
 
 if TYPE_CHECKING:
@@ -21,18 +21,11 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, JobLook, Past, View
     from gpumon_detectors.ranks.work_windows import Floats, WorkWindows
 
-_PAST_S: Final = 3600.0
-"""So far back it is looked: an hour of windows tells the spread to a tenth."""
-
-_WIDTH_S: Final = 30.0
-"""Shortest window in which peers of one job can be compared (see `work_windows`); in longer ones
-steps that differ even out."""
 
 LOSS_WIDTH_S: Final = 10.0
 """Windows over which the loss is counted: the shorter, the less of it evens out. Below it samples
 of several nodes are not of the same moment (our choice; history's own beat)."""
 
-_LEAST_WINDOWS: Final = 20
 _LEAST_SPREAD: Final = 0.03
 """Spread between the ranks of one window, as a share of their work. Equal data leave a hundredth
 and less; a spread of a fifth from step to step leaves as much over 33 steps (our choice)."""
@@ -104,8 +97,8 @@ class DataImbalance(Detector):
                 continue
             if not (job.latest("sm_active_ratio") > 0).any():
                 continue
-            past = job.past(WORK_KEYS, _PAST_S)
-            windows = windows_of(past, _WIDTH_S)
+            past = job.past(WORK_KEYS, PAST_S)
+            windows = windows_of(past, WIDTH_S)
             for world in worlds_of(job):
                 moving = moving_of(windows, world, past)
                 if moving is not None:
@@ -163,7 +156,7 @@ def moving_of(windows: WorkWindows, world: Sequence[int], past: Past) -> Moving 
     """How the slowest rank of a world changes, None where none does.
 
     Args:
-        windows: Of all GPUs of the job, `_WIDTH_S` long.
+        windows: Of all GPUs of the job, `WIDTH_S` long.
         world: Positions of its GPUs.
         past: What the windows are made of.
     """
@@ -178,7 +171,7 @@ def moving_of(windows: WorkWindows, world: Sequence[int], past: Past) -> Moving 
     field = "tensor_active_ratio" if has_tensor else "sm_active_ratio"
     work = own.means[field][rows]
     rows = rows[np.isfinite(work).all(axis=1)]
-    if len(rows) < _LEAST_WINDOWS:
+    if len(rows) < LEAST_WINDOWS:
         return None
     util = own.means["gpu_util_ratio"][rows].mean(axis=0)
     if util.min() < _LEAST_UTIL:
@@ -193,12 +186,19 @@ def moving_of(windows: WorkWindows, world: Sequence[int], past: Past) -> Moving 
     if usual.std() > _STATIC_SHARE * spread or not _changes(swing):
         return None
     first = _since(swing, spread)
-    if first is None or len(rows) - first < _LEAST_WINDOWS:
+    if first is None or len(rows) - first < LEAST_WINDOWS:
         return None
     leaders = len(np.unique(swing[first:].argmax(axis=1)))
     lost = _lost(past, world, field, usual, float(own.begins[rows[first]]))
     known_s = float(own.seconds[rows[first:]].sum())
-    return Moving(int(rows[first]), known_s, spread, leaders, lost, field)
+    return Moving(
+        first=int(rows[first]),
+        known_s=known_s,
+        spread=spread,
+        leaders=leaders,
+        lost=lost,
+        field=field,
+    )
 
 
 def _lost(past: Past, world: Sequence[int], field: str, usual: Floats, since: float) -> float:

@@ -224,8 +224,9 @@ def _since(
     shift, loss = told
     known_s = float(own.seconds[since].sum())
     return LateRanks(
-        way, tuple(map(int, late)), tuple(map(int, others)), first, known_s, loss, has_before,
-        shift, is_work,
+        way=way, late=tuple(map(int, late)), waiting=tuple(map(int, others)), first=first,
+        known_s=known_s, loss=loss, has_before=has_before,
+        shift=shift, is_work=is_work,
     )  # fmt: skip
 
 

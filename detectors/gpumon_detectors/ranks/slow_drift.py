@@ -219,8 +219,9 @@ def _drift(job: JobLook, windows: WorkWindows) -> _Drift | None:
     loss = float(np.nanmean(np.clip(lost, 0.0, 1.0)))
     util = windows.means["gpu_util_ratio"]
     return _Drift(
-        int(rows[first]), before, now, loss, float(windows.seconds[since].sum()), field,
-        (float(np.nanmean(util[was])), float(np.nanmean(util[rows[-_STRETCH:]]))),
+        first=int(rows[first]), before=before, now=now, loss=loss,
+        known_s=float(windows.seconds[since].sum()), field=field,
+        util=(float(np.nanmean(util[was])), float(np.nanmean(util[rows[-_STRETCH:]]))),
     )  # fmt: skip
 
 

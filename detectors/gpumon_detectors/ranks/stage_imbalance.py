@@ -17,7 +17,7 @@ from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import jobs_apart, name_of, shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import causes_of
 from gpumon_detectors.ranks.union import union_of
-from gpumon_detectors.ranks.work_windows import work_windows
+from gpumon_detectors.ranks.work_windows import LEAST_TENSOR, work_windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,8 +48,6 @@ _LEAST_WINDOWS: Final = 10
 _FIRST_WINDOWS: Final = 5
 """It must be so from the first windows of work on: what begins later is no design."""
 
-_LEAST_TENSOR: Final = 0.02
-"""Tensor activity from which it tells of the work (as in `work_windows`)."""
 
 _CLOCK_KEYS: Final = ("sm_clock_mhz", "clock_event_reasons")
 
@@ -227,16 +225,16 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
     times = _times(own, rows, work)
     more_work, swing = _more_work(own, rows, members, others)
     return _Stage(
-        tuple(places[at] for at in members),
-        tuple(places[at] for at in others),
-        int(rows[0]),
-        float(own.seconds[rows].sum()),
-        times,
-        more,
-        more_work,
-        swing,
-        float(np.log(work).std(ddof=1)),
-        len(stages),
+        heavy=tuple(places[at] for at in members),
+        waiting=tuple(places[at] for at in others),
+        first=int(rows[0]),
+        known_s=float(own.seconds[rows].sum()),
+        times=times,
+        more=more,
+        more_work=more_work,
+        swing=swing,
+        spread=float(np.log(work).std(ddof=1)),
+        stage_count=len(stages),
     )
 
 
@@ -287,7 +285,7 @@ def _is_one_kind(own: WorkWindows, rows: Places, members: Places, others: Places
     more = []
     for key in ("tensor_active_ratio", "dram_active_ratio"):
         mean = mean_over(own.means[key][rows])
-        if not np.isfinite(mean).all() or mean.min() < _LEAST_TENSOR:
+        if not np.isfinite(mean).all() or mean.min() < LEAST_TENSOR:
             return True
         more.append(float(np.log(mean[members].mean() / mean[others].mean())))
     return abs(more[0] - more[1]) <= _SAME_KIND
@@ -296,7 +294,7 @@ def _is_one_kind(own: WorkWindows, rows: Places, members: Places, others: Places
 def _times(own: WorkWindows, rows: Places, work: Floats) -> float:
     """Times that a step takes of what it would in balance."""
     tensor = mean_over(own.means["tensor_active_ratio"][rows])
-    if np.isfinite(tensor).all() and tensor.min() >= _LEAST_TENSOR:
+    if np.isfinite(tensor).all() and tensor.min() >= LEAST_TENSOR:
         work = tensor
     lost = _COMPUTING * (1.0 - float(work.mean() / work.max()))
     return 1.0 / (1.0 - lost)
@@ -312,7 +310,7 @@ def _more_work(
     """
     tensor = own.means["tensor_active_ratio"][rows]
     tensor = tensor[np.isfinite(tensor).all(axis=1)]
-    if len(tensor) < _LEAST_WINDOWS or tensor.mean(axis=0).min() < _LEAST_TENSOR:
+    if len(tensor) < _LEAST_WINDOWS or tensor.mean(axis=0).min() < LEAST_TENSOR:
         return nan, nan
     mean = tensor.mean(axis=0)
     heavy, rest = (np.maximum(tensor[:, some].mean(axis=1), 1e-6) for some in (members, others))

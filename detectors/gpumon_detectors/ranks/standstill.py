@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import LINK_BUSY_BYTES_PER_S, SOME_MEMORY, SOME_TENSOR, SPINNING_SM
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SPINNING_POWER, SPINNING_UTIL
+from gpumon_detectors.evidence.gpu_use import (
+    ENGINES,
+    FAINT_RATIO,
+    PEAKS,
+    PIPES,
+    SPINNING_POWER,
+    SPINNING_UTIL,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,15 +30,11 @@ PAST_S: Final = 6 * 3600.0
 _LONE_PAST_S: Final = 24 * 3600.0
 """As far for a job of one GPU, which is told by its work before alone: it may hang overnight."""
 
-_PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
-_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
 _LINKS: Final = (
     *("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"),
     *("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
 )
-_KEYS: Final = (*_PIPES, "gpu_util_ratio", *_ENGINES, "power_w", *_LINKS)
-_PEAKS: Final = 4
-"""Of the first fields the largest value behind an old row counts."""
+_KEYS: Final = (*PIPES, "gpu_util_ratio", *ENGINES, "power_w", *_LINKS)
 
 _RESTING_UTIL: Final = 0.02
 _STATE_SHARE: Final = 0.9
@@ -110,7 +113,7 @@ class Standstill(NamedTuple):
 
 def standstill_of(job: JobLook) -> Standstill | None:
     """The standstill of a job that lasts until now; None while any of its GPUs computes."""
-    past = job.past(_KEYS, PAST_S if len(job.gpus) > 1 else _LONE_PAST_S, _PEAKS)
+    past = job.past(_KEYS, PAST_S if len(job.gpus) > 1 else _LONE_PAST_S, PEAKS)
     rows = len(past.times)
     if not rows:
         return None
@@ -137,15 +140,15 @@ def standstill_of(job: JobLook) -> Standstill | None:
         states[int(members.searchsorted(endless[0]))] = State.ENDLESS
     worked_s = past.seconds[:first] @ is_work[:first]
     return Standstill(
-        past,
-        is_work,
-        first,
-        tuple(int(place) for place in members),
-        tuple(states),
-        _known_s(past, first, is_known, states),
-        float(worked_s.max()),
-        _longest_pause(past, at_work[at_work < first]),
-        bool(has_counters.all()),
+        past=past,
+        is_work=is_work,
+        first=first,
+        members=tuple(int(place) for place in members),
+        states=tuple(states),
+        known_s=_known_s(past, first, is_known, states),
+        worked_s=float(worked_s.max()),
+        longest_pause_s=_longest_pause(past, at_work[at_work < first]),
+        has_counters=bool(has_counters.all()),
     )
 
 
@@ -153,11 +156,11 @@ def may_stand_still(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares jobs at work the look back."""
     if len(job.gpus) == 1 and not (job.latest("gpu_util_ratio") >= SPINNING_UTIL).all():
         return False
-    for key, limit in zip(_PIPES[1:], (SOME_TENSOR, SOME_MEMORY), strict=True):
+    for key, limit in zip(PIPES[1:], (SOME_TENSOR, SOME_MEMORY), strict=True):
         if (job.latest(key) >= limit).any():
             return False
     # One of them may be busy with a kernel that never ends.
-    if (job.latest(_PIPES[0]) >= SPINNING_SM).sum() > 1:
+    if (job.latest(PIPES[0]) >= SPINNING_SM).sum() > 1:
         return False
     return bool((job.latest("compute_process_count") > 0).any())
 
@@ -182,7 +185,7 @@ def _moves(past: Past) -> NDArray[np.bool_]:
     found = (past.peaks["tensor_active_ratio"] > SOME_TENSOR) | (
         past.peaks["dram_active_ratio"] >= SOME_MEMORY
     )
-    for key in _ENGINES:
+    for key in ENGINES:
         found |= past.columns[key] > FAINT_RATIO
     for key in _LINKS:
         found |= past.columns[key] >= LINK_BUSY_BYTES_PER_S
@@ -204,14 +207,14 @@ def _endless(past: Past, is_work: NDArray[np.bool_]) -> tuple[int, int] | None:
     before = _moves(past) if is_lone else np.delete(is_work, place, axis=1)
     theirs = np.flatnonzero(before.any(axis=1))
     row = int(theirs[-1]) + 1 if len(theirs) else 0
-    sm, tensor = (past.columns[key][:, place] for key in _PIPES[:2])
+    sm, tensor = (past.columns[key][:, place] for key in PIPES[:2])
     was_training = _mean(tensor[:row][is_work[:row, place]]) > SOME_TENSOR
     told = sm[row:][np.isfinite(sm[row:])]
     if not was_training or len(told) < _LEAST_WORK_ROWS or told.std() > _FLAT * told.mean():
         return None
     since = {key: column[row:, place] for key, column in past.columns.items()}
-    is_bare = [_is_mostly(since[key] <= SOME_TENSOR, since[key]) for key in _PIPES[1:2]]
-    is_bare += [_is_mostly(since[key] <= FAINT_RATIO, since[key]) for key in _ENGINES]
+    is_bare = [_is_mostly(since[key] <= SOME_TENSOR, since[key]) for key in PIPES[1:2]]
+    is_bare += [_is_mostly(since[key] <= FAINT_RATIO, since[key]) for key in ENGINES]
     is_bare += [_is_mostly(since[key] < LINK_BUSY_BYTES_PER_S, since[key]) for key in _LINKS]
     util = since["gpu_util_ratio"]
     is_busy = np.isfinite(util).any() and _is_mostly(util >= SPINNING_UTIL, util)

@@ -110,19 +110,31 @@ def _named(
         named = listed([f"{_who(job, place)}, which is broken" for place in broken][:_LISTED])
         pid = _pid(job, list(broken))
         return Suspects(
-            named, nodes, stuck_nodes, tuple(evidence), pid, is_broken=True, is_explained=True
+            who=named,
+            nodes=nodes,
+            stuck_nodes=stuck_nodes,
+            evidence=tuple(evidence),
+            pid=pid,
+            is_broken=True,
+            is_explained=True,
         )
     if halted and 2 * len(halted) <= len(still.members):
         nodes = tuple(dict.fromkeys(one.process.node for one in halted))
         named = listed([_halted_words(job, one) for one in halted][:_LISTED])
         pid = halted[0].process.pid if len(halted) == 1 else None
         is_stopped = any(one.key == "process_stopped_s" for one in halted)
-        told = Suspects(named, nodes, stuck_nodes, tuple(evidence), pid)
+        told = Suspects(
+            who=named, nodes=nodes, stuck_nodes=stuck_nodes, evidence=tuple(evidence), pid=pid
+        )
         return told._replace(is_explained=is_stopped)
     if odd:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in odd))
         told = Suspects(
-            _names(job, odd, still), nodes, stuck_nodes, tuple(evidence), _pid(job, odd)
+            who=_names(job, odd, still),
+            nodes=nodes,
+            stuck_nodes=stuck_nodes,
+            evidence=tuple(evidence),
+            pid=_pid(job, odd),
         )
         return told._replace(is_explained=bool(_bare(job, still)))
     if len(stuck) == 1 and len(job.job.nodes) > 1:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from gpumon.plugin import JobLook
 
-_PAST_S: Final = 3600.0
-_WIDTH_S: Final = 30.0
+PAST_S: Final = 3600.0
+WIDTH_S: Final = 30.0
 """Shortest window in which peers of one job can be compared (see `work_windows`)."""
 
-_LEAST_WINDOWS: Final = 20
+LEAST_WINDOWS: Final = 20
 """So many tell how far apart they are (our choice: ten minutes)."""
 
 _ALIKE: Final = 0.5
@@ -62,10 +62,10 @@ def union_of(job: JobLook, world: Sequence[int], since: float, spread: float) ->
 
 def _exchanged_apart(job: JobLook, world: Sequence[int], since: float) -> float:
     """By how much the ranks of one window differ in what their NVLinks carry; NaN: not known."""
-    windows = windows_of(job.past(NVLINK, _PAST_S), _WIDTH_S)
+    windows = windows_of(job.past(NVLINK, PAST_S), WIDTH_S)
     means = np.fmax(*(windows.means[key][:, list(world)] for key in NVLINK))
     means = means[(windows.begins >= since) & np.isfinite(means).all(axis=1)]
-    if len(means) < _LEAST_WINDOWS or means.mean() < LINK_BUSY_BYTES_PER_S:
+    if len(means) < LEAST_WINDOWS or means.mean() < LINK_BUSY_BYTES_PER_S:
         return nan
     lead = np.log(np.maximum(means, 1.0))
     return float(np.median((lead - medians(lead)[:, None]).std(axis=1, ddof=1)))

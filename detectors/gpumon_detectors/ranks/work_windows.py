@@ -33,7 +33,7 @@ WORK_KEYS: Final = (
 _LEAST_SECONDS: Final = 1e-3
 """What the first row of a past stands for, which has no length of its own."""
 
-_LEAST_TENSOR: Final = 0.02
+LEAST_TENSOR: Final = 0.02
 """Tensor activity from which it is the measure of the work: less is some kernel in passing."""
 
 _SPIN_SM: Final = 0.1
@@ -111,7 +111,7 @@ class WorkWindows(NamedTuple):
         ):
             was, now = (mean_over(self.means[key][rows]) for rows in (before, since))
             floor = _SPIN_POWER * was if waits is None else np.full(len(was), waits)
-            least = _LEAST_TENSOR if key == "tensor_active_ratio" else 0.0
+            least = LEAST_TENSOR if key == "tensor_active_ratio" else 0.0
             if np.isfinite(was).all() and np.isfinite(now).all() and (was > floor + least).all():
                 fallen: Floats = (was - now) / (was - floor)
                 return fallen

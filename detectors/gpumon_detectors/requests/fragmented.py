@@ -144,7 +144,14 @@ def _traffic(view: View, job: JobLook) -> _Traffic | None:
         load = bytes_per_s / float(capacity[mine].sum())
         loads.append((load, bytes_per_s, float((sent / capacity)[mine].max()), name))
     share, least, busiest, name = min(loads)
-    return _Traffic(name, window_of(past), seen_s(past), share, least, busiest)
+    return _Traffic(
+        node=name,
+        window=window_of(past),
+        seen_s=seen_s(past),
+        share=share,
+        bytes_per_s=least,
+        busiest=busiest,
+    )
 
 
 def _loads(past: Past) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

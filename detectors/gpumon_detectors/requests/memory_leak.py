@@ -282,7 +282,16 @@ def _leak(
     growth: Growth,
 ) -> _Leak:
     grown = past.since_row(growth.first)
-    return _Leak(field, subject, place, used, limit, growth, window_of(grown), seen_s(grown))
+    return _Leak(
+        field=field,
+        subject=subject,
+        place=place,
+        used=used,
+        limit=limit,
+        growth=growth,
+        window=window_of(grown),
+        seen_s=seen_s(grown),
+    )
 
 
 class _Moved(NamedTuple):

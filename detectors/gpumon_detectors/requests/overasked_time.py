@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.plugin import Detector, Evidence, Severity, Window
+from gpumon_detectors.evidence.episodes import HOUR_S
 from gpumon_detectors.evidence.phrases import counted, span
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 _SPARE: Final = 1.5
 """Limit that is advised over the time that was used: runs vary with the node and the data."""
-
-_HOUR: Final = 3600.0
 
 
 class OveraskedTime(Detector):
@@ -59,7 +58,7 @@ class OveraskedTime(Detector):
             if start is None or end is None or not limit_s or not job.gpu_count:
                 continue
             ended_in_view = view.observed_since <= end <= view.now and start < end
-            unused_h = (limit_s - (end - start)) / _HOUR * job.gpu_count
+            unused_h = (limit_s - (end - start)) / HOUR_S * job.gpu_count
             is_short = end - start < self.used_ratio * limit_s
             if ended_in_view and is_short and unused_h >= self.unused_gpu_hours:
                 window = Window(max(start, view.observed_since), end, 1)

@@ -368,15 +368,15 @@ def _fit(job: JobLook) -> _Fit | None:
     compute = busy if active is None else active
     mem_bytes = mem_ratio * float(largest[-1])
     return _Fit(
-        window_of(past),
-        seen_s(past),
-        mem_ratio,
-        mem_bytes,
-        compute,
-        active is not None,
-        is_sm_dead,
-        busy,
-        _is_steady(past),
+        window=window_of(past),
+        seen_s=seen_s(past),
+        mem_ratio=mem_ratio,
+        mem_bytes=mem_bytes,
+        compute_ratio=compute,
+        has_sm=active is not None,
+        is_sm_dead=is_sm_dead,
+        busy_ratio=busy,
+        is_steady=_is_steady(past),
     )
 
 

@@ -24,8 +24,7 @@ from gpumon_detectors.waits.steady import full_cpus, full_loaders, slow_storage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.plugin import JobLook, View
-    from gpumon_detectors.evidence.user_hold import UserHold
+    from gpumon.plugin import JobLook, UserHold, View
     from gpumon_detectors.waits.gpu_rows import GpuRows
     from gpumon_detectors.waits.host_rows import HostRows
     from gpumon_detectors.waits.pauses import Pauses, Stir
@@ -208,7 +207,15 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     is_long = float(np.percentile(lengths, _MOST_OF)) > _LONGEST_COMPILATION_S
     if share <= LEAST_SHARE or is_long or lengths.std() < _IRREGULAR * lengths.mean():
         return None
-    return Waits(Cause.COMPILER, rows, host, found.found[0].first, share, found, stir)
+    return Waits(
+        cause=Cause.COMPILER,
+        rows=rows,
+        host=host,
+        first=found.found[0].first,
+        lost_share=share,
+        pauses=found,
+        stir=stir,
+    )
 
 
 def _may_pause(job: JobLook) -> bool:
@@ -234,7 +241,14 @@ def _computes_alone(rows: GpuRows, host: HostRows, pauses: Pauses, stir: Stir) -
 
 
 def _steady(cause: Cause, rows: GpuRows, host: HostRows, scarce: Scarce) -> Waits:
-    return Waits(cause, rows, host, scarce.first, scarce.lost_share, loaders=scarce.loaders)
+    return Waits(
+        cause=cause,
+        rows=rows,
+        host=host,
+        first=scarce.first,
+        lost_share=scarce.lost_share,
+        loaders=scarce.loaders,
+    )
 
 
 def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:
@@ -255,7 +269,15 @@ def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:
     share = saves.share(rows)
     if saves.usual_share(rows) <= LEAST_SHARE or saves.is_over(rows):
         return None
-    return Waits(Cause.CHECKPOINTS, rows, host, saves.found[0].first, share, saves, stir)
+    return Waits(
+        cause=Cause.CHECKPOINTS,
+        rows=rows,
+        host=host,
+        first=saves.found[0].first,
+        lost_share=share,
+        pauses=saves,
+        stir=stir,
+    )
 
 
 def is_crowded(job: JobLook, host: HostRows) -> bool:

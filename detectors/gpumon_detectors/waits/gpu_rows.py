@@ -139,8 +139,10 @@ def gpu_rows(job: JobLook, seconds: float = PAST_S) -> GpuRows | None:
         return None
     first = int(at_work[0])
     return GpuRows(
-        past.times[first:], past.begins[first:], past.seconds_from(first), past.longest_s,
-        tuple(members), together[first:], util[first:, members], sms[first:], held[first:],
+        times=past.times[first:], begins=past.begins[first:], seconds=past.seconds_from(first),
+        longest_s=past.longest_s,
+        members=tuple(members), util=together[first:], each=util[first:, members], sms=sms[first:],
+        held=held[first:],
     )  # fmt: skip
 
 

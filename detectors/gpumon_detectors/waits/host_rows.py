@@ -163,19 +163,19 @@ def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True
     if not is_own_io:
         io_pressure = _highest(rows, host, "io_pressure_some_ratio")
     return HostRows(
-        cores,
-        allowed,
-        is_own,
-        _highest(rows, group, "job_cpu_pressure_some_ratio"),
-        io_pressure,
-        is_own_io,
-        _highest(rows, host, "d_state_process_count"),
-        _summed(rows, group, "job_mem_used_bytes"),
-        _newest_sum(group, "job_process_count"),
-        _newest_sum(host, "load_1m"),
-        moved,
-        job.alone_since <= float(rows.begins[0]),
-        _driver_cores(view, job) if has_group else float("nan"),
+        cores=cores,
+        allowed=allowed,
+        is_own=is_own,
+        cpu_pressure=_highest(rows, group, "job_cpu_pressure_some_ratio"),
+        io_pressure=io_pressure,
+        is_own_io=is_own_io,
+        stuck=_highest(rows, host, "d_state_process_count"),
+        memory=_summed(rows, group, "job_mem_used_bytes"),
+        processes=_newest_sum(group, "job_process_count"),
+        load=_newest_sum(host, "load_1m"),
+        moved=moved,
+        is_alone=job.alone_since <= float(rows.begins[0]),
+        driver_cores=_driver_cores(view, job) if has_group else float("nan"),
     )
 
 

@@ -177,7 +177,7 @@ def pauses_of(rows: GpuRows) -> Pauses | None:
     whole = [bool((fall[one.first : one.last + 1] >= _WHOLE).any()) for one in found]
     is_whole = rows.has_counters and 2 * sum(whole) >= len(found)
     order = order_of(fall[is_known] < _FALL)
-    return Pauses(tuple(found), is_in, is_low, order, is_whole)
+    return Pauses(found=tuple(found), is_in=is_in, is_low=is_low, order=order, is_whole=is_whole)
 
 
 def _is_held(rows: GpuRows, one: Pause, is_in: NDArray[np.bool_]) -> bool:
@@ -311,7 +311,14 @@ def stir_of(pauses: Pauses, rows: GpuRows, host: HostRows) -> Stir:
         key=len,
     )
     cores = mean(host.cores[pauses.is_low], rows.seconds[pauses.is_low])
-    return Stir(written, written_rate, read, read_rate, waited, cores)
+    return Stir(
+        written=written,
+        written_bytes_per_s=written_rate,
+        read=read,
+        read_bytes_per_s=read_rate,
+        waited=waited,
+        cores=cores,
+    )
 
 
 def _most(

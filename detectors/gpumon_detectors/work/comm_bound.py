@@ -259,7 +259,13 @@ def _of_nvlink(stretch: Stretch, busy: NDArray[np.float64], peak: float) -> _Bou
     rate = max(stretch.mean(key) for key in NVLINK)
     kept = stretch.is_kept
     share = float(np.average(busy[kept], weights=stretch.seconds[kept]))
-    return _Bound(stretch, Exchange("NVLinks", NVLINK[0], rate, peak, share), _filled(stretch))
+    return _Bound(
+        stretch,
+        Exchange(
+            what="NVLinks", field=NVLINK[0], bytes_per_s=rate, peak_bytes_per_s=peak, busy=share
+        ),
+        _filled(stretch),
+    )
 
 
 def _filled(stretch: Stretch) -> float:

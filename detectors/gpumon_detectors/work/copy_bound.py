@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import Detector, Evidence, Severity
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, SLOWEST_COPY, USUAL_PAUSE, is_named
+from gpumon_detectors.evidence.gpu_use import (
+    ENGINES,
+    FAINT_RATIO,
+    SLOWEST_COPY,
+    USUAL_PAUSE,
+    is_named,
+)
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -30,14 +36,13 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.work.profile import Profile, Stretch
 
-_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
 _LINK_MOST: Final = ("pcie_gen_max", "pcie_width_max")
 _KEYS: Final = (
     *("gpu_util_ratio", "sm_active_ratio", "mem_used_bytes", "mem_total_bytes"),
     *PCIE,
     *PCIE_LINK,
     *_LINK_MOST,
-    *_ENGINES,
+    *ENGINES,
 )
 
 _WAYS: Final = dict(zip(PCIE, ("from the host", "to the host"), strict=True))
@@ -207,7 +212,7 @@ def _fits(
         # A link that tells no limit, or an engine that tells nothing, forbids nothing.
         for now, most in zip(PCIE_LINK, _LINK_MOST, strict=True):
             fits &= ~(means[now] < means[most] - 0.5)
-        for engine in _ENGINES:
+        for engine in ENGINES:
             fits &= ~(means[engine] > FAINT_RATIO)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
     told = sm + share if has_sm else share

@@ -62,7 +62,13 @@ def ports_of(view: View, job: JobLook, seconds: float) -> Exchange | None:
     if not len(moved) or not (known >= LEAST_KNOWN).all():
         return None
     rate, peak = float(moved.mean()), float(speeds[is_port].mean())
-    return Exchange("network ports", PORT[0], rate, peak, min(1.0, rate / (PORT_REACH * peak)))
+    return Exchange(
+        what="network ports",
+        field=PORT[0],
+        bytes_per_s=rate,
+        peak_bytes_per_s=peak,
+        busy=min(1.0, rate / (PORT_REACH * peak)),
+    )
 
 
 def copying(profile: Profile, key: str) -> NDArray[np.float64]:

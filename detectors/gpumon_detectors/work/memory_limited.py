@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from gpumon.plugin import Detector, Evidence, Severity
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, USUAL_PAUSE, is_named
+from gpumon_detectors.evidence.gpu_use import ENGINES, FAINT_RATIO, PIPES, USUAL_PAUSE, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -22,21 +22,19 @@ from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
 from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from gpumon.plugin import Finding, JobLook, View
     from gpumon_detectors.work.profile import Profile, Stretch
 
-_PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
-_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
 _KEYS: Final = (
     *("mem_used_bytes", "mem_total_bytes", "gpu_util_ratio"),
-    *_PIPES,
+    *PIPES,
     *PCIE,
     *PCIE_LINK,
-    *_ENGINES,
+    *ENGINES,
 )
 
 _FULL: Final = 0.9
@@ -107,6 +105,7 @@ class MemoryLimited(Detector):
     version = "1"
     finding_classes = ("memory_limited",)
     needs = ("gpu_util_ratio", "mem_used_bytes", "sm_active_ratio", "tensor_active_ratio")
+    wants: ClassVar[Mapping[str, str]] = {"job_cpu_cores_used": "CPU time of jobs"}
     supported_after_s = 1800.0
     established_after_s = 7200.0
     every_s = 60.0
@@ -195,14 +194,14 @@ def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     so it is asked of the whole stretch.
     """
     means = profile.means
-    sm, tensor, dram = (means[key] for key in _PIPES)
+    sm, tensor, dram = (means[key] for key in PIPES)
     used = profile.share("mem_used_bytes", "mem_total_bytes")
     with np.errstate(invalid="ignore"):
         fits = (used >= _NEARLY_FULL) & (tensor >= _SOME_TENSOR)
         fits &= (sm <= _SMALL * _PAUSING) & ~(dram > _MOST_DRAM * _PAUSING)
         for key in PCIE:
             fits &= ~(copying(profile, key) > _QUIET_LINK)
-        for key in _ENGINES:
+        for key in ENGINES:
             fits &= ~(means[key] > FAINT_RATIO)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
     return all_fit, np.isfinite((sm + tensor + used).min(axis=1))

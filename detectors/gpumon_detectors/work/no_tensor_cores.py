@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.plugin import ENGINE_BUSY, Detector, Evidence, Severity, sheet_named
-from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.gpu_use import ENGINES, PIPES, is_named
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from gpumon.plugin import Claimant, Finding, JobLook, View
     from gpumon_detectors.work.profile import Profile, Stretch
 
-_PIPES: Final = (
-    *("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio"),
-    *("fp32_active_ratio", "fp64_active_ratio"),
-)
-_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
-_KEYS: Final = ("gpu_util_ratio", *_PIPES, "mem_used_bytes", "mem_total_bytes", *_ENGINES)
+_PIPES: Final = (*PIPES, "fp32_active_ratio", "fp64_active_ratio")
+_KEYS: Final = ("gpu_util_ratio", *_PIPES, "mem_used_bytes", "mem_total_bytes", *ENGINES)
 
 _FILLED_SM: Final = 0.6
 _NO_TENSOR: Final = 0.04
@@ -173,7 +169,7 @@ def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         fits &= ~(fp32 < _HIGH_FP32) & ~(fp32 < _DENSE * sm)
         fits &= ~(means["fp64_active_ratio"] > _SOME_FP64)
         fits &= ~(means["dram_active_ratio"] > _MEMORY_BOUND) & ~(used < _LITTLE_MEMORY)
-        for key in _ENGINES:
+        for key in ENGINES:
             fits &= ~(means[key] >= ENGINE_BUSY)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
     return all_fit, np.isfinite((sm + tensor + used).min(axis=1))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Detector, Evidence, Severity
-from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, is_named
+from gpumon_detectors.evidence.gpu_use import ENGINES, FAINT_RATIO, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -26,7 +26,7 @@ from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
 from gpumon_detectors.work.profile import LOOK_S, SOME_SM, SPAN_S, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -38,12 +38,11 @@ _PIPES: Final = (
     *("sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio"),
     *("fp32_active_ratio", "fp64_active_ratio"),
 )
-_ENGINES: Final = ("encoder_util_ratio", "decoder_util_ratio")
 _KEYS: Final = (
     "mem_used_bytes",
     *("mem_total_bytes", "gpu_util_ratio", "sm_active_ratio", "power_w", "power_limit_w"),
     *_PIPES,
-    *_ENGINES,
+    *ENGINES,
     *PCIE,
     *PCIE_LINK,
     *NVLINK,
@@ -135,6 +134,7 @@ class SmallBatch(Detector):
     version = "1"
     finding_classes = ("small_batch",)
     needs = ("gpu_util_ratio", "mem_used_bytes", "sm_active_ratio", "tensor_active_ratio")
+    wants: ClassVar[Mapping[str, str]] = {"job_cpu_cores_used": "CPU time of jobs"}
     supported_after_s = 900.0
     established_after_s = 3600.0
     every_s = 30.0
@@ -245,7 +245,7 @@ def _fits(
         for key, most in _MOST_OF_PIPE.items():
             fits &= ~(means[key] > most)
         fits &= ~(means["power_w"] > _MOST_POWER * means["power_limit_w"])
-        for key in _ENGINES:
+        for key in ENGINES:
             fits &= ~(means[key] > FAINT_RATIO)
         for key in PCIE:
             fits &= ~(copying(profile, key) > _BUSY_LINK)

@@ -91,7 +91,15 @@ def _commands(words: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterat
         takes_files = takes_files or is_file
     usage = " ".join(parser.format_usage().split()).removeprefix(f"usage: {parser.prog}").strip()
     doc = _doc(parser.description)
-    yield Command(words, doc, usage, tuple(options), tuple(arguments), tuple(offers), takes_files)
+    yield Command(
+        words=words,
+        doc=doc,
+        usage=usage,
+        options=tuple(options),
+        arguments=tuple(arguments),
+        offers=tuple(offers),
+        takes_files=takes_files,
+    )
     for part, inner in parts.items():
         yield from _commands((*words, part), inner)
 
@@ -99,7 +107,9 @@ def _commands(words: tuple[str, ...], parser: argparse.ArgumentParser) -> Iterat
 def _option(action: argparse.Action, metavar: str, *, is_file: bool) -> Option:
     choices = tuple(str(choice) for choice in action.choices or ())
     names = tuple(action.option_strings)
-    return Option(names, metavar, choices, is_file, _doc(action.help))
+    return Option(
+        names=names, metavar=metavar, choices=choices, is_file=is_file, doc=_doc(action.help)
+    )
 
 
 def _metavar(action: argparse.Action) -> str:

@@ -16,7 +16,6 @@ from gpumon.detect.learning.named import (
     names_rewritten,
     newest,
     own_patterns,
-    plain,
     read_named,
     with_name,
     without_newest,
@@ -118,8 +117,9 @@ def _named(found: Found, names: Sequence[tuple[int, str]]) -> int:
         for number, name in names:
             pattern = numbered[number - 1]
             one = Named(
-                name, 0, own_login(), time.time(), pattern.traits, len(pattern.jobs),
-                pattern.gpu_seconds, pattern.exemplar.job_id,
+                name=name, version=0, owner=own_login(), at=time.time(), traits=pattern.traits,
+                jobs=len(pattern.jobs),
+                gpu_seconds=pattern.gpu_seconds, exemplar=pattern.exemplar.job_id,
             )  # fmt: skip
             versions = with_name(versions, one)
         return versions
@@ -149,7 +149,9 @@ def _listed(*, is_json: bool) -> int:
     path = own_patterns()
     versions = read_named(path)
     if is_json:
-        write_json(plain(newest(versions)), is_pretty=is_tty())
+        from gpumon.report.document.patterns import named_document
+
+        write_json(named_document(newest(versions)), is_pretty=is_tty())
     else:
         from gpumon.report.pages.patterns import named_text
 

@@ -135,7 +135,14 @@ def serve(words: list[str]) -> int:
         return NOTHING_READ
     wanted = wanted_of(options.job, options.user, settings, targets)
     period_s = settings.number("period_s")
-    request = _Request(tuple(targets), wanted, settings, period_s, where, access)
+    request = _Request(
+        targets=tuple(targets),
+        wanted=wanted,
+        settings=settings,
+        period_s=period_s,
+        where=where,
+        access=access,
+    )
     listening = listen.bound(where)
     try:
         return _Run(request, listening).run()
@@ -158,7 +165,13 @@ class _Run:
         urls = [target.url for target in request.targets]
         self._feed = FrameFeed(urls, request.period_s, self._clock.now)
         self._recorder = Recorder(self._feed, lambda _error: None)
-        served = Served(self._clock, self._document, self._feed, known, checks_host)
+        served = Served(
+            clock=self._clock,
+            document=self._document,
+            feed=self._feed,
+            tokens=known,
+            checks_host=checks_host,
+        )
         self._routes = Routes(served)
         self._server = HttpServer(listening, self._routes.answer, context, tell=narrate_error)
 

@@ -112,7 +112,14 @@ def _usual(options: Namespace, path: Path) -> tuple[float, int]:
     """Length of what was written, seconds, and number of labels, by the demo's simulation."""
     nodes, gpus = options.nodes or DEMO_SIZE
     for_s, period_s = options.for_s or _FOR_S, options.period or _PERIOD_S
-    made_of = Fleet(nodes, gpus, options.seed, options.start, for_s, period_s)
+    made_of = Fleet(
+        nodes=nodes,
+        gpus=gpus,
+        seed=options.seed,
+        start=options.start,
+        for_s=for_s,
+        period_s=period_s,
+    )
     return for_s, write_fleet(made_of, path, is_forced=options.force)
 
 

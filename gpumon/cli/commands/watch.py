@@ -171,11 +171,11 @@ def _look_of(
 ) -> Look:
     wanted = request.wanted
     return Look(
-        period_s,
-        is_single,
-        wanted.keeps,
-        request.has_gpm,
-        request.tiers,
+        period_s=period_s,
+        is_single=is_single,
+        keeps=wanted.keeps,
+        has_gpm=request.has_gpm,
+        tiers=request.tiers,
         user=wanted.user or "",
         everyone=wanted.is_everyone,
         past_s=0.0 if catch_up is None else catch_up.behind_s,

@@ -119,16 +119,18 @@ def _told(asked: Target, whose: str, nodes: int, limit: Bound | None) -> tuple[C
     limit = limit or bound(read_limits())
     at_once = min(nodes, max(1, limit.clients // each)) if is_reached else 0
     found = Forecast(
-        asked.url,
-        whose,
-        nodes,
-        at_once * each,
-        at_once,
-        _calls_per_minute(asked),
-        at_once * each * OWN_BYTES,
-        BASE_BYTES + (nodes if is_reached else 0) * NODE_BYTES,
-        min(_most_history_bytes(), max(1, nodes if is_reached else 0) * HISTORY_NODE_BYTES),
-        nodes * each * LOGIN_CPU_S if is_reached else 0.0,
+        target=asked.url,
+        whose=whose,
+        nodes=nodes,
+        connections=at_once * each,
+        nodes_at_once=at_once,
+        slurm_calls_per_minute=_calls_per_minute(asked),
+        client_bytes=at_once * each * OWN_BYTES,
+        own_bytes=BASE_BYTES + (nodes if is_reached else 0) * NODE_BYTES,
+        history_bytes=min(
+            _most_history_bytes(), max(1, nodes if is_reached else 0) * HISTORY_NODE_BYTES
+        ),
+        login_cpu_s=nodes * each * LOGIN_CPU_S if is_reached else 0.0,
     )
     if is_reached and at_once < nodes:
         error = in_turns(asked.url, Places(at_once, nodes), limit, _PERIOD_S)

@@ -331,14 +331,14 @@ class DetectionEngine:
         message, descriptors = self._sender.message(tick, _shared(tick), self._roster.muted)
         link.ask(message, descriptors)
         bounds = Bounds(
-            tick.at,
-            tick.observed_since,
-            {
+            at=tick.at,
+            observed_since=tick.observed_since,
+            gpus_of={
                 f"job:{view.job.job_id}": len(view.gpu_uuids) + view.gpus_unknown
                 for view in tick.jobs
             },
-            tick.gpus,
-            tick.nodes,
+            gpus=tick.gpus,
+            nodes=tick.nodes,
         )
         answers: _Answers = {}
         while (answer := link.answer()).get("kind") != "done":
@@ -383,12 +383,12 @@ class DetectionEngine:
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)
         return DetectionReport(
-            tick.at,
-            standing,
-            (*self._coverage.values(), *self._roster.coverage()),
-            (*self._roster.errors(), *self._unknown, *self._forgetting()),
-            cleared,
-            muted,
+            at=tick.at,
+            findings=standing,
+            coverage=(*self._coverage.values(), *self._roster.coverage()),
+            errors=(*self._roster.errors(), *self._unknown, *self._forgetting()),
+            cleared=cleared,
+            muted=muted,
         )
 
     def _resting(self, looks: list[Look]) -> frozenset[str]:
@@ -417,7 +417,13 @@ class DetectionEngine:
             for what, names in unseen_from(answer.get("unseen", []), declared).items()
         }
         self._unseen[key] = unseen
-        look = Look(declared.name, tuple(findings), part, dark, declared.is_instant)
+        look = Look(
+            detector=declared.name,
+            claims=tuple(findings),
+            part=part,
+            blind=dark,
+            is_instant=declared.is_instant,
+        )
         return look, coverage._replace(blind_subjects=dark, blind_reasons=reasons, unseen=unseen)
 
     def _drop(self, link: WorkerLink | None) -> None:
@@ -435,7 +441,14 @@ class DetectionEngine:
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)
         errors = (error, *self._roster.errors(), *self._forgetting())
-        return DetectionReport(tick.at, standing, self._roster.coverage(), errors, cleared, muted)
+        return DetectionReport(
+            at=tick.at,
+            findings=standing,
+            coverage=self._roster.coverage(),
+            errors=errors,
+            cleared=cleared,
+            muted=muted,
+        )
 
 
 def _shared(tick: Tick) -> HistoryReader:

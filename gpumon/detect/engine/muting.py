@@ -74,10 +74,27 @@ class Roster:
     def coverage(self) -> tuple[Coverage, ...]:
         """One line per detector that is muted, or off."""
         muted = (
-            Coverage(self._name(key), 0, 0, (), "muted", muted.reason)
+            Coverage(
+                detector=self._name(key),
+                subjects_seen=0,
+                subjects_blind=0,
+                missing_fields=(),
+                state="muted",
+                note=muted.reason,
+            )
             for key, muted in sorted(self._muted.items())
         )
-        off = (Coverage(name, 0, 0, (), "off", _OFF) for _, name in sorted(self._off.items()))
+        off = (
+            Coverage(
+                detector=name,
+                subjects_seen=0,
+                subjects_blind=0,
+                missing_fields=(),
+                state="off",
+                note=_OFF,
+            )
+            for _, name in sorted(self._off.items())
+        )
         return (*muted, *off)
 
     def errors(self) -> tuple[SourceError, ...]:

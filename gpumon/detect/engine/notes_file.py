@@ -10,7 +10,7 @@ from typing import Final
 from gpumon.base.outcome import Outcome
 from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
-from gpumon.base.writing_thread import WritingThread
+from gpumon.base.writing_thread import RETRY_S, SLOW_S, WritingThread
 
 READ_S: Final = 1.0
 """A file that cannot be read in this time, on a file system that hangs, is not waited for."""
@@ -18,11 +18,6 @@ READ_S: Final = 1.0
 WRITE_S: Final = 0.2
 """How long the end of a terminal waits for the last write."""
 
-RETRY_S: Final = 30.0
-"""A file that could not be written is tried again after so long, and with the next word."""
-
-SLOW_S: Final = 30.0
-"""A file system that takes longer is said not to answer."""
 
 MAX_BYTES: Final = 2**22
 """More is no file of a person's notes."""

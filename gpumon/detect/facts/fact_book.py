@@ -147,14 +147,14 @@ class FactBook:
         times = {**event_at, **times}
         keys = kept.get("event", NO_ROWS).keys
         node = NodeFacts(
-            name,
-            has_telemetry,
-            silent_since,
-            tuple(SourceError(*error) for error in errors),
-            None if slurm is None else _slurm_node(slurm),
-            tuple(uuids),
-            kept,
-            {key: times[key] for key in keys if key in times},
+            name=name,
+            has_telemetry=has_telemetry,
+            silent_since=silent_since,
+            errors=tuple(SourceError(*error) for error in errors),
+            slurm=None if slurm is None else _slurm_node(slurm),
+            gpu_uuids=tuple(uuids),
+            blocks=kept,
+            event_at={key: times[key] for key in keys if key in times},
         )
         if known and known.gpu_uuids != node.gpu_uuids:
             self._forget_gpus(known)
@@ -176,14 +176,14 @@ class FactBook:
             index = rows.value("index", row)
             before = self.gpus.get(uuid)
             facts = GpuFacts(
-                uuid,
-                node.name,
-                None if index is None else int(index),
-                rows.label("name", row),
-                rows,
-                row,
-                uuid in stale,
-                uuid in lost,
+                uuid=uuid,
+                node=node.name,
+                nvml_index=None if index is None else int(index),
+                name=rows.label("name", row),
+                rows=rows,
+                row=row,
+                is_stale=uuid in stale,
+                is_lost=uuid in lost,
             )
             if before is None or (before.node, before.name) != (facts.node, facts.name):
                 self._is_moved = True

@@ -176,7 +176,7 @@ class NodeFacts(NamedTuple):
         for row, key in enumerate(rows.keys):
             owner, _, number = key.rpartition("/")
             if owner == uuid and number.isdecimal():
-                found.append(LinkFacts(owner, int(number), key, rows, row))
+                found.append(LinkFacts(uuid=owner, number=int(number), key=key, rows=rows, row=row))
         return tuple(sorted(found, key=lambda link: link.number))
 
     @property
@@ -189,7 +189,11 @@ class NodeFacts(NamedTuple):
             meaning = None if number is None else xid(int(number))
             kind = int(rows.value("event_type", row) or 0)
             uuid = key.partition("/")[0]
-            found.append(EventFacts(uuid, meaning, kind, self.event_at.get(key), key))
+            found.append(
+                EventFacts(
+                    uuid=uuid, xid=meaning, event_type=kind, at=self.event_at.get(key), key=key
+                )
+            )
         return tuple(sorted(found, key=lambda event: -(event.at or 0.0)))
 
     @property
@@ -243,20 +247,20 @@ class NodeFacts(NamedTuple):
     ) -> ProcessFacts:
         uid, start = rows.value("uid", row), rows.value("start_time_s", row)
         return ProcessFacts(
-            self.name,
-            int(rows.keys[row]),
-            rows.label("name", row),
-            None if uid is None else int(uid),
-            rows.label("job_id", row) or job_id,
-            rows.label("step", row),
-            start,
-            rows.label("container", row),
-            tuple(uuids),
-            rows.label("cpus_allowed", row),
-            _count(rows.value("cpus_allowed_count", row)),
-            _numbers(rows.label("cpu_numa_nodes", row)),
-            rows.label("user", row),
-            tuple(drawn),
+            node=self.name,
+            pid=int(rows.keys[row]),
+            name=rows.label("name", row),
+            uid=None if uid is None else int(uid),
+            job_id=rows.label("job_id", row) or job_id,
+            step=rows.label("step", row),
+            start_time_s=start,
+            container=rows.label("container", row),
+            gpu_uuids=tuple(uuids),
+            cpus_allowed=rows.label("cpus_allowed", row),
+            cpus_allowed_count=_count(rows.value("cpus_allowed_count", row)),
+            cpu_numa_nodes=_numbers(rows.label("cpu_numa_nodes", row)),
+            user=rows.label("user", row),
+            graphics_uuids=tuple(drawn),
         )
 
 

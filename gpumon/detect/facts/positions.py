@@ -263,11 +263,11 @@ class JobLayout:
     def _place(self, view: JobView) -> _JobPlace:
         job, known = view.job, self.nodes.place
         return _JobPlace(
-            view,
-            self.nodes.gpu_layout.places(view.gpu_uuids),
-            [known[name] for name in job.nodes if name in known],
-            tuple(f"{name}/{job.job_id}" for name in job.nodes),
-            part_mark(job.job_id),
+            job=view,
+            gpus=self.nodes.gpu_layout.places(view.gpu_uuids),
+            nodes=[known[name] for name in job.nodes if name in known],
+            cgroups=tuple(f"{name}/{job.job_id}" for name in job.nodes),
+            mark=part_mark(job.job_id),
         )
 
     @cached_property

@@ -15,6 +15,7 @@ from gpumon.detect.features.feature import (
     mean,
     ratio,
 )
+from gpumon.model.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gpumon.detect.features.feature import Floats
     from gpumon.detect.features.samples import Samples
 
-_GIB: Final = 2.0**30
 
 _CGROUP: Final = "its cgroups are not readable, and it is not alone on its nodes"
 _NODE: Final = "the nodes' kernels are not read"
@@ -39,44 +39,45 @@ _PRESSURES: Final = {
 
 USUAL: Final = (
     Feature("cores_per_gpu", "", "CPUs that the job keeps busy for each of its GPUs.", _CPU,
-            f"{_CGROUP}; or {TOO_SHORT}"),
+            absence=f"{_CGROUP}; or {TOO_SHORT}"),
     Feature("cpu_share", "ratio", "Of the CPUs that it may use, those that are busy.",
-            (*_CPU, "job_cpu_count"), f"{_CGROUP}; or {TOO_SHORT}"),
+            (*_CPU, "job_cpu_count"), absence=f"{_CGROUP}; or {TOO_SHORT}"),
     Feature("cpu_unrest", "ratio", "Standard deviation of the share of its CPUs that are busy.",
-            (*_CPU, "job_cpu_count"), f"{_CGROUP}; or {TOO_SHORT}"),
+            (*_CPU, "job_cpu_count"), absence=f"{_CGROUP}; or {TOO_SHORT}"),
     Feature("host_cpu", "ratio", "Share of the nodes' CPUs that are busy.", ("cpu_busy_ratio",),
-            f"{_NODE}; or {TOO_SHORT}"),
+            absence=f"{_NODE}; or {TOO_SHORT}"),
     Feature("iowait", "ratio", "Share of the nodes' CPU time that waits for disks.",
-            ("cpu_iowait_ratio",), f"{_NODE}; or {TOO_SHORT}"),
+            ("cpu_iowait_ratio",), absence=f"{_NODE}; or {TOO_SHORT}"),
     *(Feature(f"{kind}_pressure", "ratio",
               f"Share of the time in which a task of the job, else of its nodes, waits for {what}.",
-              _PRESSURES[kind], f"the kernel tells no pressure; or {TOO_SHORT}")
+              _PRESSURES[kind], absence=f"the kernel tells no pressure; or {TOO_SHORT}")
       for kind, what in (("cpu", "a CPU"), ("mem", "memory"), ("io", "a disk"))),
     Feature("blocked_per_gpu", "", "Tasks in uninterruptible sleep for each GPU.",
-            ("d_state_process_count",), f"{_SHARED}; or {TOO_SHORT}"),
+            ("d_state_process_count",), absence=f"{_SHARED}; or {TOO_SHORT}"),
     Feature("read", "log10 B/s", "Read from disks and mounts, for each GPU.", _READ,
-            f"{_SHARED}; or {TOO_SHORT}"),
+            absence=f"{_SHARED}; or {TOO_SHORT}"),
     Feature("write", "log10 B/s", "Written to disks and mounts, for each GPU.", _WRITE,
-            f"{_SHARED}; or {TOO_SHORT}"),
+            absence=f"{_SHARED}; or {TOO_SHORT}"),
     Feature("network", "log10 B/s", "Over the nodes' network interfaces, for each GPU.",
-            ("net_rx_bytes_per_s", "net_tx_bytes_per_s"), f"{_SHARED}; or {TOO_SHORT}"),
+            ("net_rx_bytes_per_s", "net_tx_bytes_per_s"), absence=f"{_SHARED}; or {TOO_SHORT}"),
     Feature("ports", "ratio", "RDMA ports' traffic of the busier direction, over their speed.",
             ("nic_tx_bytes_per_s", "nic_rx_bytes_per_s", "nic_speed_gbps"),
-            f"{_SHARED}; or the nodes have no such port"),
+            absence=f"{_SHARED}; or the nodes have no such port"),
     Feature("read_wait", "log10 s", "Latency of a read from the slowest mount.",
-            ("fs_read_exec_s",), f"{_MOUNTS}; or nothing is read"),
+            ("fs_read_exec_s",), absence=f"{_MOUNTS}; or nothing is read"),
     Feature("write_wait", "log10 s", "Latency of a write to the slowest mount.",
-            ("fs_write_exec_s",), f"{_MOUNTS}; or nothing is written"),
+            ("fs_write_exec_s",), absence=f"{_MOUNTS}; or nothing is written"),
     Feature("host_mem", "ratio", "Memory of the job, of what it may have.",
             ("job_mem_used_bytes", "job_mem_limit_bytes", "host_mem_total_bytes"),
-            "the node's cgroups are not readable"),
+            absence="the node's cgroups are not readable"),
     Feature("output_age", "log10 s", "How long ago the job wrote to its output.",
-            ("job_output_age_s",), "its output is not readable, or it has none"),
+            ("job_output_age_s",), absence="its output is not readable, or it has none"),
 )  # fmt: skip
 
 LONG: Final = (
     Feature("host_mem_growth_60m", "GiB/h", "How much it grows, for each GPU.",
-            ("job_mem_used_bytes",), "the node's cgroups are not readable; or less than half an "
+            ("job_mem_used_bytes",),
+            absence="the node's cgroups are not readable; or less than half an "
             "hour was observed"),
 )  # fmt: skip
 
@@ -128,7 +129,7 @@ def long_of(samples: Samples) -> Floats:
     used = samples.last(samples.hosts["job_mem_used_bytes"], LONG_S)
     half = len(used) // 2
     grown = mean(used[half:]) - mean(used[:half])
-    return np.stack([grown * 2.0 / _GIB / samples.sizes])
+    return np.stack([grown * 2.0 / GIB / samples.sizes])
 
 
 def _first(one: Floats, other: Floats) -> Floats:

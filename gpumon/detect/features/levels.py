@@ -74,7 +74,9 @@ def curves_of(samples: Samples) -> dict[str, Floats]:
 def _feature(key: str, unit: str, doc: str, *curves: str) -> Feature:
     fields = tuple(dict.fromkeys(field for curve in curves for field in _FIELDS[curve]))
     absences = dict.fromkeys(_ABSENCE[curve] for curve in curves)
-    return Feature(key, unit, doc, fields, "; or ".join((*absences, TOO_SHORT)))
+    return Feature(
+        key=key, unit=unit, doc=doc, fields=fields, absence="; or ".join((*absences, TOO_SHORT))
+    )
 
 
 _LONG: Final = ("util", "sm", "power", "mem")

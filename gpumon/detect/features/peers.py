@@ -56,33 +56,41 @@ def _declared() -> Iterator[Feature]:
             (f"{name}_lag", "of the job's median less that of the GPU that has least"),
             (f"{name}_lead", "of the GPU that has most less the job's median"),
         ):
-            yield Feature(key, "ratio", f"{title}, mean of 15 minutes, {what}.", fields, missing)
+            yield Feature(
+                key=key,
+                unit="ratio",
+                doc=f"{title}, mean of 15 minutes, {what}.",
+                fields=fields,
+                absence=missing,
+            )
     for name in _FOLLOWED:
         title, fields, absence = _COMPARED[name]
         missing = f"{_ALONE}; or {absence}; or {TOO_SHORT}"
         yield Feature(
-            f"{name}_leader_share", "ratio",
-            f"{title}: share of 15 minutes in which the GPU that leads most often does, by "
-            f"{LEAST_LEAD} over the median or more.", fields, missing,
+            key=f"{name}_leader_share", unit="ratio",
+            doc=f"{title}: share of 15 minutes in which the GPU that leads most often does, by "
+            f"{LEAST_LEAD} over the median or more.", fields=fields, absence=missing,
         )  # fmt: skip
         yield Feature(
-            f"{name}_together", "",
-            f"{title}: correlation over time of a GPU with its job's mean, mean of all GPUs.",
-            fields, missing,
+            key=f"{name}_together", unit="",
+            doc=f"{title}: correlation over time of a GPU with its job's mean, mean of all GPUs.",
+            fields=fields, absence=missing,
         )  # fmt: skip
         yield Feature(
-            f"{name}_stages", "ratio",
-            f"{title}: share of the differences between GPUs that lies between the job's quarters, "
-            "in the order of ranks.", fields, f"fewer than {_BLOCKS} GPUs; or {absence}",
+            key=f"{name}_stages", unit="ratio",
+            doc=f"{title}: share of the differences between GPUs that lies between the job's "
+            "quarters, in the order of ranks.", fields=fields,
+            absence=f"fewer than {_BLOCKS} GPUs; or {absence}",
         )  # fmt: skip
         yield Feature(
-            f"{name}_nodes", "ratio",
-            f"{title}: share of the differences between GPUs that lies between nodes.",
-            fields, f"the job is on one node; or {absence}",
+            key=f"{name}_nodes", unit="ratio",
+            doc=f"{title}: share of the differences between GPUs that lies between nodes.",
+            fields=fields, absence=f"the job is on one node; or {absence}",
         )  # fmt: skip
     yield Feature(
-        "rest_gpus", "ratio", "Share of the GPUs at rest for 15 minutes while another works.",
-        ("gpu_util_ratio",), f"{_ALONE}; or {NOT_TOLD}; or {TOO_SHORT}",
+        key="rest_gpus", unit="ratio",
+        doc="Share of the GPUs at rest for 15 minutes while another works.",
+        fields=("gpu_util_ratio",), absence=f"{_ALONE}; or {NOT_TOLD}; or {TOO_SHORT}",
     )  # fmt: skip
 
 

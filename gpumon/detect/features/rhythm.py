@@ -45,27 +45,29 @@ _NOT_MEANWHILE: Final = f"nothing pauses; or it is not alone on its nodes; or {T
 
 FEATURES: Final = (
     Feature("period", "log10 s", "Period of the job's beat, where it has one.", _WORK,
-            f"no beat between three steps and a quarter of an hour is seen; or {TOO_SHORT}"),
-    Feature("beat", "", "Autocorrelation of the job's activity at that period.", _WORK, TOO_SHORT),
+            absence=f"no beat between three steps and a quarter of an hour is seen; or "
+            f"{TOO_SHORT}"),
+    Feature("beat", "", "Autocorrelation of the job's activity at that period.", _WORK,
+        absence=TOO_SHORT),
     Feature("pause_share_15m", "ratio", "Share of 15 minutes in which the job pauses.", _WORK,
-            TOO_SHORT),
-    Feature("pause_share_60m", "ratio", "The same of an hour.", _WORK, TOO_SHORT),
-    Feature("pauses_60m", "1/h", "How often it pauses.", _WORK, TOO_SHORT),
-    Feature("pause_s_60m", "log10 s", "Mean length of a pause.", _WORK, "nothing pauses"),
-    Feature("longest_pause_60m", "log10 s", "Longest pause.", _WORK, "nothing pauses"),
+            absence=TOO_SHORT),
+    Feature("pause_share_60m", "ratio", "The same of an hour.", _WORK, absence=TOO_SHORT),
+    Feature("pauses_60m", "1/h", "How often it pauses.", _WORK, absence=TOO_SHORT),
+    Feature("pause_s_60m", "log10 s", "Mean length of a pause.", _WORK, absence="nothing pauses"),
+    Feature("longest_pause_60m", "log10 s", "Longest pause.", _WORK, absence="nothing pauses"),
     Feature("drift_60m", "ratio",
             "Activity of the last 15 minutes over that of the first of the hour, less one.", _WORK,
-            "an hour is not observed; or nothing was done then"),
+            absence="an hour is not observed; or nothing was done then"),
     Feature("pause_copies", "ratio",
             "Traffic from host to GPU in pauses, as a share of pauses and the rest of the time "
             "together.",
-            ("pcie_rx_bytes_per_s",), f"{_NOT_MEANWHILE}; or {NOT_TOLD}"),
+            ("pcie_rx_bytes_per_s",), absence=f"{_NOT_MEANWHILE}; or {NOT_TOLD}"),
     *(Feature(f"pause_{key}", "ratio",
               f"{title} in pauses, as a share of pauses and the rest of the time together.",
-              fields, _NOT_MEANWHILE)
+              fields, absence=_NOT_MEANWHILE)
       for key, (title, fields) in _COUPLED.items()),
     *(Feature(f"{key}_follows", "", f"{title}: correlation with the job's activity.", fields,
-              f"it is not alone on its nodes; or nothing moves; or {TOO_SHORT}")
+              absence=f"it is not alone on its nodes; or nothing moves; or {TOO_SHORT}")
       for key, (title, fields) in _COUPLED.items()),
 )  # fmt: skip
 

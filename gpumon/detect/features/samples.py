@@ -134,14 +134,14 @@ def samples_of(
     grid = _Grid.of(view.now, window_s, slab)
     gpus = grid.means(slab, GPU_KEYS, np.array(held))
     return Samples(
-        grid.step_s,
-        tuple(jobs),
-        np.repeat(np.arange(len(jobs)), sizes),
-        np.array(nodes, np.intp),
-        np.array(starts, np.intp),
-        gpus,
-        _hosts(view, jobs, grid) if has_hosts else {},
-        _link_peaks(view, uuids, gpus),
+        step_s=grid.step_s,
+        jobs=tuple(jobs),
+        of_gpu=np.repeat(np.arange(len(jobs)), sizes),
+        node_of_gpu=np.array(nodes, np.intp),
+        starts=np.array(starts, np.intp),
+        gpus=gpus,
+        hosts=_hosts(view, jobs, grid) if has_hosts else {},
+        peaks=_link_peaks(view, uuids, gpus),
     )
 
 

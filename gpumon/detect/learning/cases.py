@@ -17,7 +17,7 @@ from gpumon.base.errors import DamagedError
 from gpumon.base.paths import state_folder
 from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning.json_file import FileError, json_in, rewritten
-from gpumon.detect.learning.model import features_mark
+from gpumon.detect.learning.model import LARGEST, features_mark
 from gpumon.model.text import plain as harmless
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ MOST_CASES: Final = 2000
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """As classes and features are called."""
 
-_LARGEST: Final = 2.0**63
-"""No feature and no time is so large."""
 
 _LONGEST: Final = 200
 """Characters of an owner or of a job's id."""
@@ -99,7 +97,16 @@ def case_of(
     """
     known = {key: round(float(row[place]), 7) for key, place in COLUMN.items()
              if np.isfinite(row[place])}  # fmt: skip
-    return Case(finding_class, is_right, job_id, owner, at, lost, features_mark(), known)
+    return Case(
+        finding_class=finding_class,
+        is_right=is_right,
+        job_id=job_id,
+        owner=owner,
+        at=at,
+        lost=lost,
+        made_with=features_mark(),
+        features=known,
+    )
 
 
 def own_cases() -> Path:
@@ -197,12 +204,19 @@ def _checked(value: Any) -> Case:  # noqa: ANN401
         raise ValueError
     known = {key: _number(one) for key, one in features.items()}
     return Case(
-        finding_class, is_right, job_id, owner, _number(value["at"]), lost, made_with, known
+        finding_class=finding_class,
+        is_right=is_right,
+        job_id=job_id,
+        owner=owner,
+        at=_number(value["at"]),
+        lost=lost,
+        made_with=made_with,
+        features=known,
     )
 
 
 def _number(value: str | float) -> float:
     number = float(value)
-    if not abs(number) < _LARGEST:
+    if not abs(number) < LARGEST:
         raise ValueError
     return number

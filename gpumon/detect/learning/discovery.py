@@ -132,8 +132,9 @@ class Discovery:
         from gpumon.detect.learning.named import Named, with_name
 
         one = Named(
-            name, 0, self._owner, self._now(), card.traits, len(card.jobs), card.gpu_seconds,
-            card.exemplar,
+            name=name, version=0, owner=self._owner, at=self._now(), traits=card.traits,
+            jobs=len(card.jobs), gpu_seconds=card.gpu_seconds,
+            exemplar=card.exemplar,
         )  # fmt: skip
         return self._changed(lambda versions: with_name(versions, one))
 
@@ -213,8 +214,9 @@ class Discovery:
             known = (*gathered.others, *gathered.unexplained)
             self._features = {job.job_id: job.features for job in known}
             self._found = Patterns(
-                tick.at, self._since, grouped.cards, grouped.single, gathered.unexplained_s,
-                gathered.allocated_s, odd=grouped.odd,
+                at=tick.at, since=self._since, cards=grouped.cards, single=grouped.single,
+                unexplained_s=gathered.unexplained_s,
+                allocated_s=gathered.allocated_s, odd=grouped.odd,
             )  # fmt: skip
             self._show_names(self._kept_names())
 
@@ -245,5 +247,7 @@ class Discovery:
 
     def _fail(self, at: float, why: str) -> None:
         with self._naming:
-            before = self._found or Patterns(at, self._since, (), (), 0.0, 0.0)
+            before = self._found or Patterns(
+                at=at, since=self._since, cards=(), single=(), unexplained_s=0.0, allocated_s=0.0
+            )
             self._found = before._replace(trouble=why)

@@ -65,12 +65,14 @@ class Examples(NamedTuple):
         """Columns from rows."""
         rows = list(found)
         return cls(
-            [row.recording for row in rows],
-            [row.job for row in rows],
-            [row.classes for row in rows],
-            np.array([row.lost for row in rows], np.float64),
-            np.array([row.features for row in rows], np.float64).reshape(len(rows), len(FEATURES)),
-            [row.judged for row in rows],
+            recordings=[row.recording for row in rows],
+            jobs=[row.job for row in rows],
+            classes=[row.classes for row in rows],
+            lost=np.array([row.lost for row in rows], np.float64),
+            features=np.array([row.features for row in rows], np.float64).reshape(
+                len(rows), len(FEATURES)
+            ),
+            judged=[row.judged for row in rows],
         )
 
     @classmethod
@@ -81,12 +83,12 @@ class Examples(NamedTuple):
         """
         return cls.of(
             Example(
-                number,
-                number - 1,
-                frozenset({case.finding_class} if case.is_right else ()),
-                case.lost if case.is_right and case.lost is not None else np.nan,
-                case.row,
-                case.finding_class,
+                recording=number,
+                job=number - 1,
+                classes=frozenset({case.finding_class} if case.is_right else ()),
+                lost=case.lost if case.is_right and case.lost is not None else np.nan,
+                features=case.row,
+                judged=case.finding_class,
             )
             for number, case in enumerate(cases, 1)
         )
@@ -103,12 +105,12 @@ class Examples(NamedTuple):
             first_recording += max(part.recordings, default=0)
             first_job += max(part.jobs, default=-1) + 1
         return cls(
-            recordings,
-            jobs,
-            [one for part in parts for one in part.classes],
-            np.concatenate([part.lost for part in parts]),
-            np.concatenate([part.features for part in parts]),
-            [one for part in parts for one in part.judged],
+            recordings=recordings,
+            jobs=jobs,
+            classes=[one for part in parts for one in part.classes],
+            lost=np.concatenate([part.lost for part in parts]),
+            features=np.concatenate([part.features for part in parts]),
+            judged=[one for part in parts for one in part.judged],
         )
 
     def speaks_of(self, key: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -156,7 +158,11 @@ class Collector:
         for (job, (classes, lost)), row in zip(jobs, table.values, strict=True):
             key = (self._recordings, job.job.job_id)
             number = self._numbers.setdefault(key, len(self._numbers))
-            self._rows.append(Example(self._recordings, number, classes, lost, row))
+            self._rows.append(
+                Example(
+                    recording=self._recordings, job=number, classes=classes, lost=lost, features=row
+                )
+            )
 
     def examples(self) -> Examples:
         """All of them."""

@@ -99,11 +99,6 @@ class Score(NamedTuple):
     """Expected calibration error, in ten parts of the probabilities."""
     is_kept: bool
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return {key: value if np.isfinite(value) else None
-                for key, value in self._asdict().items() if key != "key"}  # fmt: skip
-
 
 def fitted(
     examples: Examples, keys: Sequence[str] | None = None, seed: int = 0
@@ -215,10 +210,14 @@ class _Class:
             median = _median(healthy)
         shares = {name: round(getattr(score, name), 4) for name in ("told", "precision", "recall")}
         learnt = Learnt(
-            self._key, self._signature.looks_at, self._signature.needs, self._signature.least_gpus,
-            score.claims_from, slope, offset, self._fit(every), self._lost(), median,
-            _bounds(self._rows[every]), np.array(self._signature.directions, np.int_),
-            {"jobs": float(score.jobs), **shares}, exemplars_of(self._key, self._examples),
+            key=self._key, looks_at=self._signature.looks_at, needs=self._signature.needs,
+            least_gpus=self._signature.least_gpus,
+            claims_from=score.claims_from, slope=slope, offset=offset, trees=self._fit(every),
+            lost=self._lost(), healthy=median,
+            bounds=_bounds(self._rows[every]),
+            directions=np.array(self._signature.directions, np.int_),
+            seen={"jobs": float(score.jobs), **shares},
+            exemplars=exemplars_of(self._key, self._examples),
         )  # fmt: skip
         return learnt, score
 
@@ -282,8 +281,10 @@ class _Class:
         jobs = self._examples.jobs_of(self._key)
         own = np.array(self._examples.jobs)[self._is_true & self._is_told]
         return Score(
-            self._key, jobs, len(np.unique(own)) / jobs, precision, recall, max(at, ABSTAINS_BELOW),
-            _calibration_error(likely, self._is_true, self._weights), is_kept,
+            key=self._key, jobs=jobs, told=len(np.unique(own)) / jobs, precision=precision,
+            recall=recall, claims_from=max(at, ABSTAINS_BELOW),
+            calibration_error=_calibration_error(likely, self._is_true, self._weights),
+            is_kept=is_kept,
         )  # fmt: skip
 
     def _at(self, likely: Floats, at: float) -> tuple[float, float]:
@@ -376,10 +377,12 @@ def _plain_trees(
 def _plain_tree(nodes: NDArray[Any]) -> Tree:
     is_leaf = nodes["is_leaf"].astype(np.bool_)
     return Tree(
-        np.where(is_leaf, -1, nodes["feature_idx"]).astype(np.intp),
-        np.where(is_leaf, 0.0, np.clip(nodes["num_threshold"], -_MOST, _MOST)).astype(np.float64),
-        np.where(is_leaf, 0, nodes["left"]).astype(np.intp),
-        np.where(is_leaf, 0, nodes["right"]).astype(np.intp),
-        nodes["missing_go_to_left"].astype(np.bool_),
-        np.where(is_leaf, nodes["value"], 0.0).astype(np.float64),
+        feature=np.where(is_leaf, -1, nodes["feature_idx"]).astype(np.intp),
+        threshold=np.where(is_leaf, 0.0, np.clip(nodes["num_threshold"], -_MOST, _MOST)).astype(
+            np.float64
+        ),
+        left=np.where(is_leaf, 0, nodes["left"]).astype(np.intp),
+        right=np.where(is_leaf, 0, nodes["right"]).astype(np.intp),
+        is_missing_left=nodes["missing_go_to_left"].astype(np.bool_),
+        value=np.where(is_leaf, nodes["value"], 0.0).astype(np.float64),
     )

@@ -104,7 +104,15 @@ def _read(rows: list[list[Any]]) -> tuple[Behaviour, ...]:
 def _card(row: list[Any]) -> PatternCard:
     jobs, users, gpu_seconds, since, exemplar, traits, _no_names, times = row
     told = tuple(Trait(*trait) for trait in traits)
-    return PatternCard(tuple(jobs), tuple(users), gpu_seconds, since, exemplar, told, times=times)
+    return PatternCard(
+        jobs=tuple(jobs),
+        users=tuple(users),
+        gpu_seconds=gpu_seconds,
+        since=since,
+        exemplar=exemplar,
+        traits=told,
+        times=times,
+    )
 
 
 def main() -> None:

@@ -32,7 +32,9 @@ MOST_BYTES: Final = 16 * 2**20
 ABSTAINS_BELOW: Final = 0.6
 """Calibrated probability below which nothing is said (reference: abstain below .6)."""
 
-_LARGEST: Final = 2.0**63
+
+LARGEST: Final = 2.0**63
+"""No feature and no time is so large."""
 
 _MOST_GPUS: Final = 2**20
 """GPUs of a job at most, many times those of the largest."""
@@ -283,7 +285,7 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
         raise ModelError(f"{key!r:.80}: directions are not -1, 0 or 1 a feature")
     # Larger ones are no feature's, and become endless where they are rounded.
     numbers = np.abs([slope, offset, *bounds.ravel(), *np.nan_to_num(healthy)])
-    if not (numbers < _LARGEST).all():
+    if not (numbers < LARGEST).all():
         raise ModelError(f"{key!r:.80}: a number is missing")
     if not 1 <= least_gpus <= _MOST_GPUS:
         raise ModelError(f"{key!r:.80}: least_gpus is no number of GPUs of a job")
@@ -299,9 +301,11 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     if len(exemplars) > MOST_EXEMPLARS or not is_whole:
         raise ModelError(f"{key!r:.80}: exemplars are not a few rows of one number a feature")
     return Learnt(
-        key, looks_at, needs, least_gpus, claims_from, slope, offset,
-        trees_from(value["trees"], len(looks_at)), trees_from(value["lost"], len(looks_at)),
-        healthy, bounds, directions, seen, exemplars,
+        key=key, looks_at=looks_at, needs=needs, least_gpus=least_gpus, claims_from=claims_from,
+        slope=slope, offset=offset,
+        trees=trees_from(value["trees"], len(looks_at)),
+        lost=trees_from(value["lost"], len(looks_at)),
+        healthy=healthy, bounds=bounds, directions=directions, seen=seen, exemplars=exemplars,
     )  # fmt: skip
 
 

@@ -87,7 +87,8 @@ class Pattern(NamedTuple):
         """What is shown of it."""
         ids = tuple(dict.fromkeys(job.job_id for job in self.jobs))
         return PatternCard(
-            ids, self.users, self.gpu_seconds, self.since, self.exemplar.job_id, self.traits,
+            jobs=ids, users=self.users, gpu_seconds=self.gpu_seconds, since=self.since,
+            exemplar=self.exemplar.job_id, traits=self.traits,
             times=None if np.isnan(self.times) else round(self.times, 3),
         )  # fmt: skip
 

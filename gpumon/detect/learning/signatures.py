@@ -76,24 +76,24 @@ SIGNATURES: Final[Mapping[str, Signature]] = {
         ("tensor_15m",),
         ("util_15m", "util_lead", "util_leader_share", "sm_nodes", "power_nodes", "gpus"),
         _UTIL,
-        3,
+        least_gpus=3,
     ),
     "stage_imbalance": Signature(
         ("sm_stages", "power_stages", "sm_lead", "power_lead"),
         ("tensor_15m",),
         ("util_15m", "sm_leader_share", "power_leader_share", "mem_lag", "gpus"),
         _UTIL,
-        4,
+        least_gpus=4,
     ),
     "data_imbalance": Signature(
         ("sm_unrest_15m", "power_unrest_15m"),
         ("sm_leader_share", "power_leader_share", "sm_together", "power_together"),
         ("util_15m", "sm_lead", "power_lead", "sm_lag", "power_lag", "gpus"),
         _UTIL,
-        2,
+        least_gpus=2,
     ),
     "comm_bound": Signature(
-        ("nvlink_15m", "ports", "util_15m"), (*_FILLED, "fp64_15m"), ("gpus",), _SM, 2
+        ("nvlink_15m", "ports", "util_15m"), (*_FILLED, "fp64_15m"), ("gpus",), _SM, least_gpus=2
     ),
     "slow_drift": Signature(
         (), ("drift_60m", "sm_change"), ("util_15m", "util_change", "power_change"), _SM

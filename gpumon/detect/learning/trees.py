@@ -111,7 +111,14 @@ def _tree(value: object, columns: int) -> Tree:
             raise ModelError("a node's children do not stand behind it")
     table = np.array(value, np.float64)
     places = table[:, [0, 2, 3]].astype(np.intp)
-    return Tree(places[:, 0], table[:, 1], places[:, 1], places[:, 2], table[:, 4] > 0, table[:, 5])
+    return Tree(
+        feature=places[:, 0],
+        threshold=table[:, 1],
+        left=places[:, 1],
+        right=places[:, 2],
+        is_missing_left=table[:, 4] > 0,
+        value=table[:, 5],
+    )
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.detect.facts.entity_facts import FACT_KEYS
+from gpumon.detect.series import ANY_KEY
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import Coverage
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 _OF_GPU: Final = ("gpu", "link")
 """Blocks whose values belong to a GPU; those of others belong to a node, or to a job on one."""
 
-_ANY_KEY: Final = "gpu_util_ratio"
 
 _TOLD: Final = ("event", "process", "context")
 """Blocks that a probe's report always holds, and that are empty where there is nothing to tell."""
+
+_THIN: Final = 2.0
+"""Values that come so many times more rarely than now are called few (our choice)."""
 
 _HEARD: Final = "event_age_s"
 """By this field a detector asks whether a node is heard of at all."""
@@ -86,9 +89,23 @@ def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.i
     missing = tuple(key for key in declared.needs if blind[key].any())
     observed_s = view.now - view.observed_since
     if observed_s >= declared.supported_after_s:
-        return Coverage(declared.name, seen, len(dark), missing, "ok", coarse), dark
+        return Coverage(
+            detector=declared.name,
+            subjects_seen=seen,
+            subjects_blind=len(dark),
+            missing_fields=missing,
+            state="ok",
+            note=coarse or _thin_words(view, declared),
+        ), dark
     note = f"observed for {observed_s:.0f} s of {declared.supported_after_s:.0f} s"
-    return Coverage(declared.name, seen, len(dark), missing, "waiting", note), dark
+    return Coverage(
+        detector=declared.name,
+        subjects_seen=seen,
+        subjects_blind=len(dark),
+        missing_fields=missing,
+        state="waiting",
+        note=note,
+    ), dark
 
 
 def unseen_of(
@@ -116,11 +133,25 @@ def _coarse_words(view: View, declared: Declaration) -> str:
     longest_s = declared.longest_period_s
     if not longest_s:
         return ""
-    newest = view.history.slab((), (_ANY_KEY,), view.now - longest_s, view.now).periods
+    newest = view.history.slab((), (ANY_KEY,), view.now - longest_s, view.now).periods
     period_s = float(newest[-1]) if len(newest) else 0.0
     if period_s <= longest_s:
         return ""
     return f"values come every {period_s:.0f} s, and it needs one every {longest_s:.0f} s"
+
+
+def _thin_words(view: View, declared: Declaration) -> str:
+    """That older samples come more rarely, where that makes its claims less sure; else empty.
+
+    A server tells of what is older than an hour a value every five minutes.
+    """
+    begin = max(view.observed_since, view.now - declared.established_after_s)
+    times, periods, _, _ = view.history.slab((), (_ANY_KEY,), begin, view.now)
+    thin = np.flatnonzero(periods > _THIN * periods[-1]) if len(times) else times
+    if not len(thin):
+        return ""
+    dense_s, period_s = view.now - times[thin[-1]], periods[thin[-1]]
+    return f"before the last {dense_s / 60.0:.0f} min values come only every {period_s:.0f} s"
 
 
 def names_of(view: View, declared: Declaration, places: NDArray[np.intp]) -> tuple[str, ...]:

@@ -87,11 +87,11 @@ class Replica:
 def _job_view(value: list[Any]) -> JobView:
     job, gpu_uuids, gpus_unknown, ranks, contradictions = value
     return JobView(
-        _job(job),
-        tuple(gpu_uuids),
-        gpus_unknown,
-        tuple(_rank(rank) for rank in ranks),
-        tuple(contradictions),
+        job=_job(job),
+        gpu_uuids=tuple(gpu_uuids),
+        gpus_unknown=gpus_unknown,
+        ranks=tuple(_rank(rank) for rank in ranks),
+        contradictions=tuple(contradictions),
     )
 
 

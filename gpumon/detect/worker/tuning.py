@@ -37,12 +37,12 @@ class Tuning(NamedTuple):
         disabled, parameters = "detectors.disabled", "detectors.parameters"
         enabled = "detectors.enabled"
         return cls(
-            settings.texts(disabled),
-            settings.parameters(parameters),
-            settings.chosen[disabled].origin,
-            settings.chosen[parameters].origin,
-            settings.texts(enabled),
-            settings.chosen[enabled].origin,
+            disabled=settings.texts(disabled),
+            parameters=settings.parameters(parameters),
+            disabled_origin=settings.chosen[disabled].origin,
+            parameters_origin=settings.chosen[parameters].origin,
+            enabled=settings.texts(enabled),
+            enabled_origin=settings.chosen[enabled].origin,
         )
 
     def runs(self, key: str, declared: Declaration) -> bool:

@@ -166,7 +166,15 @@ def coverage_from(value: object, declared: Declaration) -> Coverage:
     if not isinstance(state, str) or state not in COVERAGE_STATES or len(missing) != len(named):
         raise RubbishError("coverage names an unknown state or field")
     note, needs_s = _text(given["note"]), declared.supported_after_s
-    return Coverage(declared.name, seen, blind, missing, state, note, needs_s)
+    return Coverage(
+        detector=declared.name,
+        subjects_seen=seen,
+        subjects_blind=blind,
+        missing_fields=missing,
+        state=state,
+        note=note,
+        needs_s=needs_s,
+    )
 
 
 def reasons_from(value: object) -> dict[str, str]:

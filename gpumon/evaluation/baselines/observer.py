@@ -125,6 +125,8 @@ class _Standing:
     def claim(self, name: str) -> Claim:
         first, *others = self.symptom.classes
         return Claim(
-            name, first, self.symptom.subject, self.symptom.since, self._last_at,
-            (self._told_at, self._told_at, inf), self._lost_s, tuple(others),
+            detector=name, finding_class=first, subject=self.symptom.subject,
+            onset=self.symptom.since, end=self._last_at,
+            reached=(self._told_at, self._told_at, inf), gpu_seconds=self._lost_s,
+            others=tuple(others),
         )  # fmt: skip

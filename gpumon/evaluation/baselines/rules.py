@@ -87,7 +87,15 @@ class Zero:
         if job.zero_s < self._seconds:
             return []
         lost = 0 if job.is_missing else job.gpu_count
-        return [Symptom(job.subject, IDLE, job.zero_since, job.zero_s, lost)]
+        return [
+            Symptom(
+                subject=job.subject,
+                classes=IDLE,
+                since=job.zero_since,
+                held_s=job.zero_s,
+                lost_gpus=lost,
+            )
+        ]
 
 
 class ActivityThresholds:
@@ -160,7 +168,13 @@ class ActivityThresholds:
     def _symptom(
         self, job: WatchedJob, window: Window, classes: tuple[str, ...], lost: float
     ) -> Symptom:
-        return Symptom(job.subject, classes, window.start, window.seconds, lost)
+        return Symptom(
+            subject=job.subject,
+            classes=classes,
+            since=window.start,
+            held_s=window.seconds,
+            lost_gpus=lost,
+        )
 
 
 class ThreeSymptomStall:
@@ -194,7 +208,15 @@ class ThreeSymptomStall:
         spinning = int(((processes >= 1.0) & (window.least_util >= 0.99)).sum())
         if mean_w >= 0.5 * before_w or spinning < max(1, job.gpu_count - 1):
             return []
-        return [Symptom(job.subject, self.classes, window.start, window.seconds, job.gpu_count)]
+        return [
+            Symptom(
+                subject=job.subject,
+                classes=self.classes,
+                since=window.start,
+                held_s=window.seconds,
+                lost_gpus=job.gpu_count,
+            )
+        ]
 
 
 class RelativeScore:
@@ -235,11 +257,11 @@ class RelativeScore:
         lost = job.gpu_count * float(1.0 - scores[worst])
         return [
             Symptom(
-                rank_or_gpu(job, int(place)),
-                self.classes,
-                window.start,
-                window.seconds,
-                lost if place == worst else 0.0,
+                subject=rank_or_gpu(job, int(place)),
+                classes=self.classes,
+                since=window.start,
+                held_s=window.seconds,
+                lost_gpus=lost if place == worst else 0.0,
             )
             for place in slow
         ]
@@ -262,7 +284,13 @@ class OneSigma(RelativeScore):
         off_w = np.abs(power_w - mean_w)
         places = np.flatnonzero((off_w > sigma_w) & (off_w > 0.1 * mean_w))
         return [
-            Symptom(rank_or_gpu(job, int(place)), self.classes, window.start, window.seconds, None)
+            Symptom(
+                subject=rank_or_gpu(job, int(place)),
+                classes=self.classes,
+                since=window.start,
+                held_s=window.seconds,
+                lost_gpus=None,
+            )
             for place in places
         ]
 

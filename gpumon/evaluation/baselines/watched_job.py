@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.evaluation.witness import LONGEST_PERIODS
+from gpumon.model.units import MINUTE_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,8 +32,6 @@ FIELDS: Final = (
 
 _UTILISATION: Final = FIELDS.index("gpu_util_ratio")
 
-MINUTE_S: Final = 60.0
-"""The grain that is kept: JDS samples every 15 minutes, DLRover every minute."""
 
 LONGEST_S: Final = 600.0
 """The longest window that a rule asks for."""

@@ -58,12 +58,12 @@ class Tier:
         width = len(entities) + spare
         size = row_bytes(keys, width, is_coarse=self._position > 0)
         shape = ChunkShape(
-            next(self._numbers),
-            self._block,
-            self._position,
-            tuple(keys),
-            width,
-            plan.capacity(size, period_s),
+            number=next(self._numbers),
+            block=self._block,
+            tier=self._position,
+            keys=tuple(keys),
+            width=width,
+            capacity=plan.capacity(size, period_s),
         )
         chunk = Chunk.create(shape, entities)
         self.chunks.append(chunk)

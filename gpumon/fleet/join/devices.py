@@ -62,6 +62,8 @@ def is_stale(frame: Frame, now: float, stale_after_s: float) -> bool:
         now: Unix time of the picture.
         stale_after_s: Age beyond which that is so, unless its source asks for longer.
     """
+    if frame.over_at is not None and now >= frame.over_at:
+        return True
     return now - frame.taken_at > max(stale_after_s, frame.stale_after_s)
 
 
@@ -108,7 +110,16 @@ def gpus_of(
             if disputes is not None and disputes.is_refused(frame, uuid):
                 continue
             processes = tuple(held.get(uuid, ()))
-            told = Gpu(uuid, node, block, row, frame.taken_at, frame.origin, is_old, processes)
+            told = Gpu(
+                uuid=uuid,
+                node=node,
+                block=block,
+                row=row,
+                taken_at=frame.taken_at,
+                origin=frame.origin,
+                is_stale=is_old,
+                processes=processes,
+            )
             known = gpus.get(uuid)
             if known is None:
                 gpus[uuid] = told
@@ -218,25 +229,34 @@ def _process(
     if row is None:
         nothing: dict[str, str] = {}
         return Process(
-            node, pid, None, None, None, None, nothing, Reason.NO_PROCESS, uuids, memory or {}
+            node=node,
+            pid=pid,
+            name=None,
+            uid=None,
+            job_id=None,
+            step=None,
+            rank_vars=nothing,
+            why=Reason.NO_PROCESS,
+            gpu_uuids=uuids,
+            mem_used_bytes=memory or {},
         )
     uid, parent = block.value("uid", row), block.value("parent_pid", row)
     variables = _variables(block.label("rank_vars", row))
     return Process(
-        node,
-        pid,
-        block.label("name", row),
-        None if uid is None else int(uid),
-        None,
-        block.label("step", row),
-        variables,
-        block.reason("rank_vars", row),
-        uuids,
-        memory or {},
-        block.value("start_time_s", row),
-        None if parent is None else int(parent),
-        block.label("container", row),
-        block.label("user", row),
+        node=node,
+        pid=pid,
+        name=block.label("name", row),
+        uid=None if uid is None else int(uid),
+        job_id=None,
+        step=block.label("step", row),
+        rank_vars=variables,
+        why=block.reason("rank_vars", row),
+        gpu_uuids=uuids,
+        mem_used_bytes=memory or {},
+        start_time_s=block.value("start_time_s", row),
+        parent_pid=None if parent is None else int(parent),
+        container=block.label("container", row),
+        user=block.label("user", row),
     )
 
 

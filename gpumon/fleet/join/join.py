@@ -213,11 +213,11 @@ def _view(
         # Slurm counts instances there, of which several lie on one GPU.
         granted = len(uuids) if uuids else granted
     return JobView(
-        job,
-        tuple(uuids),
-        max(0, granted - len(uuids)),
-        ranks_of(processes),
-        tuple(contradictions),
+        job=job,
+        gpu_uuids=tuple(uuids),
+        gpus_unknown=max(0, granted - len(uuids)),
+        ranks=ranks_of(processes),
+        contradictions=tuple(contradictions),
     )
 
 

@@ -120,7 +120,14 @@ class Membership:
         base = held.base if held and held.start_at == start_at else min(at, start_at or at)
         closed = self._close(held, starts, next_start) if held else ()
         size = len(view.gpu_uuids) + view.gpus_unknown
-        return _Holding(start_at, base, size, view.gpu_uuids, starts, closed)
+        return _Holding(
+            start_at=start_at,
+            base=base,
+            size=size,
+            uuids=view.gpu_uuids,
+            open=starts,
+            closed=closed,
+        )
 
     def _close(
         self, held: _Holding, kept: Mapping[str, float], next_start: Mapping[str, float]

@@ -121,15 +121,15 @@ def nodes_of(
         frame_now = newest.get(name)
         ordered = sorted(on_node.get(name, ()), key=lambda gpu: (gpu.nvml_index or 0, gpu.uuid))
         nodes[name] = Node(
-            name,
-            tuple(gpu.uuid for gpu in ordered),
-            frame_now.taken_at if frame_now else None,
-            frame_now is not None and is_stale(frame_now, now, stale_after_s),
-            states.get(name),
-            errors.get(name, ()),
-            frame_now.lateness_s if frame_now else None,
-            blocks[name].get("node", EMPTY_BLOCK) if frame_now else None,
-            blocks.get(name, {}),
-            left.get((frame_now.origin, frame_now.node)) if frame_now else None,
+            name=name,
+            gpu_uuids=tuple(gpu.uuid for gpu in ordered),
+            taken_at=frame_now.taken_at if frame_now else None,
+            is_stale=frame_now is not None and is_stale(frame_now, now, stale_after_s),
+            state=states.get(name),
+            errors=errors.get(name, ()),
+            lateness_s=frame_now.lateness_s if frame_now else None,
+            block=blocks[name].get("node", EMPTY_BLOCK) if frame_now else None,
+            blocks=blocks.get(name, {}),
+            left_at=left.get((frame_now.origin, frame_now.node)) if frame_now else None,
         )
     return nodes

@@ -63,11 +63,11 @@ def place(process: Process) -> Place:
     rank = _number(variables, "RANK")
     if rank is not None and ("TORCHELASTIC_RUN_ID" in variables or "MASTER_ADDR" in variables):
         return Place(
-            _rendezvous(variables, process.node),
-            rank,
-            _number(variables, "LOCAL_RANK"),
-            _number(variables, "WORLD_SIZE"),
-            None,
+            world_id=_rendezvous(variables, process.node),
+            rank=rank,
+            local_rank=_number(variables, "LOCAL_RANK"),
+            world_size=_number(variables, "WORLD_SIZE"),
+            why=None,
         )
     step = process.step or variables.get("SLURM_STEP_ID", "")
     world_id = f"{process.job_id}.{step}" if step else process.job_id
@@ -84,12 +84,24 @@ def place(process: Process) -> Place:
             # srun started this MPI itself: where MPI says less, Slurm's numbers are the same.
             local_rank = by_slurm.local_rank if local_rank is None else local_rank
             size = by_slurm.world_size if size is None else size
-        return Place(world_id if is_srun else namespace, rank, local_rank, size, None)
+        return Place(
+            world_id=world_id if is_srun else namespace,
+            rank=rank,
+            local_rank=local_rank,
+            world_size=size,
+            why=None,
+        )
     if by_slurm is not None:
         return by_slurm
     if process.why is not None:
-        return Place(None, None, None, None, WHY.get(process.why, process.why.value))
-    return Place(None, None, None, None, NO_RANK)
+        return Place(
+            world_id=None,
+            rank=None,
+            local_rank=None,
+            world_size=None,
+            why=WHY.get(process.why, process.why.value),
+        )
+    return Place(world_id=None, rank=None, local_rank=None, world_size=None, why=NO_RANK)
 
 
 def places(processes: Iterable[Process]) -> list[tuple[Process, Place]]:
@@ -115,7 +127,7 @@ def places(processes: Iterable[Process]) -> list[tuple[Process, Place]]:
         if all(used.issuperset(process.gpu_uuids) for process in claimants):
             found.append((first, where))
         else:
-            nowhere = Place(None, None, None, None, SEVERAL)
+            nowhere = Place(world_id=None, rank=None, local_rank=None, world_size=None, why=SEVERAL)
             found += [(process, nowhere) for process in claimants]
     return found
 
@@ -124,16 +136,16 @@ def ranks_of(processes: Iterable[Process]) -> tuple[Rank, ...]:
     """The ranks of one job, by world and number, those without a number last."""
     found = [
         Rank(
-            process.step,
-            where.world_id,
-            where.rank,
-            where.local_rank,
-            where.world_size,
-            process.node,
-            process.pid,
-            process.gpu_uuids,
-            where.why,
-            process.name,
+            step=process.step,
+            world_id=where.world_id,
+            rank=where.rank,
+            local_rank=where.local_rank,
+            world_size=where.world_size,
+            node=process.node,
+            pid=process.pid,
+            gpu_uuids=process.gpu_uuids,
+            why=where.why,
+            program=process.name,
         )
         for process, where in places(processes)
     ]
@@ -149,7 +161,13 @@ def _by_slurm(process: Process, step: str, world_id: str | None) -> Place | None
     if rank is None or not step.isdecimal():
         return None
     size = _first(variables, ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"))
-    return Place(world_id, rank, _number(variables, "SLURM_LOCALID"), size, None)
+    return Place(
+        world_id=world_id,
+        rank=rank,
+        local_rank=_number(variables, "SLURM_LOCALID"),
+        world_size=size,
+        why=None,
+    )
 
 
 def _rendezvous(variables: Mapping[str, str], node: str) -> str:

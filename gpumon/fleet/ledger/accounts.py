@@ -136,17 +136,17 @@ class OpenAccount:
         if self._snapshot is None:
             job, going = self._job, self._open
             self._snapshot = Account(
-                job.job_id,
-                job.user,
-                job.account,
-                job.partition,
-                self.gpu,
-                self._began_at,
-                self.observed_since,
-                dict(self.seconds),
-                (_open(going[STATES[0]]), _open(going[STATES[1]]), _open(going[STATES[2]])),
-                self.energy_j,
-                self.energy_s,
+                job_id=job.job_id,
+                user=job.user,
+                account=job.account,
+                partition=job.partition,
+                gpu=self.gpu,
+                began_at=self._began_at,
+                observed_since=self.observed_since,
+                seconds=dict(self.seconds),
+                open=(_open(going[STATES[0]]), _open(going[STATES[1]]), _open(going[STATES[2]])),
+                energy_j=self.energy_j,
+                energy_s=self.energy_s,
             )
         return self._snapshot
 

@@ -73,7 +73,15 @@ class _Told:
 
     def claim(self, uuid: str, start: float, end: float, charge: Charge | None) -> Claim:
         source = "" if uuid == self.source else self.source
-        return Claim(self.job_id, source, uuid, start, end, self.number, charge)
+        return Claim(
+            job_id=self.job_id,
+            source_uuid=source,
+            uuid=uuid,
+            start=start,
+            end=end,
+            number=self.number,
+            charge=charge,
+        )
 
     def withdrawn(self) -> Iterator[Claim]:
         """It was wrong: it says nothing any more."""
@@ -272,7 +280,14 @@ def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:
         return None
     rank = (known.category.rank, CLASS_RANKS.get(known.key, len(CLASS_RANKS)))
     is_hardware = known.category is Category.HARDWARE
-    return Charge(number, known.key, rank, share, is_suspected(finding), is_hardware)
+    return Charge(
+        claim=number,
+        finding_class=known.key,
+        rank=rank,
+        share=share,
+        is_suspected=is_suspected(finding),
+        takes_unobserved=is_hardware,
+    )
 
 
 class Holders:

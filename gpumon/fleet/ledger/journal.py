@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.fleet.ledger.holding import Written
 from gpumon.fleet.ledger.journal_reader import Entry
 from gpumon.fleet.ledger.writer import OPEN_WAIT_S, PageWriter
-from gpumon.model.records.ledger import HOUR_S
+from gpumon.model.units import HOUR_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -103,7 +103,9 @@ def _new(run: Run, at: float) -> Iterator[tuple[list[bytes], list[tuple[Holding,
         if written is not None and written.gpu != gpu:
             yield [_withdrawal(run, holding, written).line()], []
             written = None
-        before = written or Written(gpu, timeline.start, {}, 0.0, 0.0)
+        before = written or Written(
+            gpu=gpu, until=timeline.start, seconds={}, energy_j=0.0, energy_s=0.0
+        )
         if before.until != end or not _is_written(holding, before, at):
             group = (holding.node, gpu, before.until, end)
             groups.setdefault(group, []).append((holding, before))
@@ -119,7 +121,18 @@ def _new(run: Run, at: float) -> Iterator[tuple[list[bytes], list[tuple[Holding,
                 seconds[key] = seconds.get(key, 0.0) + new
             energy_j += holding.energy_j - before.energy_j
             energy_s += holding.energy_s - before.energy_s
-            done.append((holding, Written(gpu, end, total, holding.energy_j, holding.energy_s)))
+            done.append(
+                (
+                    holding,
+                    Written(
+                        gpu=gpu,
+                        until=end,
+                        seconds=total,
+                        energy_j=holding.energy_j,
+                        energy_s=holding.energy_s,
+                    ),
+                )
+            )
         booked = [holding for holding, _ in holdings]
         entry = _entry(run, booked, (start, end), seconds, (energy_j, energy_s))
         yield [entry.line()], done
@@ -149,18 +162,20 @@ def _entry(
 ) -> Entry:
     job, first = run.job, holdings[0]
     return Entry(
-        span[0],
-        span[1],
-        job.job_id,
-        run.began_at if job.start_at is None else job.start_at,
-        job.user,
-        job.account,
-        job.partition,
-        first.node,
-        first.timeline.account.gpu,
-        tuple(holding.uuid for holding in holdings),
-        {key: round(amount, 6) for key, amount in seconds.items() if abs(amount) >= _NEAR_S},
-        energy[0],
-        energy[1],
-        first.timeline.account.observed_since,
+        start=span[0],
+        end=span[1],
+        job_id=job.job_id,
+        began_at=run.began_at if job.start_at is None else job.start_at,
+        user=job.user,
+        account=job.account,
+        partition=job.partition,
+        node=first.node,
+        gpu=first.timeline.account.gpu,
+        gpus=tuple(holding.uuid for holding in holdings),
+        seconds={
+            key: round(amount, 6) for key, amount in seconds.items() if abs(amount) >= _NEAR_S
+        },
+        energy_j=energy[0],
+        energy_s=energy[1],
+        observed_since=first.timeline.account.observed_since,
     )

@@ -249,14 +249,14 @@ class _Sum:
     def account(self) -> Account:
         of = self._first
         return Account(
-            of.job_id,
-            of.user,
-            of.account,
-            of.partition,
-            of.gpu,
-            of.began_at,
-            self._observed_since,
-            {key: amount for key, amount in self._seconds.items() if amount > 0.0},
+            job_id=of.job_id,
+            user=of.user,
+            account=of.account,
+            partition=of.partition,
+            gpu=of.gpu,
+            began_at=of.began_at,
+            observed_since=self._observed_since,
+            seconds={key: amount for key, amount in self._seconds.items() if amount > 0.0},
             energy_j=self._energy_j,
             energy_s=self._energy_s,
         )
@@ -298,20 +298,20 @@ def _entry(data: dict[str, Any]) -> Entry:
     """
     seen = data["observed_since"]
     return Entry(
-        _number(data["start"]),
-        _number(data["end"]),
-        _text(data["job"]),
-        _number(data["began"]),
-        _text(data["user"]),
-        _text(data["account"]),
-        _text(data["partition"]),
-        _text(data["node"]),
-        _text(data["gpu"]),
-        tuple(_text(uuid) for uuid in data["gpus"]),
-        _seconds(data["gpu_seconds"], data.get("suspected_gpu_seconds", {})),
-        _number(data["energy_j"]),
-        _number(data["energy_gpu_seconds"]),
-        None if seen is None else _number(seen),
+        start=_number(data["start"]),
+        end=_number(data["end"]),
+        job_id=_text(data["job"]),
+        began_at=_number(data["began"]),
+        user=_text(data["user"]),
+        account=_text(data["account"]),
+        partition=_text(data["partition"]),
+        node=_text(data["node"]),
+        gpu=_text(data["gpu"]),
+        gpus=tuple(_text(uuid) for uuid in data["gpus"]),
+        seconds=_seconds(data["gpu_seconds"], data.get("suspected_gpu_seconds", {})),
+        energy_j=_number(data["energy_j"]),
+        energy_s=_number(data["energy_gpu_seconds"]),
+        observed_since=None if seen is None else _number(seen),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon import __version__
 from gpumon.base.paths import make_private
-from gpumon.base.writing_thread import WritingThread
+from gpumon.base.writing_thread import RETRY_S, SLOW_S, WritingThread
 from gpumon.fleet.ledger.journal_reader import SCHEMA, Pages, page_name
 
 if TYPE_CHECKING:
@@ -26,11 +26,6 @@ LOCK_NAME: Final = "writer.lock"
 OPEN_WAIT_S: Final = 10.0
 """A disk that needs longer to show the books of before is not waited for."""
 
-RETRY_S: Final = 30.0
-"""What could not be written is tried again after so long, and whenever more comes."""
-
-SLOW_S: Final = 30.0
-"""A disk that takes longer for one piece of the books is said not to answer."""
 
 MAX_WAITING_BYTES: Final = 32 * 2**20
 """Most that waits to be written: the entries of about 50,000 jobs."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.closer import Closer
+from gpumon.fleet.sampler.late import CLOSE_WAIT_S
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.pace import Pace, SetClock
 from gpumon.model.fault import DETECTION, SourceError, fault
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.sources.source import Clock, Source, Wish
 
-CLOSE_WAIT_S: Final = 0.45
-"""Longest wait for the thread at the end: whoever quits at a terminal waits for half a second."""
 
 GRACE_S: Final = 10.0
 """A single look waits this much longer than asked for nodes that have not answered yet."""
@@ -397,7 +396,21 @@ class Sampler:
         """A picture of nothing."""
         now = self._clock.now()
         states = (TargetState(source.url, False, None, None) for source in self._sources)
-        return Tick(0, now, now, self._period_s, tuple(states), {}, {}, (), None, (), (), (), 0.0)
+        return Tick(
+            number=0,
+            at=now,
+            observed_since=now,
+            period_s=self._period_s,
+            targets=tuple(states),
+            nodes={},
+            gpus={},
+            jobs=(),
+            queue_at=None,
+            findings=(),
+            coverage=(),
+            errors=(),
+            lateness_s=0.0,
+        )
 
     def _told(self, tick: Tick) -> Tick:
         """The tick with what failed inside while it was made."""

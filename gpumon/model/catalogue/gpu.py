@@ -226,7 +226,19 @@ def _gauges(
 ) -> tuple[Field, ...]:
     low, high = bounds
     return tuple(
-        Field(key, "gpu", Kind.GAUGE, unit, low, high, title, doc, origin, dcgm, key in kept)
+        Field(
+            key=key,
+            block="gpu",
+            kind=Kind.GAUGE,
+            unit=unit,
+            low=low,
+            high=high,
+            title=title,
+            doc=doc,
+            origin=origin,
+            dcgm=dcgm,
+            is_kept=key in kept,
+        )
         for key, title, doc, origin, dcgm in table
     )
 
@@ -254,12 +266,12 @@ GPU_ENGINE_FIELDS: Final = (
         "gpu",
         Kind.GAUGE,
         "",
-        0,
-        15,
-        "PSTATE",
-        "Performance state: 0 is the fastest, 15 the slowest.",
-        "nvmlDeviceGetPerformanceState",
-        "DCGM_FI_DEV_PSTATE",
+        low=0,
+        high=15,
+        title="PSTATE",
+        doc="Performance state: 0 is the fastest, 15 the slowest.",
+        origin="nvmlDeviceGetPerformanceState",
+        dcgm="DCGM_FI_DEV_PSTATE",
         is_kept=False,
     ),
 )
@@ -456,7 +468,18 @@ _CODES: Final = (
 
 
 def _counter(key: str, doc: str, origin: str, dcgm: str = "") -> Field:
-    return Field(key, "gpu", Kind.COUNTER, "", 0, ANY_COUNT, "", doc, origin, dcgm)
+    return Field(
+        key=key,
+        block="gpu",
+        kind=Kind.COUNTER,
+        unit="",
+        low=0,
+        high=ANY_COUNT,
+        title="",
+        doc=doc,
+        origin=origin,
+        dcgm=dcgm,
+    )
 
 
 GPU_HEALTH_FIELDS: Final = (
@@ -476,7 +499,18 @@ GPU_HEALTH_FIELDS: Final = (
     ),
     *(_counter(*row) for row in _MEMORY_ERRORS),
     *(
-        Field(key, "gpu", Kind.ID, "", 0, high, title, doc, origin, dcgm)
+        Field(
+            key,
+            "gpu",
+            Kind.ID,
+            "",
+            low=0,
+            high=high,
+            title=title,
+            doc=doc,
+            origin=origin,
+            dcgm=dcgm,
+        )
         for key, title, high, doc, origin, dcgm in _CODES
     ),
     Field(
@@ -484,11 +518,11 @@ GPU_HEALTH_FIELDS: Final = (
         "gpu",
         Kind.MASK,
         "",
-        0,
-        ANY_COUNT,
-        "WATCHED",
-        "NVML's event types that are listened to: 0x8 is Xids.",
-        "nvmlDeviceRegisterEvents",
+        low=0,
+        high=ANY_COUNT,
+        title="WATCHED",
+        doc="NVML's event types that are listened to: 0x8 is Xids.",
+        origin="nvmlDeviceRegisterEvents",
     ),
 )
 
@@ -504,7 +538,18 @@ def _gpu(
     dcgm: str = "",
     low: float = 0.0,
 ) -> Field:
-    return Field(key, "gpu", kind, unit, low, high, title, doc, origin, dcgm)
+    return Field(
+        key=key,
+        block="gpu",
+        kind=kind,
+        unit=unit,
+        low=low,
+        high=high,
+        title=title,
+        doc=doc,
+        origin=origin,
+        dcgm=dcgm,
+    )
 
 
 def _ratio(key: str, title: str, doc: str, origin: str, dcgm: str = "") -> Field:

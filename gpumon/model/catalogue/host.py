@@ -6,6 +6,9 @@ from typing import Final
 
 from gpumon.model.catalogue.field import ANY_COUNT, Field, Kind
 
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
+"""Where Linux mounts the memory that processes share."""
+
 ANY_RATE: Final = 8e12
 """Bytes per second beyond every link and file system of today: a counter was reset."""
 
@@ -23,7 +26,17 @@ class _Fields:
         self, key: str, title: str, doc: str, origin: str, unit: str = "", high: float = ANY_NUMBER
     ) -> Field:
         """A level, a plain number unless a unit is given."""
-        return Field(key, self._block, Kind.GAUGE, unit, 0.0, high, title, doc, origin)
+        return Field(
+            key=key,
+            block=self._block,
+            kind=Kind.GAUGE,
+            unit=unit,
+            low=0.0,
+            high=high,
+            title=title,
+            doc=doc,
+            origin=origin,
+        )
 
     def level(self, key: str, title: str, doc: str, origin: str) -> Field:
         """An amount of bytes."""
@@ -35,7 +48,17 @@ class _Fields:
 
     def count(self, key: str, doc: str, origin: str, unit: str = "", title: str = "") -> Field:
         """A counter."""
-        return Field(key, self._block, Kind.COUNTER, unit, 0.0, ANY_COUNT, title, doc, origin)
+        return Field(
+            key=key,
+            block=self._block,
+            kind=Kind.COUNTER,
+            unit=unit,
+            low=0.0,
+            high=ANY_COUNT,
+            title=title,
+            doc=doc,
+            origin=origin,
+        )
 
     def flow(self, counter: str, title: str, doc: str, origin: str) -> tuple[Field, Field]:
         """A counter of bytes and the rate that is made of it."""
@@ -47,7 +70,17 @@ class _Fields:
     def rate(self, key: str, title: str, doc: str, origin: str, unit: str = "1/s") -> Field:
         """What a source derives from two readings of a counter."""
         high = ANY_RATE if unit == "bytes/s" else ANY_NUMBER
-        return Field(key, self._block, Kind.RATE, unit, 0.0, high, title, doc, origin)
+        return Field(
+            key=key,
+            block=self._block,
+            kind=Kind.RATE,
+            unit=unit,
+            low=0.0,
+            high=high,
+            title=title,
+            doc=doc,
+            origin=origin,
+        )
 
     def pressures(self, prefix: str, whose: str, folder: str, titled: str) -> tuple[Field, ...]:
         """Pressure stall shares of CPU, memory and I/O, of some and of all tasks."""
@@ -203,11 +236,11 @@ NIC_FIELDS: Final = (
         "nic",
         Kind.ID,
         "",
-        0,
-        65536,
-        "NUMA",
-        "NUMA node to which the adapter is attached.",
-        "/sys/class/infiniband/DEVICE/device/numa_node",
+        low=0,
+        high=65536,
+        title="NUMA",
+        doc="NUMA node to which the adapter is attached.",
+        origin="/sys/class/infiniband/DEVICE/device/numa_node",
     ),
 )
 

@@ -87,24 +87,34 @@ def _traffic(way: str, title: str, field: str, newer: str) -> tuple[Field, Field
     key = f"link_{way}_bytes"
     low, high = 0, _MAX_BYTES_PER_S
     return (
-        Field(key, "link", Kind.COUNTER, "bytes", low, ANY_COUNT, "", doc, origin),
         Field(
-            f"{key}_per_s",
-            "link",
-            Kind.RATE,
-            "bytes/s",
-            low,
-            high,
-            title,
-            doc,
-            f"difference of {key}",
+            key=key,
+            block="link",
+            kind=Kind.COUNTER,
+            unit="bytes",
+            low=low,
+            high=ANY_COUNT,
+            title="",
+            doc=doc,
+            origin=origin,
+        ),
+        Field(
+            key=f"{key}_per_s",
+            block="link",
+            kind=Kind.RATE,
+            unit="bytes/s",
+            low=low,
+            high=high,
+            title=title,
+            doc=doc,
+            origin=f"difference of {key}",
         ),
     )
 
 
 LINK_FIELDS: Final = (
     *(
-        Field(key, "link", Kind.ID, "", 0, high, title, doc, origin)
+        Field(key, "link", Kind.ID, "", low=0, high=high, title=title, doc=doc, origin=origin)
         for key, title, high, doc, origin in _CODES
     ),
     Field(
@@ -112,16 +122,26 @@ LINK_FIELDS: Final = (
         "link",
         Kind.RATE,
         "bytes/s",
-        0,
-        _MAX_BYTES_PER_S,
-        "SPEED",
-        "What the link can carry per direction; 0 while it is inactive.",
-        "NVML_FI_DEV_NVLINK_GET_SPEED (164), MB/s",
+        low=0,
+        high=_MAX_BYTES_PER_S,
+        title="SPEED",
+        doc="What the link can carry per direction; 0 while it is inactive.",
+        origin="NVML_FI_DEV_NVLINK_GET_SPEED (164), MB/s",
     ),
     *_traffic("tx", "TX", "THROUGHPUT_DATA_TX (138)", "COUNT_XMIT_BYTES (202)"),
     *_traffic("rx", "RX", "THROUGHPUT_DATA_RX (139)", "COUNT_RCV_BYTES (204)"),
     *(
-        Field(key, "link", Kind.COUNTER, "", 0, ANY_COUNT, "", f"{doc}, {since}.", origin)
+        Field(
+            key,
+            "link",
+            Kind.COUNTER,
+            "",
+            low=0,
+            high=ANY_COUNT,
+            title="",
+            doc=f"{doc}, {since}.",
+            origin=origin,
+        )
         for key, doc, since, origin in (
             (key, doc, since, f"NVML_FI_DEV_NVLINK_{origin}") for key, doc, since, origin in _ERRORS
         )

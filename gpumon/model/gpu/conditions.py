@@ -28,7 +28,7 @@ HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
 _GRAVE_BITS: Final = (0x040, 0x080, 0x008, 0x020)
 """Hardware's heat, power brake and slow-down before the driver's own heat control."""
 
-_AT_WORK: Final = 0.5
+AT_WORK: Final = 0.5
 """Share of the time with a kernel from which the clock is that of work (our choice)."""
 
 _LOW_CLOCK: Final = 1.0 / 3.0
@@ -91,65 +91,69 @@ def _is_refused(code: float, _none: float) -> bool:
 
 CONDITIONS: Final = (
     Condition(
-        "open_error", _is_refused, 0.0, True, "not open",
-        "the driver does not open it: {value}",
-        "look at dmesg and nvidia-smi on the node; the GPU may need a reset",
+        "open_error", _is_refused, 0.0, True, word="not open",
+        sentence="the driver does not open it: {value}",
+        advice="look at dmesg and nvidia-smi on the node; the GPU may need a reset",
     ),
     Condition(
-        "ecc_uncorrected_volatile_count", gt, 0.0, True, "ECC {value}",
-        "{value} uncorrected ECC error{plural} since the driver was loaded",
-        "drain the node, reset the GPU, check row remapping; replace it if it repeats",
+        "ecc_uncorrected_volatile_count", gt, 0.0, True, word="ECC {value}",
+        sentence="{value} uncorrected ECC error{plural} since the driver was loaded",
+        advice="drain the node, reset the GPU, check row remapping; replace it if it repeats",
     ),
     Condition(
-        "remap_failure", gt, 0.0, True, "remap failed",
-        "a broken memory row could not be replaced", "have the board exchanged",
+        "remap_failure", gt, 0.0, True, word="remap failed",
+        sentence="a broken memory row could not be replaced", advice="have the board exchanged",
     ),
     Condition(
-        "remap_pending", gt, 0.0, False, "remap waits",
-        "broken memory rows wait for a reset of the GPU to be replaced",
-        "reset the GPU when its job has ended",
+        "remap_pending", gt, 0.0, False, word="remap waits",
+        sentence="broken memory rows wait for a reset of the GPU to be replaced",
+        advice="reset the GPU when its job has ended",
     ),
     Condition(
-        "retired_pages_pending", gt, 0.0, False, "page waits",
-        "broken memory pages wait for a restart of the driver to be retired",
-        "reload the driver or reboot the node when its jobs have ended",
+        "retired_pages_pending", gt, 0.0, False, word="page waits",
+        sentence="broken memory pages wait for a restart of the driver to be retired",
+        advice="reload the driver or reboot the node when its jobs have ended",
     ),
     Condition(
-        "recovery_action", gt, 0.0, True, "recovery",
-        "the driver asks for recovery: {value}", "drain the node and do what the driver asks for",
+        "recovery_action", gt, 0.0, True, word="recovery",
+        sentence="the driver asks for recovery: {value}",
+        advice="drain the node and do what the driver asks for",
     ),
     Condition(
-        "fabric_health", eq, _UNHEALTHY, True, "fabric",
-        "the NVLink fabric calls this GPU unhealthy", "look at the fabric manager's log",
+        "fabric_health", eq, _UNHEALTHY, True, word="fabric",
+        sentence="the NVLink fabric calls this GPU unhealthy",
+        advice="look at the fabric manager's log",
     ),
     Condition(
-        "temp_c", ge, "temp_shutdown_c", True, "{value} °C",
-        "{value} °C, and it switches itself off at {limit} °C", "look at fans, air and coolant",
+        "temp_c", ge, "temp_shutdown_c", True, word="{value} °C",
+        sentence="{value} °C, and it switches itself off at {limit} °C",
+        advice="look at fans, air and coolant",
     ),
     Condition(
-        "temp_c", ge, "temp_slowdown_c", False, "{value} °C",
-        "{value} °C, and the hardware lowers its clocks from {limit} °C on",
-        "look at fans, air and coolant",
+        "temp_c", ge, "temp_slowdown_c", False, word="{value} °C",
+        sentence="{value} °C, and the hardware lowers its clocks from {limit} °C on",
+        advice="look at fans, air and coolant",
     ),
     Condition(
-        "temp_margin_c", lt, 0.0, False, "margin {value} °C",
-        "{value} °C is left until it lowers its clocks: it is too hot",
-        "look at fans, air and coolant",
+        "temp_margin_c", lt, 0.0, False, word="margin {value} °C",
+        sentence="{value} °C is left until it lowers its clocks: it is too hot",
+        advice="look at fans, air and coolant",
     ),
     Condition(
-        "mem_temp_c", gt, "mem_temp_max_c", False, "mem {value} °C",
-        "its memory has {value} °C, in normal operation {limit} °C at most",
-        "look at fans, air and coolant",
+        "mem_temp_c", gt, "mem_temp_max_c", False, word="mem {value} °C",
+        sentence="its memory has {value} °C, in normal operation {limit} °C at most",
+        advice="look at fans, air and coolant",
     ),
     Condition(
-        "sm_clock_mhz", lt, "sm_clock_max_mhz", False, "{value} MHz",
-        "its SM clock is at {value} MHz under load, less than a third of {limit} MHz",
-        "look at power supply and power limit; reset the GPU when its job has ended",
+        "sm_clock_mhz", lt, "sm_clock_max_mhz", False, word="{value} MHz",
+        sentence="its SM clock is at {value} MHz under load, less than a third of {limit} MHz",
+        advice="look at power supply and power limit; reset the GPU when its job has ended",
         limit_share=_LOW_CLOCK, is_of_work=True,
     ),
     Condition(
-        "pcie_width", lt, "pcie_width_max", False, "PCIe x{value}",
-        "PCIe runs on {value} lanes, GPU and slot have {limit}", "reseat the board or its riser",
+        "pcie_width", lt, "pcie_width_max", False, word="PCIe x{value}",
+        sentence="PCIe runs on {value} lanes, GPU and slot have {limit}",
+        advice="reseat the board or its riser",
     ),
 )  # fmt: skip
 """In the order in which they are told among those as grave. NVML's own meaning of each field is the
@@ -209,7 +213,7 @@ def may_be_wrong(values: Callable[[str], Collection[float]]) -> bool:
     Args:
         values: All known values of a field.
     """
-    is_at_work = any(share >= _AT_WORK for share in values("gpu_util_ratio"))
+    is_at_work = any(share >= AT_WORK for share in values("gpu_util_ratio"))
     for one in CONDITIONS:
         if one.is_of_work and not is_at_work:
             continue
@@ -233,4 +237,4 @@ def held_down_by(mask: float | None) -> tuple[str, ...]:
 
 def _is_at_work(value: Callable[[str], float | None]) -> bool:
     set_bits = int(value("clock_event_reasons") or 0) & IDLE_BITS
-    return not set_bits and (value("gpu_util_ratio") or 0.0) >= _AT_WORK
+    return not set_bits and (value("gpu_util_ratio") or 0.0) >= AT_WORK

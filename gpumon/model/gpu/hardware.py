@@ -11,11 +11,12 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import GIB
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GB: Final = 1e9
-GIB: Final = 2.0**30
 
 SMALLEST_SHARE: Final = 0.9
 """NVML reports no less than this share of the advertised memory: ECC takes a sixteenth on GDDR."""
@@ -151,22 +152,22 @@ def _sheet(
     (total, links), (gen, lanes) = nvlink or (None, None), pcie
     peaks = {precision: read(value, precision) for precision, value in tflops.items()}
     return Sheet(
-        product,
-        names,
-        read(memory[0] * GB, "memory"),
-        read(memory[1] * 1000 * GB),
-        general(tdp_w, "tdp"),
-        peaks | {precision: general(value, precision) for precision, value in (also or {}).items()},
-        {key: Figure(value, _MAMF, Basis.SEEN) for key, value in (achievable or {}).items()},
-        None if clock is None else _seen(clock),
-        None if links is None else general(links),
-        None if total is None else general(total / 2 * GB),
-        bridge,
-        None if gen is None else general(gen),
-        None if lanes is None else general(lanes),
-        mig,
-        is_shared,
-    )
+        product=product, names=names, memory_bytes=read(memory[0] * GB, "memory"),
+        memory_bytes_per_s=read(memory[1] * 1000 * GB),
+        tdp_w=general(tdp_w, "tdp"),
+        dense_tflops=peaks
+        | {precision: general(value, precision) for precision, value in (also or {}).items()},
+        achievable_tflops={
+            key: Figure(value, _MAMF, Basis.SEEN) for key, value in (achievable or {}).items()
+        },
+        peak_clock_mhz=None if clock is None else _seen(clock),
+        nvlink_links=None if links is None else general(links),
+        nvlink_bytes_per_s=None if total is None else general(total / 2 * GB),
+        has_bridge_only=bridge,
+        pcie_gen=None if gen is None else general(gen),
+        pcie_lanes=None if lanes is None else general(lanes),
+        mig_slices=mig, has_shared_memory=is_shared,
+    )  # fmt: skip
 
 
 def _half(both: float) -> dict[str, float]:

@@ -126,6 +126,9 @@ class Xid(NamedTuple):
         return step in _FOR_OWNER or (step is Later.CHECK_SOFTWARE and self.is_application)
 
 
+XID_EVENT: Final = 0x8
+"""NVML's type of an event that is an Xid (nvmlEventTypeXidCriticalError)."""
+
 _FOR_OWNER: Final[frozenset[Action | Later]] = frozenset(
     {Action.RESTART_APP, Action.FIND_CAUSE, Later.CHECK_APP}
 )
@@ -237,7 +240,7 @@ _LISTED: Final = (
 )
 
 XIDS: Final = {
-    number: Xid(number, meaning, action, later, _cause(number, action, later))
+    number: Xid(number, meaning, action, later, cause=_cause(number, action, later))
     for number, meaning, action, later in _LISTED
 }
 """Every number of which the catalogue says what to do."""
@@ -248,7 +251,13 @@ def xid(number: int) -> Xid:
     known = XIDS.get(number)
     if known is not None:
         return known
-    return Xid(number, "not in the catalogue", Action.ASK_VENDOR, Later.NOTHING, Cause.UNKNOWN)
+    return Xid(
+        number=number,
+        meaning="not in the catalogue",
+        action=Action.ASK_VENDOR,
+        later=Later.NOTHING,
+        cause=Cause.UNKNOWN,
+    )
 
 
 RECOVERY_ACTIONS: Final = {

@@ -15,6 +15,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import HOUR_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -28,7 +30,6 @@ STATES: Final = (USEFUL, UNEXPLAINED, UNOBSERVED)
 SUSPICION: Final = "~"
 """Before a class it makes the key of what is suspected of it; no class begins with it."""
 
-HOUR_S: Final = 3600.0
 KWH_J: Final = 3.6e6
 
 NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
@@ -410,19 +411,19 @@ class Sums:
         wasted, suspected = _split({key: s for key, s in largest_first.items() if s > 0})
         wasted_cost, suspected_cost = _split(self.class_cost)
         return Total(
-            self.seconds.get(USEFUL, 0.0),
-            self.seconds.get(UNEXPLAINED, 0.0),
-            self.seconds.get(UNOBSERVED, 0.0),
-            wasted,
-            suspected,
-            self.observed[0] if self.observed else None,
-            self.began[0] if self.began else None,
-            self.energy_j if self.energy_s > 0 else None,
-            self.energy_s,
-            self.cost if self._has_prices else None,
-            wasted_cost,
-            suspected_cost,
-            self.unpriced_s,
+            useful_s=self.seconds.get(USEFUL, 0.0),
+            unexplained_s=self.seconds.get(UNEXPLAINED, 0.0),
+            unobserved_s=self.seconds.get(UNOBSERVED, 0.0),
+            wasted_s=wasted,
+            suspected_s=suspected,
+            observed_since=self.observed[0] if self.observed else None,
+            began_at=self.began[0] if self.began else None,
+            energy_j=self.energy_j if self.energy_s > 0 else None,
+            energy_s=self.energy_s,
+            cost=self.cost if self._has_prices else None,
+            wasted_cost=wasted_cost,
+            suspected_cost=suspected_cost,
+            unpriced_s=self.unpriced_s,
         )
 
 

@@ -40,11 +40,11 @@ class Context(NamedTuple):
 
 def _context(entry: Any, kind: str) -> Context:
     return Context(
-        int(entry.pid),
-        kind,
-        entry.usedGpuMemory,
-        _instance(entry, "gpuInstanceId"),
-        _instance(entry, "computeInstanceId"),
+        pid=int(entry.pid),
+        type=kind,
+        memory=entry.usedGpuMemory,
+        gpu_instance=_instance(entry, "gpuInstanceId"),
+        compute_instance=_instance(entry, "computeInstanceId"),
     )
 
 

@@ -227,13 +227,13 @@ class Sweeper:
         rows.sort(key=_index)
         before, self._told = self._told, looks
         return Taken(
-            rows,
-            contexts,
-            is_new(before, looks, "contexts"),
-            links if is_new(before, looks, "links") else None,
-            instances if is_new(before, looks, "instances") else None,
-            events,
-            errors,
+            gpus=rows,
+            contexts=contexts,
+            has_new_contexts=is_new(before, looks, "contexts"),
+            links=links if is_new(before, looks, "links") else None,
+            instances=instances if is_new(before, looks, "instances") else None,
+            events=events,
+            errors=errors,
         )
 
     def stuck(self) -> List[Dict[str, str]]:

@@ -65,7 +65,13 @@ def membership(cgroups: str) -> Membership:
         if not best or (best["task"] is None and match.group("task")):
             best = match.groupdict()
     job_id = best.get("job_v1") or best.get("job_v2")
-    return Membership(job_id, best.get("sluid"), best.get("step"), best.get("task"), folders)
+    return Membership(
+        job_id=job_id,
+        sluid=best.get("sluid"),
+        step=best.get("step"),
+        task=best.get("task"),
+        folders=folders,
+    )
 
 
 def container(cgroups: str) -> Optional[str]:

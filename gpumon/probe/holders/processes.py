@@ -151,7 +151,7 @@ class Known(NamedTuple):
 
 
 def _unknown(reason: str) -> Stat:
-    return Stat(None, 0, {}, "", reason)
+    return Stat(start=None, parent=0, use={}, state="", reason=reason)
 
 
 def _used(use: Optional[Use]) -> Dict[str, float]:
@@ -323,7 +323,7 @@ class Processes:
             return _unknown(reason)
         start = told.start_ticks / float(TICKS_PER_S)
         use = with_exact_memory(told.use, "%s/%d" % (self._root, pid))
-        return Stat(start, told.parent, _used(use), told.state, "")
+        return Stat(start=start, parent=told.parent, use=_used(use), state=told.state, reason="")
 
     def _strange(self, pid: int) -> str:
         """Why a PID of the driver may mean another process here, empty where it does not.

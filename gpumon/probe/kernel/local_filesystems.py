@@ -93,7 +93,17 @@ def mounts(text: bytes) -> List[Mount]:
         is_writable = b"rw" in options.split(b",")
         name = kind.decode("ascii", "replace")
         at = _plain(path)
-        found.append(Mount(int(number), int(parent), device, root == b"/", at, name, is_writable))
+        found.append(
+            Mount(
+                number=int(number),
+                parent=int(parent),
+                device=device,
+                is_whole=root == b"/",
+                path=at,
+                kind=name,
+                is_writable=is_writable,
+            )
+        )
     return found
 
 

@@ -164,7 +164,10 @@ def field_chart(
     else:
         bounds = _bounds(entity, field, _largest((series,)))
     title: Line = (Cell(spoken(key), Tone.INFO),)
-    return Panel(title, Chart(*stretch, *bounds, field.unit, (series,), marks, window))
+    return Panel(
+        title,
+        Chart(*stretch, *bounds, unit=field.unit, series=(series,), marks=marks, window=window),
+    )
 
 
 def _bounds(entity: Readable, field: Field, largest: float) -> tuple[float, float]:
@@ -197,12 +200,23 @@ def drawn_panel(
         keys = plan.instead
         series = [read(key) for key, _ in keys]
     toned = tuple(one._replace(tone=tone) for one, tone in zip(series, _TONES, strict=False))
+    title = _title(plan, keys, [entity.value(key) for key, _ in keys], toned)
+    return Panel(title, _scaled(entity, plan, keys[0][0], stretch, toned))
+
+
+def _title(
+    plan: Plan,
+    keys: Sequence[tuple[str, str]],
+    values: Sequence[float | None],
+    series: Sequence[Series],
+) -> Line:
+    """What is drawn, each in the colour of its curve, and its value now; dashes before a dashed."""
     title: list[Cell] = [Cell(plan.title, Tone.STRONG)] if plan.title else []
-    for (key, label), one in zip(keys, toned, strict=True):
-        value = entity.value(key)
+    for number, ((key, label), value, one) in enumerate(zip(keys, values, series, strict=True)):
         text = "–" if value is None else field_text(CATALOGUE[key], value)
-        title += [Cell(f"{label} ", one.tone), Cell(f"{text}  ")]
-    return Panel(tuple(title), _scaled(entity, plan, keys[0][0], stretch, toned))
+        sign = "┄ " if number else ""
+        title += [Cell(f"{sign}{label} ", one.tone), Cell(f"{text}  ")]
+    return tuple(title)
 
 
 def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: float) -> Panel:
@@ -214,12 +228,8 @@ def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: 
     if plan.instead and not is_known(series[0]):
         keys = plan.instead
         series = _job_series(digest, view, [key for key, _ in keys], stretch)
-    title: list[Cell] = [Cell(plan.title, Tone.STRONG)] if plan.title else []
-    for (key, label), one in zip(keys, series, strict=True):
-        value = digest.mean(view, key)
-        text = "–" if value is None else field_text(CATALOGUE[key], value)
-        title += [Cell(f"{label} ", one.tone), Cell(f"{text}  ")]
-    return Panel(tuple(title), _scaled(one_gpu, plan, keys[0][0], edges, tuple(series)))
+    title = _title(plan, keys, [digest.mean(view, key) for key, _ in keys], series)
+    return Panel(title, _scaled(one_gpu, plan, keys[0][0], edges, tuple(series)))
 
 
 def _scaled(
@@ -237,7 +247,7 @@ def _scaled(
     if ceiling is None or (largest > ceiling and not field.unit):
         fixed = scale(entity, field, largest)
         ceiling = fixed[1] if fixed else round_up(largest)
-    return Chart(*stretch, 0.0, ceiling, field.unit, series)
+    return Chart(*stretch, 0.0, ceiling, unit=field.unit, series=series)
 
 
 def _largest(series: Sequence[Series]) -> float:
@@ -268,7 +278,13 @@ def _read(
     if bounds is None or not len(times):
         return Series(times, values, tone)
     found = bounds((name,), (key,), start, end, block)
-    return Series(times, values, tone, found.low[:, 0, 0].tolist(), found.high[:, 0, 0].tolist())
+    return Series(
+        times=times,
+        values=values,
+        tone=tone,
+        low=found.low[:, 0, 0].tolist(),
+        high=found.high[:, 0, 0].tolist(),
+    )
 
 
 def _job_series(
@@ -283,6 +299,6 @@ def _job_series(
 
     times, found = job_spread(history, view.job.job_id, keys, *stretch, most=MAX_GPUS)
     return [
-        Series(times, mean, tone, low, high)
+        Series(times=times, values=mean, tone=tone, low=low, high=high)
         for (mean, low, high), tone in zip(found, _TONES, strict=False)
     ]

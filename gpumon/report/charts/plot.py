@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from gpumon.report.text.ascii_only import BRAILLE
 from gpumon.report.text.cells import Cell, Tone
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ GAP_PERIODS: Final = 3.5
 _BITS: Final = np.array(((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80)), np.int32)
 """Unicode's numbering of the dots, by row from the top and column."""
 
-BRAILLE: Final = 0x2800
-"""Unicode's braille character without a dot."""
 
 _TONES: Final = tuple(Tone)
 _DIM: Final = _TONES.index(Tone.DIM)
@@ -50,14 +49,19 @@ class Plot:
         self._tones = np.full((height, across), _DIM, np.int8)
         """Of characters, by row from the bottom and column."""
 
-    def curve(self, series: Series) -> None:
-        """The means of each dot column, joined where both neighbours are known."""
+    def curve(self, series: Series, *, is_dashed: bool = False) -> None:
+        """The means of each dot column, joined where both neighbours are known.
+
+        One that is dashed leaves every third character out: without colours that tells it apart.
+        """
         levels = self._levels(series, "mean")
         before = np.concatenate(([np.nan], levels[:-1]))
         lowest, highest = np.fmin(levels, before), np.fmax(levels, before)
         rows = np.arange(len(self._dots))[:, None]
         # Nothing is at most NaN: what is not known sets no dot.
         known = ~np.isnan(levels)
+        if is_dashed:
+            known &= np.arange(len(levels)) // DOTS_ACROSS % 3 < 2
         self._set((rows >= lowest) & (rows <= highest) & known, series.tone)
 
     def band(self, series: Series) -> None:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.report.charts.chart import AXIS_WIDTH
 from gpumon.report.charts.plot import (
-    BRAILLE,
     DOTS_ACROSS,
     DOTS_DOWN,
     dots_of,
     toned_cells,
 )
+from gpumon.report.text.ascii_only import BRAILLE
 from gpumon.report.text.cells import Cell, Tone, fit
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from gpumon.report.text.cells import Line
 
-AXIS_WIDTH: Final = 8
-"""Cells left of the plot, for the scale."""
 
 _DECADES: Final = 2
 """Below the highest ceiling this many powers of ten are shown at least."""

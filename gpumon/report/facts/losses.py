@@ -170,11 +170,11 @@ NO_STAKE: Final = Stake()
 def stake_of(tick: Tick, finding: Finding) -> Stake:
     """What a finding costs."""
     return Stake(
-        urgency(tick, finding),
-        losing_of(tick, finding) or NOT_LOSING,
-        loss_s(tick, finding),
-        finding.severity.rank,
-        finding.confidence.rank,
+        urgency=urgency(tick, finding),
+        losing=losing_of(tick, finding) or NOT_LOSING,
+        lost_s=loss_s(tick, finding),
+        severity_rank=finding.severity.rank,
+        confidence_rank=finding.confidence.rank,
     )
 
 

@@ -63,12 +63,12 @@ def room_hints(digest: Digest, job: Job) -> list[Hint]:
     if asked is None or not nodes or not (asked or job.cpu_count):
         return []
     demand = _Demand(
-        nodes,
-        job.gpus_per_node or 0 if asked else 0,
-        job.gpu_types if asked else (),
-        job.cpu_count and max(1, job.cpu_count // nodes),
-        job.mem_bytes and job.mem_bytes / nodes,
-        job.is_exclusive,
+        nodes=nodes,
+        gpus=job.gpus_per_node or 0 if asked else 0,
+        types=job.gpu_types if asked else (),
+        cpus=job.cpu_count and max(1, job.cpu_count // nodes),
+        mem_bytes=job.mem_bytes and job.mem_bytes / nodes,
+        is_exclusive=job.is_exclusive,
     )
     found, instead = digest.remembered(
         ("compared", f"{placement(job)}\n{demand}"), lambda: _compared(digest, job, demand)
@@ -103,7 +103,12 @@ def _spread_hints(digest: Digest, job: Job, asked: int) -> list[Hint]:
     known = [free for free in told if free is not None]
     if not known:
         return []
-    free, demand = sum(known), _Demand(1, 0, job.gpu_types, None, None, is_exclusive=False)
+    free, demand = (
+        sum(known),
+        _Demand(
+            nodes=1, gpus=0, types=job.gpu_types, cpus=None, mem_bytes=None, is_exclusive=False
+        ),
+    )
     verb = "is" if free == 1 else "are"
     where = " or ".join(job_partitions(job))
     brief = f"{demand.gpu_words(free)} {verb} free in {where}{_not_counted(job)}"

@@ -129,11 +129,11 @@ def _rooms(digest: Digest) -> dict[str, Room]:
         is_known = node.gpu_count is not None and used is not None
         free = max(0, (node.gpu_count or 0) - (used or 0)) if is_known else None
         found[node.name] = Room(
-            node,
-            node.gpu_count,
-            free,
-            is_open(node.state),
-            types_used if len(types_used) == used else None,
+            node=node,
+            gpus=node.gpu_count,
+            free=free,
+            is_open=is_open(node.state),
+            types_used=types_used if len(types_used) == used else None,
         )
     return found
 

@@ -84,14 +84,14 @@ def topology_columns(digest: Digest, node: Node) -> tuple[Column[Gpu], ...]:
         return ()
     columns: list[Column[Gpu]] = [
         Column(
-            "gpu",
-            "GPU",
-            3,
-            "right",
-            0,
-            lambda _d, gpu: Cell(index_text(gpu)),
-            None,
-            "NVML's index of the GPU.",
+            key="gpu",
+            title="GPU",
+            width=3,
+            align="right",
+            priority=0,
+            cell=lambda _d, gpu: Cell(index_text(gpu)),
+            order=None,
+            doc="NVML's index of the GPU.",
         )
     ]
     near = {gpu.uuid: ancestors(gpu) for gpu in gpus}
@@ -133,16 +133,16 @@ def _gpu_column(
         return Cell(shared) if shared else Cell("·", Tone.DIM)
 
     return Column(
-        other.uuid,
-        index_text(other),
-        9 if rates else 4,
-        "right",
-        0,
-        cell,
-        None,
-        "What joins the two GPUs: NV12 twelve NVLinks, with what the first sends the other where "
-        "no switch is between, else what they share on PCIe in the words of nvidia-smi topo; a "
-        "dot: nothing is known. On the diagonal what the GPU sends over all its NVLinks now.",
+        key=other.uuid,
+        title=index_text(other),
+        width=9 if rates else 4,
+        align="right",
+        priority=0,
+        cell=cell,
+        order=None,
+        doc="What joins the two GPUs: NV12 twelve NVLinks, with what the first sends the other "
+        "where no switch is between, else what they share on PCIe in the words of nvidia-smi topo; "
+        "a dot: nothing is known. On the diagonal what the GPU sends over all its NVLinks now.",
     )
 
 
@@ -159,14 +159,14 @@ def _port_column(port: BlockRow) -> Column[Gpu]:
     # All nine ports of a DGX fit into 120 columns so.
     how = _SHORT.get(how, how) if now else how
     return Column(
-        port.key,
-        name,
-        max(len(how) + len(now), min(8, len(name))),
-        "left",
-        1,
-        cell,
-        None,
-        "What the port's adapter shares with the GPUs that are nearest to it, and what goes "
+        key=port.key,
+        title=name,
+        width=max(len(how) + len(now), min(8, len(name))),
+        align="left",
+        priority=1,
+        cell=cell,
+        order=None,
+        doc="What the port's adapter shares with the GPUs that are nearest to it, and what goes "
         "through it now: sent or received, whichever is more.",
-        12,
+        max_width=12,
     )

@@ -140,14 +140,16 @@ class _Parser:
         self._at += len(shape)
         char, value_at = self._peek(), self._at
         if char and char in "\"'":
-            return Compare(word, operator, self._quoted(), at, value_at)
+            return Compare(
+                name=word, operator=operator, value=self._quoted(), at=at, value_at=value_at
+            )
         value = self._pattern() if operator in ("~", "!~") else self._run(ENDS_VALUE)
         if not value:
             raise FilterError(f"nothing to compare {word} with", value_at)
         if value == MISSING_VALUE and operator in ("==", "!="):
             missing = Missing(word, at)
             return missing if operator == "==" else Not(missing)
-        return Compare(word, operator, value, at, value_at)
+        return Compare(name=word, operator=operator, value=value, at=at, value_at=value_at)
 
     def _operator(self) -> tuple[str, Operator] | None:
         return next((p for p in _OPERATORS if self._text.startswith(p[0], self._at)), None)

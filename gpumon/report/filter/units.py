@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-_GIB: Final = 2.0**30
-_HOUR_S: Final = 3600.0
+from gpumon.model.units import GIB, HOUR_S
 
 
 class Scale(NamedTuple):
@@ -20,10 +19,10 @@ class Scale(NamedTuple):
     """An example for whoever wrote something else."""
 
 
-_BINARY: Final = {"k": 2.0**10, "m": 2.0**20, "g": _GIB, "t": 2.0**40}
+_BINARY: Final = {"k": 2.0**10, "m": 2.0**20, "g": GIB, "t": 2.0**40}
 _DECIMAL: Final = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _SECONDS: Final = {
-    "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": _HOUR_S, "d": 86_400.0,
+    "ms": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": HOUR_S, "d": 86_400.0,
     "w": 604_800.0,
 }  # fmt: skip
 
@@ -31,7 +30,7 @@ SCALES: Final = {
     "": Scale(1.0, {"k": 1e3, "m": 1e6}, "a number, such as 8"),
     "ratio": Scale(0.01, {"%": 0.01}, "percent as on the screen, such as 20"),
     "bytes": Scale(
-        _GIB,
+        GIB,
         {
             "b": 1.0,
             **_BINARY,
@@ -53,7 +52,7 @@ SCALES: Final = {
     "C": Scale(1.0, {"c": 1.0, "°c": 1.0, "°": 1.0}, "degrees Celsius, such as 80"),
     "MHz": Scale(1.0, {"mhz": 1.0, "ghz": 1000.0}, "MHz, such as 1980"),
     "s": Scale(1.0, _SECONDS, "a duration, such as 90s, 45m, 2h30m, 1d or 1-02:03:04"),
-    "GPU-s": Scale(_HOUR_S, _SECONDS, "GPU-hours, such as 3.5, or a duration such as 45m"),
+    "GPU-s": Scale(HOUR_S, _SECONDS, "GPU-hours, such as 3.5, or a duration such as 45m"),
 }
 """By the unit of a column. The whole numbers that have none are counts."""
 
@@ -86,7 +85,7 @@ def _duration_s(text: str) -> float | None:
     clock = _CLOCK.fullmatch(text)
     if clock is not None:
         days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
-        return days * 86_400 + hours * _HOUR_S + minutes * 60 + seconds
+        return days * 86_400 + hours * HOUR_S + minutes * 60 + seconds
     total, at = 0.0, 0
     while at < len(text):
         piece = _PIECE.match(text, at)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OPEN, DRAINED_NODE, DOWN_NODE = 0, 1, 2
 """What the queue says of a node: it takes jobs, is closed to them, or is away."""
 
-_UNKNOWN: Final = Gpu("", "", EMPTY_BLOCK, 0, 0.0, "", False, ())
+_UNKNOWN: Final = Gpu("", "", EMPTY_BLOCK, 0, taken_at=0.0, origin="", is_stale=False, processes=())
 """Stands for a GPU that a node names and the picture does not know."""
 
 

@@ -157,7 +157,7 @@ FIELDS: Final = (
         "temperature",
         ("temp_c",),
         "°C",
-        (45.0, 65.0, 80.0),
+        edges=(45.0, 65.0, 80.0),
         is_high_worse=True,
         doc="Temperature of the GPU.",
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.finding import Confidence
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.records.ledger import SUSPICION
+from gpumon.model.units import DAY_S
 from gpumon.report.facts.losses import WEIGHTS, mark_of, price_an_hour
 from gpumon.report.facts.tick_index import new_findings
 from gpumon.report.headline.fleet_gpus import fleet_gpus
@@ -26,7 +27,6 @@ TALL: Final = 32
 """Rows of a terminal from which on the headline has three lines: below, they are the table's."""
 
 _DOT: Final = Cell(" · ", Tone.DIM)
-_DAY_S: Final = 86400.0
 _LEAST_SHOWN_S: Final = 180.0
 """GPU-seconds of a twentieth of an hour."""
 
@@ -124,7 +124,13 @@ class _Now(NamedTuple):
         watching = f"{WATCHING} ({every - waiting} of {every})" if waiting else ""
         if not every:
             watching = WATCHING
-        return cls(wasted, suspected, price_an_hour(books), safe(books.prices.currency), watching)
+        return cls(
+            wasted_gpus=wasted,
+            suspected_gpus=suspected,
+            an_hour=price_an_hour(books),
+            currency=safe(books.prices.currency),
+            watching=watching,
+        )
 
     def cells(self, *, has_suspicion: bool = True, has_money: bool = True) -> Line:
         """`lost now 25 + ~3 GPUs ≈ 62 $/h`."""
@@ -269,7 +275,7 @@ def _causes(whole: Total) -> list[Cell]:
 
 def _since(start: float, at: float) -> str:
     """`since 13:56`; of more than a day `in 3d04h`, as a time of day would mislead."""
-    if at - start >= _DAY_S:
+    if at - start >= DAY_S:
         return f"in {units.short_duration(at - start)}"
     return f"since {units.clock_time(start)}"
 

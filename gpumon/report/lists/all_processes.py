@@ -47,11 +47,11 @@ class _Making:
                 for process in gpu.processes:
                     # Ranks are looked up where a line shows one: of a fleet that takes a while.
                     row = ProcessRow(
-                        process,
-                        gpu.uuid,
-                        None,
-                        contexts.get(f"{process.pid}/{gpu.uuid}"),
-                        owners.get(str(process.pid)),
+                        process=process,
+                        uuid=gpu.uuid,
+                        rank=None,
+                        context=contexts.get(f"{process.pid}/{gpu.uuid}"),
+                        owner=owners.get(str(process.pid)),
                     )
                     self.rows.append(row)
                     looked_at += 1
@@ -234,10 +234,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         doc="Owner of the process as its node or its job calls the user, else by number.",
     ),
     Column(
-        "gpu", "GPU", 4, "left", 0, _gpu, _gpu_order,
-        "Index of the GPU as NVML counts, in MIG mode with the instance (3:1/0); its node in front "
-        "where several are in view.",
-        _WIDEST_GPU,
+        "gpu", "GPU", 4, "left", priority=0, cell=_gpu, order=_gpu_order,
+        doc="Index of the GPU as NVML counts, in MIG mode with the instance (3:1/0); its node in "
+        "front where several are in view.",
+        max_width=_WIDEST_GPU,
         words=_gpu_words,
     ),
     _PART["type"]._replace(order=_text("type")),
@@ -254,9 +254,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         is_descending=True, unit="bytes", priority=3,
     ),
     Column(
-        "descendant_count", "BELOW", 5, "right", 2, _below, _use("descendant_count"),
-        "Processes that it has started, and theirs, that are still there; d shows them on this "
-        "machine.", 0, True,
+        "descendant_count", "BELOW", 5, "right", priority=2, cell=_below,
+        order=_use("descendant_count"),
+        doc="Processes that it has started, and theirs, that are still there; d shows them on this "
+        "machine.", max_width=0, is_descending=True,
     ),
     _PART["age"]._replace(
         order=lambda d, r: _number(age_s(d, r)), is_descending=True, unit="s", priority=2,
@@ -277,9 +278,11 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     _PART["uid"]._replace(order=lambda _d, r: _number(r.process.uid), unit=""),
     _PART["why"]._replace(doc="What may not be read of the process."),
     Column(
-        "command", "COMMAND", 12, "left", 0, _PART["program"].cell, _text("program"),
-        "Base name of the program; on this machine itself, target local, the command line in its "
-        "place, without what looks like a secret. A file that is written has the name alone.", 200,
+        "command", "COMMAND", 12, "left", priority=0, cell=_PART["program"].cell,
+        order=_text("program"),
+        doc="Base name of the program; on this machine itself, target local, the command line in "
+        "its place, without what looks like a secret. A file that is written has the name alone.",
+        max_width=200,
         words=lambda _d, r: (r.process.name.lower(),) if r.process.name else (),
     ),
 )  # fmt: skip

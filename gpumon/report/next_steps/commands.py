@@ -43,12 +43,12 @@ class Subject(NamedTuple):
     def checked(self) -> Subject:
         """The same without names that a shell or a command could take for something else."""
         return Subject(
-            self.job,
-            self.node if self.node and is_host_name(self.node) else None,
-            self.uuid if self.uuid and _UUID.fullmatch(self.uuid) else None,
-            tuple(pid for pid in self.pids if 0 < pid < 2**22)[:MAX_PIDS],
-            self.group if self.group and _NAME.fullmatch(self.group[1]) else None,
-            self.job_state,
+            job=self.job,
+            node=self.node if self.node and is_host_name(self.node) else None,
+            uuid=self.uuid if self.uuid and _UUID.fullmatch(self.uuid) else None,
+            pids=tuple(pid for pid in self.pids if 0 < pid < 2**22)[:MAX_PIDS],
+            group=self.group if self.group and _NAME.fullmatch(self.group[1]) else None,
+            job_state=self.job_state,
         )
 
     @property

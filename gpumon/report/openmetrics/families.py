@@ -109,7 +109,7 @@ def families(tick: Tick) -> Iterator[Family]:
 
 
 def _gauge(name: str, doc: str, samples: Iterable[Sample], unit: str = "") -> Family:
-    return Family(name, "gauge", doc, unit, list(samples))
+    return Family(name=name, kind="gauge", doc=doc, unit=unit, samples=list(samples))
 
 
 def _own(tick: Tick) -> Iterator[Family]:
@@ -218,11 +218,11 @@ def _field(field: Field, found: Iterable[tuple[str, float | int | None]]) -> Fam
     name, unit = field.openmetrics, _UNITS.get(field.unit, "")
     stem = name.removesuffix("_total")
     return Family(
-        name,
-        "counter" if field.kind is Kind.COUNTER else "gauge",
-        field.doc,
-        unit if stem.endswith(f"_{unit}") else "",
-        [(labels, value) for labels, value in found if value is not None],
+        name=name,
+        kind="counter" if field.kind is Kind.COUNTER else "gauge",
+        doc=field.doc,
+        unit=unit if stem.endswith(f"_{unit}") else "",
+        samples=[(labels, value) for labels, value in found if value is not None],
     )
 
 

@@ -95,7 +95,9 @@ def _fields(
     wanted = [(key, label) for key, label in labels.items() if key in _FIELDS]
     counters = {k: name for k, name in COUNTERS.get(title, {}).items() if k in _FIELDS}
     rows = [
-        FieldRow(gpu, _FIELDS[key], label, of_text(gpu, key, sheet), gpu.uuid)
+        FieldRow(
+            entity=gpu, field=_FIELDS[key], label=label, of=of_text(gpu, key, sheet), uuid=gpu.uuid
+        )
         for key, label in wanted
         if gpu.value(key) is not None
     ]
@@ -184,10 +186,16 @@ def _processes(digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | N
     rows = process_rows(digest, gpu)
     if not rows:
         if gpu.is_stale and left_since(digest, gpu) is None:
-            return Section("Processes", (), (), "the node no longer answers", Tone.WARN)
+            return Section(
+                title="Processes",
+                entries=(),
+                head=(),
+                note="the node no longer answers",
+                note_tone=Tone.WARN,
+            )
         none = "none holds a context on it" if gpu.tells_processes else "not told by an exporter"
         note = stale_words(digest, gpu) if gpu.is_stale else none
-        return Section("Processes", (), (), note, Tone.DIM)
+        return Section(title="Processes", entries=(), head=(), note=note, note_tone=Tone.DIM)
     return table_section(
         "Processes",
         digest,

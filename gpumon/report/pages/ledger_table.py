@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.records.ledger import HOUR_S, KWH_J, NOTHING, SUSPICION
+from gpumon.model.records.ledger import KWH_J, NOTHING, SUSPICION
+from gpumon.model.units import HOUR_S
 from gpumon.report.text.cells import laid_out, safe
 from gpumon.report.text.units import MISSING
 

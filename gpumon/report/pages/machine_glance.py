@@ -183,7 +183,19 @@ def _columns(
     others = [one for one in others if one.key != "program"]
     left = width - INDENT - sum(one.width + GAP for one in others)
     doc = "Command line, or the program's name."
-    return (*others, Column("command", "COMMAND", left, "left", 1, commands.cell, None, doc))
+    return (
+        *others,
+        Column(
+            key="command",
+            title="COMMAND",
+            width=left,
+            align="left",
+            priority=1,
+            cell=commands.cell,
+            order=None,
+            doc=doc,
+        ),
+    )
 
 
 def _processes(

@@ -141,9 +141,11 @@ def _is_silent(node: Node) -> bool:
 
 def _silent_section(title: str, node: Node) -> Section:
     if node.is_stale and node.left_at is not None:
-        return Section(title, (), (), left_words(node.left_at), Tone.DIM)
+        return Section(
+            title=title, entries=(), head=(), note=left_words(node.left_at), note_tone=Tone.DIM
+        )
     words = "has not answered yet" if node.taken_at is None else "no longer answers"
-    return Section(title, (), (), f"the node {words}", Tone.WARN)
+    return Section(title=title, entries=(), head=(), note=f"the node {words}", note_tone=Tone.WARN)
 
 
 def _gpus(digest: Digest, node: Node, width: int, chosen: Collection[str] | None) -> Section:
@@ -153,7 +155,13 @@ def _gpus(digest: Digest, node: Node, width: int, chosen: Collection[str] | None
         awaited = awaited_call(node)
         why = f"the node waits for {awaited}" if awaited else "the node shows none"
         why = node.errors[0].message if node.errors else why
-        return Section("GPUs", (), (), why, Tone.WARN if node.errors else Tone.DIM)
+        return Section(
+            title="GPUs",
+            entries=(),
+            head=(),
+            note=why,
+            note_tone=Tone.WARN if node.errors else Tone.DIM,
+        )
     return table_section(
         "GPUs",
         digest,

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
-from gpumon.model.records.ledger import HOUR_S
+from gpumon.model.units import HOUR_S
 from gpumon.report.document.scoreboard import delays, per_1000_gpu_days
 from gpumon.report.text.cells import laid_out, safe
 from gpumon.report.text.units import MISSING

@@ -109,11 +109,13 @@ def _roof(sheet: Sheet, values: Mapping[str, float], pipes: Sequence[Ceiling], p
     kept = sorted(list(shown.values())[:2], key=lambda one: -one.per_s)
     memory = sheet.memory_bytes_per_s.value
     return Roof(
-        memory,
-        tuple((f"{name_of(one.what, sheet)} {_amount(one, one.per_s)}", one.per_s) for one in kept),
-        f"memory {units.rate(memory)}",
-        Place(*_place(sheet, values)),
-        tuple(Place(*_place(sheet, part)) for part in _parts(past)),
+        memory_per_s=memory,
+        peaks=tuple(
+            (f"{name_of(one.what, sheet)} {_amount(one, one.per_s)}", one.per_s) for one in kept
+        ),
+        memory_label=f"memory {units.rate(memory)}",
+        point=Place(*_place(sheet, values)),
+        spread=tuple(Place(*_place(sheet, part)) for part in _parts(past)),
     )
 
 

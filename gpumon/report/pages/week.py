@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import finding_class
-from gpumon.model.records.ledger import HOUR_S, NOTHING, SUSPICION
+from gpumon.model.records.ledger import NOTHING, SUSPICION
+from gpumon.model.units import HOUR_S
 from gpumon.report.pages.ledger_table import class_lines
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, laid_out, paragraph, safe

@@ -14,6 +14,7 @@ from gpumon.report.facts.rows import BlockRow
 from gpumon.report.tables.sections import table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.wording.trend import BARS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.tables.sections import Section
 
-BARS: Final = "▁▂▃▄▅▆▇█"
 PAST_WIDTH: Final = 20
 """Buckets of a field's past; at one sample a second each stands for a few seconds or minutes."""
 
@@ -184,43 +184,43 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         "WHAT",
         19,
         "left",
-        0,
-        lambda _d, r: Cell(r.label),
-        None,
-        "What is measured; / also finds it by its key in JSON.",
-        24,
+        priority=0,
+        cell=lambda _d, r: Cell(r.label),
+        order=None,
+        doc="What is measured; / also finds it by its key in JSON.",
+        max_width=24,
     ),
     Column(
         "value",
         "NOW",
         11,
         "left",
-        0,
-        value_cell,
-        None,
-        "Newest value.",
-        14,
+        priority=0,
+        cell=value_cell,
+        order=None,
+        doc="Newest value.",
+        max_width=14,
     ),
     Column(
         "of",
         "OF",
         22,
         "left",
-        0,
-        lambda _d, r: Cell(r.of, Tone.DIM),
-        None,
-        "What the value is to be compared with: a limit, a peak of the data sheet, a total.",
-        26,
+        priority=0,
+        cell=lambda _d, r: Cell(r.of, Tone.DIM),
+        order=None,
+        doc="What the value is to be compared with: a limit, a peak of the data sheet, a total.",
+        max_width=26,
     ),
     Column(
         "past",
         "PAST",
         PAST_WIDTH,
         "left",
-        1,
-        past_cell,
-        None,
-        "The last minutes, from 0 to what stands under OF, the newest at the right; a blank is "
+        priority=1,
+        cell=past_cell,
+        order=None,
+        doc="The last minutes, from 0 to what stands under OF, the newest at the right; a blank is "
         "unknown.",
     ),
     Column(
@@ -228,22 +228,22 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         "MEANING",
         20,
         "left",
-        2,
-        lambda _d, r: Cell(r.field.doc, Tone.DIM),
-        None,
-        "What the field means.",
-        120,
+        priority=2,
+        cell=lambda _d, r: Cell(r.field.doc, Tone.DIM),
+        order=None,
+        doc="What the field means.",
+        max_width=120,
     ),
     Column(
         "key",
         "KEY",
         22,
         "left",
-        3,
-        lambda _d, r: Cell(r.field.key, Tone.DIM),
-        None,
-        "Key of the field in JSON.",
-        30,
+        priority=3,
+        cell=lambda _d, r: Cell(r.field.key, Tone.DIM),
+        order=None,
+        doc="Key of the field in JSON.",
+        max_width=30,
     ),
 )
 """A field table keeps the order of its section: its columns do not sort."""

@@ -97,72 +97,78 @@ def _hint(digest: Digest, view: JobView) -> Cell:
 
 _COLUMNS: Final[tuple[Column[JobView], ...]] = (
     Column(
-        "position", "POS", 4, "right", 1, _place, _by_place,
-        "Place by priority among those that wait in its partition; – for a held job, an unknown "
-        "priority, or where jobs of others are not in view (--all shows them). A smaller job "
-        "behind may start earlier where it fits in between.",
+        "position", "POS", 4, "right", priority=1, cell=_place, order=_by_place,
+        doc="Place by priority among those that wait in its partition; – for a held job, an "
+        "unknown priority, or where jobs of others are not in view (--all shows them). A smaller "
+        "job behind may start earlier where it fits in between.",
         unit="",
     ),
     Column(
-        "job_id", "JOBID", 8, "left", 0,
-        lambda _d, v: Cell(v.job.label),
-        lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdecimal() else inf, v.job.label),
-        "Slurm's job id; an array task as 6_1.", 16,
+        "job_id", "JOBID", 8, "left", priority=0,
+        cell=lambda _d, v: Cell(v.job.label),
+        order=lambda _d, v: (float(v.job.job_id) if v.job.job_id.isdecimal() else inf, v.job.label),
+        doc="Slurm's job id; an array task as 6_1.", max_width=16,
     ),
     Column(
-        "user", "USER", 8, "left", 1,
-        lambda _d, v: Cell(v.job.user), lambda _d, v: (v.job.user,), "Owner of the job.", 12,
+        "user", "USER", 8, "left", priority=1,
+        cell=lambda _d, v: Cell(v.job.user), order=lambda _d, v: (v.job.user,),
+        doc="Owner of the job.", max_width=12,
     ),
     Column(
-        "partition", "PART", 6, "left", 3,
-        lambda _d, v: Cell(v.job.partition), lambda _d, v: (v.job.partition,),
-        "Partition, or the partitions that it may run in.", 10,
+        "partition", "PART", 6, "left", priority=3,
+        cell=lambda _d, v: Cell(v.job.partition), order=lambda _d, v: (v.job.partition,),
+        doc="Partition, or the partitions that it may run in.", max_width=10,
     ),
     Column(
-        "gpus", "GPUS", 4, "right", 0,
-        lambda _d, v: _number(asked_gpus(v.job)), lambda _d, v: _by_number(asked_gpus(v.job)),
-        "GPUs asked for, by all waiting tasks of an array together.", 0, True, "",
+        "gpus", "GPUS", 4, "right", priority=0,
+        cell=lambda _d, v: _number(asked_gpus(v.job)),
+        order=lambda _d, v: _by_number(asked_gpus(v.job)),
+        doc="GPUs asked for, by all waiting tasks of an array together.", max_width=0,
+        is_descending=True, unit="",
     ),
     Column(
-        "nodes", "NODES", 5, "right", 4,
-        lambda _d, v: _number(v.job.node_count), lambda _d, v: _by_number(v.job.node_count),
-        "Nodes asked for.", 0, True, "",
+        "nodes", "NODES", 5, "right", priority=4,
+        cell=lambda _d, v: _number(v.job.node_count),
+        order=lambda _d, v: _by_number(v.job.node_count),
+        doc="Nodes asked for.", max_width=0, is_descending=True, unit="",
     ),
     Column(
-        "waits", "WAITS", 6, "right", 1, _wait, _by_wait,
-        "Time since it was submitted.", 0, True, "s",
+        "waits", "WAITS", 6, "right", priority=1, cell=_wait, order=_by_wait,
+        doc="Time since it was submitted.", max_width=0, is_descending=True, unit="s",
     ),
     Column(
-        "start", "STARTS", 9, "right", 2, start_cell, _by_start,
-        "When the scheduler expects to start it, at the latest; – where it has not planned that.",
+        "start", "STARTS", 9, "right", priority=2, cell=start_cell, order=_by_start,
+        doc="When the scheduler expects to start it, at the latest; – where it has not planned "
+        "that.",
         unit="s",
         value=lambda d, v: None if (at := expected_start(v)) is None else at - d.tick.at,
     ),
     Column(
-        "limit", "LIMIT", 6, "right", 6,
-        lambda _d, v: Cell(units.short_duration(v.job.time_limit_s)),
-        lambda _d, v: _by_number(v.job.time_limit_s),
-        "Time limit.", 0, True, "s",
+        "limit", "LIMIT", 6, "right", priority=6,
+        cell=lambda _d, v: Cell(units.short_duration(v.job.time_limit_s)),
+        order=lambda _d, v: _by_number(v.job.time_limit_s),
+        doc="Time limit.", max_width=0, is_descending=True, unit="s",
     ),
     Column(
-        "priority", "PRIORITY", 10, "right", 7,
-        lambda _d, v: _number(v.job.priority), lambda _d, v: _by_number(v.job.priority),
-        "Slurm's priority.", 0, True, "",
+        "priority", "PRIORITY", 10, "right", priority=7,
+        cell=lambda _d, v: _number(v.job.priority), order=lambda _d, v: _by_number(v.job.priority),
+        doc="Slurm's priority.", max_width=0, is_descending=True, unit="",
     ),
     Column(
-        "qos", "QOS", 6, "left", 8,
-        lambda _d, v: Cell(v.job.qos) if v.job.qos else NO_VALUE, lambda _d, v: (v.job.qos,),
-        "Quality of service.", 10,
+        "qos", "QOS", 6, "left", priority=8,
+        cell=lambda _d, v: Cell(v.job.qos) if v.job.qos else NO_VALUE,
+        order=lambda _d, v: (v.job.qos,),
+        doc="Quality of service.", max_width=10,
     ),
     Column(
-        "why", "WHY", 26, "left", 0,
-        lambda _d, v: why_cell(v), lambda _d, v: (v.job.reason,),
-        "Slurm's reason in plain words; ! where waiting alone does not help.", 36,
+        "why", "WHY", 26, "left", priority=0,
+        cell=lambda _d, v: why_cell(v), order=lambda _d, v: (v.job.reason,),
+        doc="Slurm's reason in plain words; ! where waiting alone does not help.", max_width=36,
         value=lambda _d, v: v.job.reason,
     ),
     Column(
-        "hint", "WHAT HOLDS IT BACK", 33, "left", 5, _hint, None,
-        "The first of what is known about it; Enter shows all of it.", 100,
+        "hint", "WHAT HOLDS IT BACK", 33, "left", priority=5, cell=_hint, order=None,
+        doc="The first of what is known about it; Enter shows all of it.", max_width=100,
     ),
 )  # fmt: skip
 

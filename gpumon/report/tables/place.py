@@ -46,15 +46,15 @@ def types_column(types_of: Callable[[Digest, R], Iterable[str]]) -> Column[R]:
         return ",".join(f"{kind}:{n}" if n > 1 else kind for kind, n in counts.items())
 
     return Column(
-        "gpu_types",
-        "TYPES",
-        8,
-        "left",
-        9,
-        lambda digest, row: Cell(words(digest, row)) if words(digest, row) else EMPTY_CELL,
-        lambda digest, row: (words(digest, row),) if words(digest, row) else None,
-        "Slurm's types of its GPUs, with their counts; shown where chosen with c.",
-        24,
+        key="gpu_types",
+        title="TYPES",
+        width=8,
+        align="left",
+        priority=9,
+        cell=lambda digest, row: Cell(words(digest, row)) if words(digest, row) else EMPTY_CELL,
+        order=lambda digest, row: (words(digest, row),) if words(digest, row) else None,
+        doc="Slurm's types of its GPUs, with their counts; shown where chosen with c.",
+        max_width=24,
         is_hidden=True,
     )
 
@@ -78,4 +78,15 @@ def _column(
         name = place(digest, row)
         return (name,) if name else None
 
-    return Column(key, title, 8, "left", 9, cell, order, doc, 16, is_hidden=True)
+    return Column(
+        key=key,
+        title=title,
+        width=8,
+        align="left",
+        priority=9,
+        cell=cell,
+        order=order,
+        doc=doc,
+        max_width=16,
+        is_hidden=True,
+    )

@@ -155,4 +155,6 @@ def collapsed(
     ordered = sorted(dict.fromkeys(reasons), key=lambda reason: -reasons.count(reason))
     loud = any(reason in _LOUD for reason in ordered)
     note = f"{MISSING} " + ("; ".join(words(reason) for reason in ordered) or "nothing is known")
-    return Section(title, (), (), note, Tone.WARN if loud else Tone.DIM)
+    return Section(
+        title=title, entries=(), head=(), note=note, note_tone=Tone.WARN if loud else Tone.DIM
+    )

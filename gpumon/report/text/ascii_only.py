@@ -18,7 +18,7 @@ _SIGNS: Final = {
     "\N{REPLACEMENT CHARACTER}": "?",
 }  # fmt: skip
 
-_BRAILLE: Final = 0x2800
+BRAILLE: Final = 0x2800
 _ROWS: Final = (0x09, 0x12, 0x24, 0xC0)
 """Bits of the dots of a braille character, the upper row first."""
 
@@ -34,7 +34,7 @@ def _dots(bits: int) -> str:
 
 
 _TABLE: Final = {ord(sign): shown for sign, shown in _SIGNS.items()} | {
-    _BRAILLE + bits: _dots(bits) for bits in range(256)
+    BRAILLE + bits: _dots(bits) for bits in range(256)
 }
 
 

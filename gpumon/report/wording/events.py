@@ -83,7 +83,9 @@ def _event(row: BlockRow, uuid: str, heard_at: float | None) -> Event:
     at = None if age_s is None or heard_at is None else heard_at - age_s
     kinds = [name for bit, name in _TYPES.items() if mask & bit]
     kind = ", ".join(kinds) or "event of unknown type"
-    return Event(row.key, uuid, None if number is None else xid(int(number)), kind, at)
+    return Event(
+        key=row.key, uuid=uuid, xid=None if number is None else xid(int(number)), kind=kind, at=at
+    )
 
 
 def event_lines(digest: Digest, event: Event, width: int, where: str = "") -> list[Line]:

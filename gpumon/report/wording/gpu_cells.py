@@ -209,65 +209,65 @@ _MEASURED: Final = (
         "SM%",
         4,
         1,
-        activity_cell,
-        CATALOGUE["sm_active_ratio"].doc + DUTY_DOC,
+        cell=activity_cell,
+        doc=CATALOGUE["sm_active_ratio"].doc + DUTY_DOC,
     ),
     _Measured(
         "tensor_active_ratio",
         "TENSOR%",
         7,
         2,
-        lambda gpu: ratio_cell(gpu, "tensor_active_ratio"),
-        CATALOGUE["tensor_active_ratio"].doc,
+        cell=lambda gpu: ratio_cell(gpu, "tensor_active_ratio"),
+        doc=CATALOGUE["tensor_active_ratio"].doc,
     ),
     _Measured(
         "dram_active_ratio",
         "DRAM%",
         5,
         4,
-        lambda gpu: ratio_cell(gpu, "dram_active_ratio"),
-        CATALOGUE["dram_active_ratio"].doc,
+        cell=lambda gpu: ratio_cell(gpu, "dram_active_ratio"),
+        doc=CATALOGUE["dram_active_ratio"].doc,
     ),
     _Measured(
         "mem_used_bytes",
         "MEM GiB",
         8,
         2,
-        memory_cell,
-        "Device memory in use and in all, GiB.",
+        cell=memory_cell,
+        doc="Device memory in use and in all, GiB.",
     ),
     _Measured(
         "power_w",
         "W/LIMIT",
         9,
         2,
-        power_cell,
-        "Board power and its limit, watts.",
+        cell=power_cell,
+        doc="Board power and its limit, watts.",
     ),
     _Measured(
         "temp_c",
         "°C",
         3,
         3,
-        temperature_cell,
-        "Core temperature; marked where the GPU says that heat slows it down.",
+        cell=temperature_cell,
+        doc="Core temperature; marked where the GPU says that heat slows it down.",
     ),
-    _Measured("sm_clock_mhz", "MHz", 4, 5, clock_cell, "SM clock now."),
+    _Measured("sm_clock_mhz", "MHz", 4, 5, cell=clock_cell, doc="SM clock now."),
     _Measured(
         "pcie_width",
         "PCIe",
         5,
         6,
-        pcie_cell,
-        "PCIe generation x lanes now; ! marks fewer lanes than GPU and slot have.",
+        cell=pcie_cell,
+        doc="PCIe generation x lanes now; ! marks fewer lanes than GPU and slot have.",
     ),
     _Measured(
         "nvlink",
         "NVL/s",
         5,
         5,
-        nvlink_cell,
-        "NVLink payload per second of the busier direction, as the job's page counts it, "
+        cell=nvlink_cell,
+        doc="NVLink payload per second of the busier direction, as the job's page counts it, "
         "bytes with decimal prefix.",
     ),
     _Measured(
@@ -275,8 +275,8 @@ _MEASURED: Final = (
         "UTIL%",
         5,
         7,
-        _dim_ratio,
-        CATALOGUE["gpu_util_ratio"].doc,
+        cell=_dim_ratio,
+        doc=CATALOGUE["gpu_util_ratio"].doc,
     ),
 )
 
@@ -307,8 +307,9 @@ def measured_columns() -> tuple[Column[HasGpu], ...]:
     """The columns that any row with a GPU can show."""
     return tuple(
         Column(
-            m.key, m.title, m.width, "right", m.priority, _shown(m), _order(m.key), m.doc, 0, True,
-            "bytes/s" if m.key == "nvlink" else None,
+            key=m.key, title=m.title, width=m.width, align="right", priority=m.priority,
+            cell=_shown(m), order=_order(m.key), doc=m.doc, max_width=0, is_descending=True,
+            unit="bytes/s" if m.key == "nvlink" else None,
         )
         for m in _MEASURED
     )  # fmt: skip

@@ -81,19 +81,19 @@ def losing_column(stake_of: Callable[[Digest, R], Stake | None], doc: str) -> Co
         return None if stake is None else sum(stake.losing)
 
     return Column(
-        LOSING,
-        "LOST/H",
-        7,
-        "right",
-        0,
-        cell,
-        order,
-        f"GPU-hours lost an hour now{doc}; after ~ what is suspected. What loses most, by how sure "
-        "that is, stands on top.",
-        0,
-        True,
-        "",
-        value,
+        key=LOSING,
+        title="LOST/H",
+        width=7,
+        align="right",
+        priority=0,
+        cell=cell,
+        order=order,
+        doc=f"GPU-hours lost an hour now{doc}; after ~ what is suspected. What loses most, by "
+        "how sure that is, stands on top.",
+        max_width=0,
+        is_descending=True,
+        unit="",
+        value=value,
     )
 
 

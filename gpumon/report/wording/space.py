@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.catalogue.host import SHARED_MEMORY
 from gpumon.report.facts.rows import block_rows
 from gpumon.report.text import units
 from gpumon.report.text.cells import safe
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Node
     from gpumon.report.facts.rows import BlockRow
 
-SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
-"""Always told: where it is full, loaders of data and NCCL end with a bus error."""
 
 NEARLY_FULL: Final = 0.9
 """Share from which on other local file systems are told (our choice)."""

@@ -29,7 +29,7 @@ RENEWED_S: Final = 60.0
 """So often a trend is read anew: its cells stand for ten minutes each."""
 
 _ACTIVITY: Final = ("sm_active_ratio", "gpu_util_ratio")
-_BARS: Final = "▁▂▃▄▅▆▇█"
+BARS: Final = "▁▂▃▄▅▆▇█"
 _UNKNOWN: Final = "·"
 _NOT_YET: Final = " "
 
@@ -143,5 +143,5 @@ def _bars(means: Sequence[float], ceiling: float, first_s: float, cell_s: float)
         if isnan(mean):
             text += _UNKNOWN if (number + 1) * cell_s > first_s else _NOT_YET
         else:
-            text += _BARS[max(0, min(len(_BARS) - 1, int(mean / ceiling * len(_BARS))))]
+            text += BARS[max(0, min(len(BARS) - 1, int(mean / ceiling * len(BARS))))]
     return text

@@ -18,6 +18,7 @@ from gpumon.model.gpu.ceilings import (
     half_of,
     keys_of,
 )
+from gpumon.model.gpu.conditions import AT_WORK
 from gpumon.model.gpu.hardware import pcie_bytes_per_s
 from gpumon.report.facts.reference_values import sheet_of
 from gpumon.report.facts.rows import block_rows
@@ -45,8 +46,6 @@ _RUNNING: Final = 0.9
 """Share of the time with a kernel below which it is the pauses that are worth a word (our
 choice)."""
 
-_AT_WORK: Final = 0.5
-"""Share of the time with a kernel from which the clock is that of work (our choice)."""
 
 _SLOW_CLOCK: Final = 0.95
 """Share of the peaks' clock below which the clock is worth a word (our choice)."""
@@ -248,7 +247,9 @@ def _untold(
     ]
     if has_ports and "network" not in known:
         why = "no port of its nodes tells its speed and what it carries"
-        found.append(Untold("network", None, None, False, why))
+        found.append(
+            Untold(what="network", per_s=None, published_per_s=None, is_compute=False, why=why)
+        )
     return tuple(found)
 
 
@@ -309,7 +310,7 @@ def _verdict(nearest: Ceiling, sheet: Sheet, values: Mapping[str, float]) -> str
 def _clock(sheet: Sheet, values: Mapping[str, float]) -> str:
     """A clock that is held down, in words; at rest a low one is no fault."""
     clock = clock_ratio(sheet, values)
-    if not (clock < _SLOW_CLOCK and values.get("gpu_util_ratio", 0.0) >= _AT_WORK):
+    if not (clock < _SLOW_CLOCK and values.get("gpu_util_ratio", 0.0) >= AT_WORK):
         return ""
     usual = values["sm_clock_mhz"] / clock
     return (

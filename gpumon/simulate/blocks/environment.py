@@ -139,7 +139,15 @@ class Looks:
                 pressure = pressure._replace(io_some=1.0)
             hung_at = self._fleet.hung_at(job)
             is_hung = hung_at is not None and hung_at <= at
-            held.append(Held(job, members, pressure, stuck, hung_at if is_hung else None))
+            held.append(
+                Held(
+                    job=job,
+                    readings=members,
+                    pressure=pressure,
+                    stuck=stuck,
+                    hung_at=hung_at if is_hung else None,
+                )
+            )
         loads = [
             cores + sum(min(one.stuck * window_s, one.stuck_s(at)) for one in held) / window_s
             for cores, window_s in zip(busy, _LOAD_WINDOWS_S, strict=True)

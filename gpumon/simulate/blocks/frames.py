@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.field import Kind
 from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.gpu.xid import XID_EVENT
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import EMPTY_BLOCK, Block, column_for
 from gpumon.model.records.frame import Frame
@@ -42,7 +43,6 @@ _HostKey = tuple[tuple[int, float], ...]
 _SHOWN_S: Final = 30.0
 """How long an event stays in the reports."""
 
-_XID_EVENT: Final = 0x8
 
 _RUNS_FROM_CORES: Final = 0.5
 """A process that keeps so much of a CPU busy is mostly found running."""
@@ -173,7 +173,7 @@ def event_block(fleet: Fleet, node: SimNode, now: float) -> Block:
         ),
         {
             "xid": column("xid", [xid for _, _, xid in told]),
-            "event_type": column("event_type", [_XID_EVENT for _ in told]),
+            "event_type": column("event_type", [XID_EVENT for _ in told]),
             "event_age_s": column("event_age_s", [round(now - at, 3) for at, _, _ in told]),
         },
         {},
@@ -247,7 +247,9 @@ class FrameMaker:
             "local_filesystem": space_block(node, is_full=self._fleet.is_full(node, spans.now)),
             "cgroup": cgroups,
         }
-        return Frame(self._origin, node.name, spans.now, 0.0, blocks)
+        return Frame(
+            origin=self._origin, node=node.name, taken_at=spans.now, lateness_s=0.0, blocks=blocks
+        )
 
     def _stuck_s(self, readings: Sequence[Reading], now: float) -> list[float]:
         """Per GPU for how long its rank has waited for storage that does not answer."""
@@ -322,7 +324,13 @@ class FrameMaker:
             {},
             lost(_INSTANCE_KEYS, len(held), Reason.NOT_SUPPORTED),
         )
-        return _Hosted(key, found, processes, contexts, tuple(row for _, row in held))
+        return _Hosted(
+            key=key,
+            found=found,
+            processes=processes,
+            contexts=contexts,
+            rows=tuple(row for _, row in held),
+        )
 
 
 def _with_use(hosted: _Hosted, readings: Sequence[Reading]) -> Block:

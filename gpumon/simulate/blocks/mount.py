@@ -6,6 +6,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.catalogue.host import SHARED_MEMORY
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import MISSING_INTEGER, Block
 from gpumon.simulate.blocks.columns import code_of
@@ -25,7 +26,6 @@ _MOUNTS: Final[tuple[tuple[str, str, str], ...]] = (
     (DATA, "nfs4", "data-vip:/datasets"),
     ("/lustre/archive", "lustre", "10.20.0.11@o2ib:10.20.0.12@o2ib:/archive"),
 )
-_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
 _LABELS: Final = {
     "fstype": tuple(kind for _, kind, _ in _MOUNTS),
     "device": tuple(device for _, _, device in _MOUNTS),
@@ -78,21 +78,33 @@ def mount_block(node: SimNode, look: Look, origin: float) -> Block:
     # Older nodes reach their storage over slower ports.
     slow = 400.0 / node.board.port_gbps
     ways = {
-        ("/home", "read"): _Way(home, _HOME_BYTES_PER_S, _SMALL_BYTES, 410, 20),
-        ("/home", "write"): _Way(home // 2, _HOME_BYTES_PER_S / 2, _SMALL_BYTES, 620, 20),
+        ("/home", "read"): _Way(
+            bytes_=home,
+            per_s=_HOME_BYTES_PER_S,
+            request_bytes=_SMALL_BYTES,
+            rtt_us=410,
+            queue_us=20,
+        ),
+        ("/home", "write"): _Way(
+            bytes_=home // 2,
+            per_s=_HOME_BYTES_PER_S / 2,
+            request_bytes=_SMALL_BYTES,
+            rtt_us=620,
+            queue_us=20,
+        ),
         (DATA, "read"): _Way(
-            int(sum(count[READ_AT] for count in counts)),
-            max(0.0, sum(rate[READ] for rate in rates)),
-            _LARGE_BYTES,
-            int(730 * slow),
-            90,
+            bytes_=int(sum(count[READ_AT] for count in counts)),
+            per_s=max(0.0, sum(rate[READ] for rate in rates)),
+            request_bytes=_LARGE_BYTES,
+            rtt_us=int(730 * slow),
+            queue_us=90,
         ),
         (DATA, "write"): _Way(
-            int(sum(count[WRITE_AT] for count in counts)),
-            max(0.0, sum(rate[WRITE] for rate in rates)),
-            _LARGE_BYTES,
-            int(1240 * slow),
-            260,
+            bytes_=int(sum(count[WRITE_AT] for count in counts)),
+            per_s=max(0.0, sum(rate[WRITE] for rate in rates)),
+            request_bytes=_LARGE_BYTES,
+            rtt_us=int(1240 * slow),
+            queue_us=260,
         ),
     }
     rows: list[dict[str, float | None]] = []
@@ -116,7 +128,7 @@ def space_block(node: SimNode, *, is_full: bool = False) -> Block:
     part = node.number % 7 / 10
     rows = (
         (
-            _SHARED_MEMORY,
+            SHARED_MEMORY,
             "tmpfs",
             node.host_mem_bytes // 2,
             1.0 if is_full else 0.002 + 0.02 * part,

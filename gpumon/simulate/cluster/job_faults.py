@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import exp, inf, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Program
 from gpumon.simulate.physics.training import (
@@ -44,7 +45,6 @@ _HEAVY_BATCH_S: Final = 0.08
 CRASH_XID: Final = 31
 """MMU fault: the program reached for memory that is not its own."""
 
-_HOUR: Final = 3600.0
 
 FAIL_SLOW_S: Final = ((8, 600.0), (32, 1440.0), (512, 4320.0))
 """GPUs of a job and how long it stays slow, as Greyhound (ATC 2025) found on average: 10 minutes in
@@ -134,9 +134,9 @@ def after(
         return _stopped(board, shape, chance, is_stuck=is_cause and not trouble.is_alike)
     if trouble.finding_class == STUCK:
         # Its processes are gone; what is left waits in the kernel, or in the epilog.
-        return Program([], [in_turn(board, [Work(_HOUR)])], board.idle_w)
+        return Program([], [in_turn(board, [Work(HOUR_S)])], board.idle_w)
     if trouble.finding_class == CRASH:
-        return Program([], [in_turn(board, [Work(_HOUR, cpu_cores=0.05)])], board.idle_w)
+        return Program([], [in_turn(board, [Work(HOUR_S, cpu_cores=0.05)])], board.idle_w)
     if trouble.finding_class == NARROW or not trouble.is_hot:
         steps = _waiting(trouble, board, shape, chance, lane)
         return Program([], [in_turn(board, steps[1 - is_cause])], board.idle_w)
@@ -206,6 +206,6 @@ def _stopped(board: Board, shape: Shape, chance: Random, *, is_stuck: bool) -> P
     """No step any more: one rank is stuck on its host, the others spin in the collective."""
     held = dense_model(board, shape, chance).mem_bytes
     # A communication kernel that waits reads flags only; one thread of the host waits with it.
-    spin = Work(_HOUR, 1.0, SPIN_SM, 0.05, dram=0.004, cpu_cores=1.0, mem_bytes=held)
-    rest = Work(_HOUR, mem_bytes=held)
+    spin = Work(HOUR_S, 1.0, SPIN_SM, 0.05, dram=0.004, cpu_cores=1.0, mem_bytes=held)
+    rest = Work(HOUR_S, mem_bytes=held)
     return Program([], [in_turn(board, [rest if is_stuck else spin])], board.idle_w)

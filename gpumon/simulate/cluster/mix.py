@@ -43,8 +43,8 @@ DEMO: Final = Mix(
     lambda _seed, *asked: draw_request(*asked),
     seated_requests,
     waiting_requests,
-    is_full,
-    lambda *_: None,
-    lambda *_: None,
+    is_full=is_full,
+    silence=lambda *_: None,
+    full=lambda *_: None,
 )
 """The demonstration: one of each kind that is easily told, at a site of two products."""

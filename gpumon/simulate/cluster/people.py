@@ -112,14 +112,14 @@ def draw_request(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
     user = chance.choice([user for user in ACCOUNTS if user != YOU])
     is_array = workload is SWEEP
     return Request(
-        workload,
-        chance.choice(workload.names),
-        user,
-        partition,
-        shape,
-        run_s,
-        limit_for(run_s),
-        chance.randrange(6),
-        chance.choice((6, 8, 12)) if is_array else 1,
-        3 if is_array else 1,
+        workload=workload,
+        name=chance.choice(workload.names),
+        user=user,
+        partition=partition,
+        shape=shape,
+        run_s=run_s,
+        limit_s=limit_for(run_s),
+        variant=chance.randrange(6),
+        array_tasks=chance.choice((6, 8, 12)) if is_array else 1,
+        array_throttle=3 if is_array else 1,
     )

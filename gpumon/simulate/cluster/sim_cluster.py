@@ -128,14 +128,24 @@ class Fleet:
         self.advance(until)
         # Counters tell of broken hardware; no job is slower for it.
         labels = [
-            Label(subject, truth, self.origin, until, 0.0)
+            Label(
+                subject=subject, finding_class=truth, start=self.origin, end=until, gpu_seconds=0.0
+            )
             for subject, truth in self.ailments.known(self.nodes)
         ]
         for truth, trouble in ((SILENT, self._silence), (FULL, self._full)):
             if trouble is not None and self.origin + trouble[1] < until:
                 node, after_s = trouble
                 begin = self.origin + after_s
-                labels.append(Label(f"node:{self.nodes[node].name}", truth, begin, until, 0.0))
+                labels.append(
+                    Label(
+                        subject=f"node:{self.nodes[node].name}",
+                        finding_class=truth,
+                        start=begin,
+                        end=until,
+                        gpu_seconds=0.0,
+                    )
+                )
         for job in self._schedule.started:
             seen_until = min(until, self._seen_until(job))
             if job.start_at is None or job.end_at is None or job.start_at > seen_until:
@@ -190,7 +200,15 @@ class Fleet:
                 # What was true of it was over before anybody looked.
                 return []
             lost_s = self._lost_s(job, begin - start, until - start)
-            return [Label(subject, job.request.truth, begin, until, lost_s)]
+            return [
+                Label(
+                    subject=subject,
+                    finding_class=job.request.truth,
+                    start=begin,
+                    end=until,
+                    gpu_seconds=lost_s,
+                )
+            ]
         onset = trouble.begins_at(start, self._opened_at)
         over = trouble.ends_at(start, self._opened_at)
         if onset >= last or over <= first:
@@ -208,19 +226,50 @@ class Fleet:
         cause = f"{subject}/rank:{rank + trouble.local}"
         if trouble.finding_class == HANG:
             # All ranks lose all of their time; mostly one keeps the others waiting.
-            return [Label(subject, HANG, begin, last, lost_s, () if trouble.is_alike else (cause,))]
+            return [
+                Label(
+                    subject=subject,
+                    finding_class=HANG,
+                    start=begin,
+                    end=last,
+                    gpu_seconds=lost_s,
+                    also=() if trouble.is_alike else (cause,),
+                )
+            ]
         if trouble.finding_class == STUCK:
             node = self.nodes[job.spots[trouble.spot].node].name
-            return [Label(f"node:{node}", STUCK, begin, last, 0.0)]
+            return [
+                Label(
+                    subject=f"node:{node}",
+                    finding_class=STUCK,
+                    start=begin,
+                    end=last,
+                    gpu_seconds=0.0,
+                )
+            ]
         if trouble.finding_class == CRASH:
-            return [Label(gpu, CRASH, begin, last, 0.0, (subject,))]
+            return [
+                Label(
+                    subject=gpu,
+                    finding_class=CRASH,
+                    start=begin,
+                    end=last,
+                    gpu_seconds=0.0,
+                    also=(subject,),
+                )
+            ]
         lost_s *= self._slowed_share(job, trouble)
-        slow = Label(cause, STRAGGLER, begin, last, lost_s)
+        slow = Label(
+            subject=cause, finding_class=STRAGGLER, start=begin, end=last, gpu_seconds=lost_s
+        )
         if trouble.finding_class == STRAGGLER and not trouble.is_hot:
             return [slow]
         # What the slow rank costs is the heat's, or the slot's, doing, and counted once.
         fault = NARROW if trouble.finding_class == NARROW else THROTTLED
-        return [slow._replace(gpu_seconds=0.0), Label(gpu, fault, begin, last, lost_s)]
+        return [
+            slow._replace(gpu_seconds=0.0),
+            Label(subject=gpu, finding_class=fault, start=begin, end=last, gpu_seconds=lost_s),
+        ]
 
     def _lost_s(self, job: SimJob, begin_s: float, end_s: float) -> float:
         """GPU-seconds that a job's truth loses between two ages."""
@@ -332,10 +381,25 @@ class Fleet:
         request = job.request
         lane = lane_of(request.workload, request.shape, spot, local)
         if lane is None:
-            return Stay(start, self._idle(board), _UNKNOWN, job, spot, local)
+            return Stay(
+                start=start,
+                program=self._idle(board),
+                entry=_UNKNOWN,
+                job=job,
+                spot=spot,
+                local=local,
+            )
         program = self._program(request.workload, board, request.shape, request.variant, lane)
         if request.trouble is None:
-            return Stay(start, program, _UNKNOWN, job, spot, local, is_used=True)
+            return Stay(
+                start=start,
+                program=program,
+                entry=_UNKNOWN,
+                job=job,
+                spot=spot,
+                local=local,
+                is_used=True,
+            )
         is_cause = request.trouble.is_of(spot, local)
         key = (request, lane, is_cause)
         if key not in self._turns:
@@ -349,7 +413,15 @@ class Fleet:
                 if over_s == inf
                 else Turned(turned, over_s, self._again(request, board, lane))
             )
-        return Stay(start, self._turns[key], _UNKNOWN, job, spot, local, is_used=True)
+        return Stay(
+            start=start,
+            program=self._turns[key],
+            entry=_UNKNOWN,
+            job=job,
+            spot=spot,
+            local=local,
+            is_used=True,
+        )
 
     def _after(
         self, request: Request, trouble: Trouble, board: Board, lane: int, *, is_cause: bool

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.units import MINUTE_S
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.services import rest
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Model, Shape
 
-_MIN: Final = 60.0
 
 HEALTHY_DUTY: Final = 0.05
 """Share of the time that saving takes where nobody complains of it (below .08 in all of them)."""
@@ -67,7 +67,8 @@ def copy_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     rate = chance.uniform(0.3, 0.55) * board.pcie_bytes_per_s
     copy_s = model.compute_s * chance.uniform(0.9, 2.2)
     step[1] = Work(
-        copy_s, 0.12, 0.1, 0.03, 0.0, 0.04, pcie_rx_bytes=rate * copy_s, pcie_tx_bytes=1e8,
+        seconds=copy_s, kernel=0.12, sm=0.1, occupancy=0.03, tensor=0.0, dram=0.04,
+        pcie_rx_bytes=rate * copy_s, pcie_tx_bytes=1e8,
         cpu_cores=2.0, mem_bytes=model.mem_bytes, lost=0.95,
     )  # fmt: skip
     return dense_program(board, shape, model, step, chance)
@@ -100,7 +101,8 @@ def offloaded(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     moved = 0.8 * rich.weights_bytes
     out_s = moved / (0.85 * board.pcie_bytes_per_s)
     back = Work(
-        out_s, 0.35, 0.2, 0.06, 0.0, 0.08, pcie_rx_bytes=moved, cpu_cores=0.7 * board.cores_per_gpu,
+        seconds=out_s, kernel=0.35, sm=0.2, occupancy=0.06, tensor=0.0, dram=0.08,
+        pcie_rx_bytes=moved, cpu_cores=0.7 * board.cores_per_gpu,
         mem_bytes=model.mem_bytes,
     )  # fmt: skip
     out = back._replace(pcie_rx_bytes=0.0, pcie_tx_bytes=moved)
@@ -110,7 +112,7 @@ def offloaded(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
 def checkpoint_stall(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """All ranks stand still for a good part of the time, because saving is slow and frequent."""
     model = dense_model(board, shape, chance)
-    every_s, duty = chance.uniform(3.0, 12.0) * _MIN, chance.uniform(0.18, 0.55)
+    every_s, duty = chance.uniform(3.0, 12.0) * MINUTE_S, chance.uniform(0.18, 0.55)
     saving_s = every_s * duty
     moved = chance.uniform(0.1, 0.6) * STORAGE_BYTES_PER_S * saving_s
     saving = Work(
@@ -126,7 +128,7 @@ def checkpoint_stall(board: Board, shape: Shape, chance: Random, lane: int) -> P
 def saving_often(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Checkpoints every few minutes, each of them short: a healthy share of the time."""
     model = dense_model(board, shape, chance)
-    every_s = chance.uniform(4.0, 15.0) * _MIN
+    every_s = chance.uniform(4.0, 15.0) * MINUTE_S
     saving = Work(
         every_s * chance.uniform(0.02, 0.07), write_bytes=model.weights_bytes, cpu_cores=1.5,
         mem_bytes=model.mem_bytes,
@@ -151,7 +153,7 @@ def recompiling(board: Board, shape: Shape, chance: Random, lane: int) -> Progra
 
 def slow_start(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """Packages are installed, or built, for most of an hour before anything opens a GPU."""
-    first = rest(board, chance.uniform(26.0, 80.0) * _MIN, 0.0, 1.0, chance.uniform(0.5, 1.4))
+    first = rest(board, chance.uniform(26.0, 80.0) * MINUTE_S, 0.0, 1.0, chance.uniform(0.5, 1.4))
     return _after(first, board, shape, chance, lane)
 
 
@@ -159,13 +161,15 @@ def compiled_first(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
     """One long compilation at the start, as XLA and TensorRT need for large models."""
     held = 0.5 * board.mem_total_bytes
     cores = chance.uniform(0.2, 0.7) * board.cores_per_gpu
-    work = Work(chance.uniform(6.0, 14.0) * _MIN, 0.05, 0.2, 0.05, cpu_cores=cores, mem_bytes=held)
+    work = Work(
+        chance.uniform(6.0, 14.0) * MINUTE_S, 0.05, 0.2, 0.05, cpu_cores=cores, mem_bytes=held
+    )
     return _after(in_turn(board, [work]), board, shape, chance, lane)
 
 
 def staged(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     """The data set is copied to local disks first; no process opens a GPU until it is there."""
-    seconds = chance.uniform(6.0, 24.0) * _MIN
+    seconds = chance.uniform(6.0, 24.0) * MINUTE_S
     moved = chance.uniform(0.3, 0.9) * STORAGE_BYTES_PER_S * seconds
     work = Work(seconds, cpu_cores=chance.uniform(0.8, 2.0), read_bytes=moved)
     return _after(in_turn(board, [work]), board, shape, chance, lane)
@@ -178,8 +182,8 @@ def trials(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
         model = dense_model(board, shape, chance)
         lap += [Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, 1e9, chance)]
         step = dense_step(board, shape, model, lane)
-        lap += step_loops(board, step, chance.uniform(9.0, 45.0) * _MIN, chance, loops=2)
-        lap.append(rest(board, chance.uniform(1.0, 7.0) * _MIN, 0.0, cores=0.3))
+        lap += step_loops(board, step, chance.uniform(9.0, 45.0) * MINUTE_S, chance, loops=2)
+        lap.append(rest(board, chance.uniform(1.0, 7.0) * MINUTE_S, 0.0, cores=0.3))
     return Program([], lap, board.idle_w)
 
 
@@ -187,12 +191,21 @@ def evaluating(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     """Training that stops now and then to see how good it has become."""
     model = dense_model(board, shape, chance)
     step = dense_step(board, shape, model, lane)
-    steps = step_loops(board, step, chance.uniform(25.0, 55.0) * _MIN, chance, loops=3)
+    steps = step_loops(board, step, chance.uniform(25.0, 55.0) * MINUTE_S, chance, loops=3)
     scoring = [
-        Work(0.5, 1.0, 0.35, 0.15, 0.06, 0.5, cpu_cores=2.0, mem_bytes=model.mem_bytes),
+        Work(
+            seconds=0.5,
+            kernel=1.0,
+            sm=0.35,
+            occupancy=0.15,
+            tensor=0.06,
+            dram=0.5,
+            cpu_cores=2.0,
+            mem_bytes=model.mem_bytes,
+        ),
         Work(0.4, cpu_cores=3.0, mem_bytes=model.mem_bytes),
     ]
-    scores = step_loops(board, scoring, chance.uniform(2.0, 9.0) * _MIN, chance, loops=1)
+    scores = step_loops(board, scoring, chance.uniform(2.0, 9.0) * MINUTE_S, chance, loops=1)
     return Program(_head(board, model, chance), [*steps, *scores], board.idle_w)
 
 
@@ -224,8 +237,9 @@ def small_batch(board: Board, shape: Shape, chance: Random, lane: int) -> Progra
     held = chance.uniform(0.1, 0.42) * board.mem_total_bytes
     step = [
         Work(
-            0.08 + 0.001 * lane, chance.uniform(0.6, 0.95), chance.uniform(0.1, 0.28), 0.06,
-            chance.uniform(0.01, 0.05), chance.uniform(0.03, 0.12), cpu_cores=1.3,
+            seconds=0.08 + 0.001 * lane, kernel=chance.uniform(0.6, 0.95),
+            sm=chance.uniform(0.1, 0.28), occupancy=0.06,
+            tensor=chance.uniform(0.01, 0.05), dram=chance.uniform(0.03, 0.12), cpu_cores=1.3,
             pcie_rx_bytes=2e6, mem_bytes=held, lost=1.0 - 1.0 / faster,
         ),
         Work(0.006, cpu_cores=1.3, mem_bytes=held, lost=1.0 - 1.0 / faster),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import cos, exp, log, pi
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.units import HOUR_S, MINUTE_S
 from gpumon.simulate.physics.phase import Work
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.services import rest, with_start
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Shape
 
-_MIN: Final = 60.0
-_HOUR: Final = 3600.0
 
-_LONGEST_LAP_S: Final = 12 * _HOUR
+_LONGEST_LAP_S: Final = 12 * HOUR_S
 _REQUESTS: Final = 240
 """Busy periods of a server before its day begins anew."""
 
@@ -44,12 +43,31 @@ def token_server(board: Board, _shape: Shape, chance: Random, _lane: int) -> Pro
     per_hour, tokens_per_s = exp(chance.uniform(log(20.0), log(900.0))), chance.uniform(15.0, 60.0)
     batch = chance.uniform(0.4, 0.9)
     request = [
-        Work(0.12, 1.0, 0.88, 0.34, 0.45, 0.4, cpu_cores=1.5, pcie_rx_bytes=3e5, mem_bytes=held),
-        Work(1.1, 0.96, 0.7 * batch, 0.3 * batch, 0.1 * batch, 0.72, cpu_cores=1.5, mem_bytes=held),
+        Work(
+            seconds=0.12,
+            kernel=1.0,
+            sm=0.88,
+            occupancy=0.34,
+            tensor=0.45,
+            dram=0.4,
+            cpu_cores=1.5,
+            pcie_rx_bytes=3e5,
+            mem_bytes=held,
+        ),
+        Work(
+            seconds=1.1,
+            kernel=0.96,
+            sm=0.7 * batch,
+            occupancy=0.3 * batch,
+            tensor=0.1 * batch,
+            dram=0.72,
+            cpu_cores=1.5,
+            mem_bytes=held,
+        ),
     ]
     lap, at, free_at = list[Loop](), 0.0, 0.0
     for _ in range(_REQUESTS):
-        rate = per_hour / _HOUR * (1.0 - 0.7 * cos(2 * pi * at / _LONGEST_LAP_S))
+        rate = per_hour / HOUR_S * (1.0 - 0.7 * cos(2 * pi * at / _LONGEST_LAP_S))
         at += chance.expovariate(rate)
         answer_s = max(3.0, chance.expovariate(1.0 / 400.0) / tokens_per_s)
         if at > free_at:
@@ -66,10 +84,19 @@ def standby(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     held = chance.uniform(0.7, 0.92) * board.mem_total_bytes
     every_s = chance.uniform(8.0, 45.0)
     probe = [
-        Work(0.3, 0.9, 0.3, 0.1, 0.05, 0.4, cpu_cores=0.5, mem_bytes=held),
+        Work(
+            seconds=0.3,
+            kernel=0.9,
+            sm=0.3,
+            occupancy=0.1,
+            tensor=0.05,
+            dram=0.4,
+            cpu_cores=0.5,
+            mem_bytes=held,
+        ),
         Work(every_s, cpu_cores=0.05, mem_bytes=held),
     ]
-    lap = step_loops(board, probe, _HOUR, chance, loops=2)
+    lap = step_loops(board, probe, HOUR_S, chance, loops=2)
     return with_start(board, 0.45 * board.mem_total_bytes, held, chance, lap)
 
 
@@ -77,14 +104,24 @@ def batch_inference(board: Board, _shape: Shape, chance: Random, _lane: int) -> 
     """A long list in chunks: CPUs prepare one, then the GPU goes through it."""
     held = chance.uniform(0.3, 0.8) * board.mem_total_bytes
     step = [
-        Work(0.4, 1.0, 0.75, 0.3, 0.3, 0.5, pcie_rx_bytes=3e8, cpu_cores=2.0, mem_bytes=held),
+        Work(
+            seconds=0.4,
+            kernel=1.0,
+            sm=0.75,
+            occupancy=0.3,
+            tensor=0.3,
+            dram=0.5,
+            pcie_rx_bytes=3e8,
+            cpu_cores=2.0,
+            mem_bytes=held,
+        ),
         Work(0.03, cpu_cores=2.0, mem_bytes=held),
     ]
     lap: list[Loop] = []
     for _ in range(8):
-        lap += step_loops(board, step, chance.uniform(3.0, 11.0) * _MIN, chance, loops=1)
+        lap += step_loops(board, step, chance.uniform(3.0, 11.0) * MINUTE_S, chance, loops=1)
         cores = chance.uniform(0.5, 0.9) * board.cores_per_gpu
-        lap.append(rest(board, chance.uniform(0.5, 4.0) * _MIN, held, cores=cores))
+        lap.append(rest(board, chance.uniform(0.5, 4.0) * MINUTE_S, held, cores=cores))
     return with_start(board, 0.5 * held, held, chance, lap)
 
 
@@ -93,16 +130,26 @@ def rollouts(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     model = dense_model(board, shape, chance)
     held = model.mem_bytes
     decode = [
-        Work(1.0, 0.97, 0.5, 0.2, 0.08, 0.66, cpu_cores=2.0, nvlink_bytes=2e9, mem_bytes=held),
+        Work(
+            seconds=1.0,
+            kernel=0.97,
+            sm=0.5,
+            occupancy=0.2,
+            tensor=0.08,
+            dram=0.66,
+            cpu_cores=2.0,
+            nvlink_bytes=2e9,
+            mem_bytes=held,
+        ),
         Work(0.05, cpu_cores=3.0, mem_bytes=held),
     ]
     judge_s = chance.uniform(5.0, 50.0)
     lap: list[Loop] = []
     for _ in range(6):
-        lap += step_loops(board, decode, chance.uniform(2.0, 9.0) * _MIN, chance, loops=1)
+        lap += step_loops(board, decode, chance.uniform(2.0, 9.0) * MINUTE_S, chance, loops=1)
         lap.append(rest(board, judge_s, held, cores=0.4 * board.cores_per_gpu))
         step = dense_step(board, shape, model, lane)
-        lap += step_loops(board, step, chance.uniform(1.0, 4.0) * _MIN, chance, loops=1)
+        lap += step_loops(board, step, chance.uniform(1.0, 4.0) * MINUTE_S, chance, loops=1)
     return with_start(board, model.weights_bytes, held, chance, lap)
 
 
@@ -110,7 +157,7 @@ def transcoding(board: Board, _shape: Shape, chance: Random, _lane: int) -> Prog
     """Video: the engines beside the SMs decode and encode, the SMs scale a little."""
     held = chance.uniform(0.02, 0.12) * board.mem_total_bytes
     work = Work(
-        chance.uniform(20.0, 60.0) * _MIN, 0.06, 0.1, 0.03, dram=0.08, pcie_rx_bytes=2e11,
+        chance.uniform(20.0, 60.0) * MINUTE_S, 0.06, 0.1, 0.03, dram=0.08, pcie_rx_bytes=2e11,
         cpu_cores=2.0, mem_bytes=held, encoder=round(chance.uniform(0.3, 0.9), 2),
         decoder=round(chance.uniform(0.3, 0.95), 2),
     )  # fmt: skip
@@ -123,13 +170,15 @@ def rendering(board: Board, _shape: Shape, chance: Random, _lane: int) -> Progra
     encoder = round(chance.uniform(0.0, 0.3), 2)
     step = [
         Work(
-            0.25, 1.0, chance.uniform(0.4, 0.7), 0.3, 0.02, 0.25, 0.35, cpu_cores=4.0,
+            seconds=0.25, kernel=1.0, sm=chance.uniform(0.4, 0.7), occupancy=0.3, tensor=0.02,
+            dram=0.25, fma=0.35, cpu_cores=4.0,
             mem_bytes=held, encoder=encoder,
         ),
-        Work(0.05, 1.0, 0.7, 0.3, 0.3, 0.3, cpu_cores=3.0, mem_bytes=held, encoder=encoder),
+        Work(seconds=0.05, kernel=1.0, sm=0.7, occupancy=0.3, tensor=0.3, dram=0.3, cpu_cores=3.0,
+            mem_bytes=held, encoder=encoder),
         Work(0.04, cpu_cores=5.0, mem_bytes=held, encoder=encoder),
     ]  # fmt: skip
-    lap = step_loops(board, step, _HOUR, chance)
+    lap = step_loops(board, step, HOUR_S, chance)
     return with_start(board, 2e9, held, chance, lap)
 
 
@@ -140,12 +189,14 @@ def recommending(board: Board, shape: Shape, chance: Random, lane: int) -> Progr
     rows = chance.uniform(0.05, 0.15) * board.pcie_bytes_per_s
     step = [
         Work(
-            0.12 + 0.001 * lane, 1.0, 0.45, 0.4, 0.04, 0.7, pcie_rx_bytes=0.12 * rows,
+            seconds=0.12 + 0.001 * lane, kernel=1.0, sm=0.45, occupancy=0.4, tensor=0.04, dram=0.7,
+            pcie_rx_bytes=0.12 * rows,
             nvlink_bytes=0.12 * peers, cpu_cores=4.0, mem_bytes=held,
         ),
-        Work(0.03, 1.0, 0.8, 0.3, 0.35, 0.4, cpu_cores=3.0, mem_bytes=held),
+        Work(seconds=0.03, kernel=1.0, sm=0.8, occupancy=0.3, tensor=0.35, dram=0.4, cpu_cores=3.0,
+            mem_bytes=held),
     ]  # fmt: skip
-    return with_start(board, 0.5 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.5 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def solving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
@@ -154,12 +205,13 @@ def solving(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     halo = 2e8 if shape.world > 1 else 0.0
     step = [
         Work(
-            0.5 + 0.002 * lane, 1.0, 0.7, 0.4, 0.0, 0.68, nvlink_bytes=halo, fabric_bytes=halo / 4,
+            seconds=0.5 + 0.002 * lane, kernel=1.0, sm=0.7, occupancy=0.4, tensor=0.0, dram=0.68,
+            nvlink_bytes=halo, fabric_bytes=halo / 4,
             cpu_cores=1.0, mem_bytes=held, fp64=chance.uniform(0.15, 0.4),
         ),
         Work(0.02, 0.5, 0.2, 0.1, dram=0.1, cpu_cores=1.0, mem_bytes=held),
     ]  # fmt: skip
-    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def folding(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
@@ -167,12 +219,13 @@ def folding(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     held = chance.uniform(0.6, 3.0) * 2**30
     step = [
         Work(
-            0.2, 0.97, chance.uniform(0.5, 0.85), 0.3, 0.0, 0.2, 0.4, pcie_tx_bytes=3e7,
+            seconds=0.2, kernel=0.97, sm=chance.uniform(0.5, 0.85), occupancy=0.3, tensor=0.0,
+            dram=0.2, fma=0.4, pcie_tx_bytes=3e7,
             pcie_rx_bytes=3e7, cpu_cores=2.0, mem_bytes=held,
         ),
         Work(0.01, cpu_cores=3.0, mem_bytes=held),
     ]  # fmt: skip
-    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def oversized(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
@@ -182,10 +235,20 @@ def oversized(board: Board, _shape: Shape, chance: Random, _lane: int) -> Progra
     # A seventh of the GPU is the smallest slice; what the work fills is not lost.
     lost = 6.0 / 7.0
     step = [
-        Work(busy, 1.0, 0.3, 0.1, 0.02, 0.1, cpu_cores=1.0, mem_bytes=held, lost=lost),
+        Work(
+            seconds=busy,
+            kernel=1.0,
+            sm=0.3,
+            occupancy=0.1,
+            tensor=0.02,
+            dram=0.1,
+            cpu_cores=1.0,
+            mem_bytes=held,
+            lost=lost,
+        ),
         Work(1.0 - busy, cpu_cores=1.2, mem_bytes=held, lost=lost),
     ]
-    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, _HOUR, chance))
+    return with_start(board, 0.3 * held, held, chance, step_loops(board, step, HOUR_S, chance))
 
 
 def _started(board: Board, weights: float, held: float, chance: Random) -> list[Loop]:

@@ -135,6 +135,12 @@ def run_on(board: Board, work: Work) -> Phase:
     )
     at_rest = is_quiet and not work.mem_bytes
     clock_mhz = board.clock_idle_mhz if at_rest else board.clock_max_mhz * clock
-    # NVML reports clocks in steps of 15 MHz.
-    shown_mhz = 15.0 * round(clock_mhz / 15.0)
-    return Phase(seconds, rates, shown_mhz, reasons, work.mem_bytes, work.encoder, work.decoder)
+    return Phase(
+        seconds=seconds,
+        rates=rates,
+        clock_mhz=15.0 * round(clock_mhz / 15.0),  # in steps of 15 MHz, as NVML reports them
+        reasons=reasons,
+        mem_bytes=work.mem_bytes,
+        encoder=work.encoder,
+        decoder=work.decoder,
+    )

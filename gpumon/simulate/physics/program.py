@@ -173,7 +173,13 @@ class Turned:
         power_w += now.power_w
         integrals = tuple(map(add, left.integrals, now.integrals))
         energy_j = integrals[WATTS] - POWER_TAU_S * (power_w - self.entry_w)
-        return Sample(integrals, power_w, now.heat_w + heat_w, now.phase, energy_j)
+        return Sample(
+            integrals=integrals,
+            power_w=power_w,
+            heat_w=now.heat_w + heat_w,
+            phase=now.phase,
+            energy_j=energy_j,
+        )
 
     def integral(self, channel: int, seconds: float) -> float:
         """One channel's integral since the start."""

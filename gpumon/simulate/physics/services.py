@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.training import dense_model, dense_step, start_up, step_loops
@@ -15,12 +16,10 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Shape
 
-_HOUR = 3600.0
-
 
 def unused(board: Board) -> Program:
     """A GPU that no process has opened."""
-    return Program([], [rest(board, _HOUR, 0.0)], board.idle_w)
+    return Program([], [rest(board, HOUR_S, 0.0)], board.idle_w)
 
 
 class Lengths(NamedTuple):
@@ -59,11 +58,13 @@ def serving(
     batch = chance.uniform(0.55, 0.95)
     request = [
         Work(
-            0.16, 1.0, 0.9, 0.34, tensor, 0.4, nvlink_bytes=links * 6e9, cpu_cores=2.0,
+            seconds=0.16, kernel=1.0, sm=0.9, occupancy=0.34, tensor=tensor, dram=0.4,
+            nvlink_bytes=links * 6e9, cpu_cores=2.0,
             pcie_rx_bytes=4e5, mem_bytes=held,
         ),
         Work(
-            1.7, 0.94, 0.72 * batch, 0.3 * batch, 0.12 * batch, 0.74,
+            seconds=1.7, kernel=0.94, sm=0.72 * batch, occupancy=0.3 * batch, tensor=0.12 * batch,
+            dram=0.74,
             nvlink_bytes=links * 9e9, pcie_tx_bytes=2e5, cpu_cores=2.0, mem_bytes=held,
         ),
         Work(0.12 + 0.02 * lane, cpu_cores=1.0, mem_bytes=held),
@@ -80,7 +81,17 @@ def notebook(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program
     """Somebody at a keyboard: seconds of work between minutes of reading and typing."""
     held = chance.uniform(0.06, 0.2) * board.mem_total_bytes
     cell = [
-        Work(0.35, 1.0, 0.55, 0.22, 0.15, 0.3, pcie_rx_bytes=2e8, cpu_cores=1.0, mem_bytes=held),
+        Work(
+            seconds=0.35,
+            kernel=1.0,
+            sm=0.55,
+            occupancy=0.22,
+            tensor=0.15,
+            dram=0.3,
+            pcie_rx_bytes=2e8,
+            cpu_cores=1.0,
+            mem_bytes=held,
+        ),
         Work(0.25, cpu_cores=1.0, mem_bytes=held),
     ]
     lap: list[Loop] = []
@@ -95,14 +106,23 @@ def idle_held(board: Board, shape: Shape, chance: Random, _lane: int) -> Program
     model = dense_model(board, shape, chance)
     held = model.mem_bytes
     step = [
-        Work(model.compute_s, 1.0, 0.9, 0.3, model.tensor, 0.35, cpu_cores=2.0, mem_bytes=held),
+        Work(
+            seconds=model.compute_s,
+            kernel=1.0,
+            sm=0.9,
+            occupancy=0.3,
+            tensor=model.tensor,
+            dram=0.35,
+            cpu_cores=2.0,
+            mem_bytes=held,
+        ),
         Work(0.02, cpu_cores=2.0, mem_bytes=held),
     ]
     head = [
         *(Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, held, chance)),
         *step_loops(board, step, chance.uniform(900.0, 1800.0), chance),
     ]
-    return Program(head, [rest(board, _HOUR, held, lost=1.0)], board.idle_w)
+    return Program(head, [rest(board, HOUR_S, held, lost=1.0)], board.idle_w)
 
 
 def rest(
@@ -124,13 +144,13 @@ def with_start(
 
 def never_started(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     """A script that waits for something, and no process ever opens the GPU."""
-    return Program([], [rest(board, _HOUR, 0.0, 1.0, chance.uniform(0.005, 0.1))], board.idle_w)
+    return Program([], [rest(board, HOUR_S, 0.0, 1.0, chance.uniform(0.005, 0.1))], board.idle_w)
 
 
 def cpu_only(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     """A solver, or a conversion of data, that fills its CPUs and knows no GPU."""
     cores = chance.uniform(0.75, 0.98) * board.cores_per_gpu
-    return Program([], [rest(board, _HOUR, 0.0, 1.0, cores)], board.idle_w)
+    return Program([], [rest(board, HOUR_S, 0.0, 1.0, cores)], board.idle_w)
 
 
 def idle_tail(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
@@ -141,25 +161,45 @@ def idle_tail(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
         *(Loop([run_on(board, w)]) for w in start_up(model.weights_bytes, model.mem_bytes, chance)),
         *step_loops(board, step, chance.uniform(1500.0, 5400.0), chance),
     ]
-    return Program(head, [rest(board, _HOUR, 0.0, 1.0, 0.01)], board.idle_w)
+    return Program(head, [rest(board, HOUR_S, 0.0, 1.0, 0.01)], board.idle_w)
 
 
 def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     """A shell in which somebody tried something, ended it, and went home."""
     held = chance.uniform(0.03, 0.3) * board.mem_total_bytes
     cell = [
-        Work(0.5, 1.0, 0.6, 0.25, 0.2, 0.3, pcie_rx_bytes=1e8, cpu_cores=1.0, mem_bytes=held),
+        Work(
+            seconds=0.5,
+            kernel=1.0,
+            sm=0.6,
+            occupancy=0.25,
+            tensor=0.2,
+            dram=0.3,
+            pcie_rx_bytes=1e8,
+            cpu_cores=1.0,
+            mem_bytes=held,
+        ),
         Work(0.2, cpu_cores=1.0, mem_bytes=held),
     ]
     head = step_loops(board, cell, chance.uniform(180.0, 900.0), chance, loops=1)
-    return Program(head, [rest(board, _HOUR, 0.0, lost=1.0)], board.idle_w)
+    return Program(head, [rest(board, HOUR_S, 0.0, lost=1.0)], board.idle_w)
 
 
 def active_session(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
     """Somebody at work: cells of minutes, thought in between, a debugger that holds everything."""
     held = chance.uniform(0.1, 0.6) * board.mem_total_bytes
     cell = [
-        Work(0.6, 1.0, 0.7, 0.25, 0.3, 0.35, pcie_rx_bytes=2e8, cpu_cores=2.0, mem_bytes=held),
+        Work(
+            seconds=0.6,
+            kernel=1.0,
+            sm=0.7,
+            occupancy=0.25,
+            tensor=0.3,
+            dram=0.35,
+            pcie_rx_bytes=2e8,
+            cpu_cores=2.0,
+            mem_bytes=held,
+        ),
         Work(0.15, cpu_cores=2.0, mem_bytes=held),
     ]
     lap: list[Loop] = []

@@ -148,7 +148,16 @@ def model_parallel(
     extra_s = (heavier - 1.0) * piece_s if stages > 1 else 0.0
     own_s = extra_s if stage == stages - 1 else 0.0
     piece = [
-        Work(piece_s + own_s, 1.0, 0.95, 0.33, model.tensor, 0.36, cpu_cores=2.0, mem_bytes=held),
+        Work(
+            seconds=piece_s + own_s,
+            kernel=1.0,
+            sm=0.95,
+            occupancy=0.33,
+            tensor=model.tensor,
+            dram=0.36,
+            cpu_cores=2.0,
+            mem_bytes=held,
+        ),
         *spin(reduce_s, held, reduce_bytes),
         # Balanced, the heavy stage's surplus would be everybody's alike.
         *spin(extra_s - own_s, held, 0.0, lost=1.0 - 1.0 / stages),
@@ -184,7 +193,16 @@ def start_up(weights_bytes: float, held: float, chance: Random) -> list[Work]:
             cpu_cores=1.5,
             mem_bytes=0.6e9 + weights_bytes / 2,
         ),
-        Work(compile_s, 0.12, 0.3, 0.1, 0.08, 0.1, cpu_cores=6.0, mem_bytes=held),
+        Work(
+            seconds=compile_s,
+            kernel=0.12,
+            sm=0.3,
+            occupancy=0.1,
+            tensor=0.08,
+            dram=0.1,
+            cpu_cores=6.0,
+            mem_bytes=held,
+        ),
     ]
 
 
@@ -224,7 +242,8 @@ def dense_step(
     held, cores = model.mem_bytes, model.cpu_cores
     pace = LANE_PACE[lane % len(LANE_PACE)] if own == 1.0 else 1.0
     forward = Work(
-        model.compute_s / 3, 1.0, 0.94, 0.36, model.tensor, 0.38, fma,
+        seconds=model.compute_s / 3, kernel=1.0, sm=0.94, occupancy=0.36, tensor=model.tensor,
+        dram=0.38, fma=fma,
         cpu_cores=cores, mem_bytes=held, lost=model.compute_lost,
     )  # fmt: skip
     backward = forward._replace(seconds=model.compute_s * 2 / 3, sm=0.96)
@@ -294,7 +313,16 @@ def spin(
 def optimizer(board: Board, model: Model) -> Work:
     """Weights and moments are read and written once."""
     seconds = 2.0 * model.weights_bytes / (0.8 * board.dram_bytes_per_s)
-    return Work(seconds, 1.0, 0.85, 0.62, 0.0, 0.8, cpu_cores=1.5, mem_bytes=model.mem_bytes)
+    return Work(
+        seconds=seconds,
+        kernel=1.0,
+        sm=0.85,
+        occupancy=0.62,
+        tensor=0.0,
+        dram=0.8,
+        cpu_cores=1.5,
+        mem_bytes=model.mem_bytes,
+    )
 
 
 def dense_program(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.units import MINUTE_S
 from gpumon.simulate.physics.phase import Work, run_on
 from gpumon.simulate.physics.program import Loop, Program
 from gpumon.simulate.physics.training import (
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Model, Shape
 
-_MIN: Final = 60.0
 
 _BATCHES: Final = 14
 """Steps of data of uneven length before the same ones come again."""
@@ -52,7 +52,8 @@ def data_imbalance(board: Board, shape: Shape, chance: Random, lane: int) -> Pro
         work = [
             Work(
                 # Below the power limit, so that a step takes what it asks for on every rank.
-                own * model.compute_s, 1.0, 0.94, 0.35, 0.75 * model.tensor, 0.3, cpu_cores=3.0,
+                seconds=own * model.compute_s, kernel=1.0, sm=0.94, occupancy=0.35,
+                tensor=0.75 * model.tensor, dram=0.3, cpu_cores=3.0,
                 mem_bytes=held, lost=lost,
             ),
             *spin((longest - own) * model.compute_s, held, model.gradient_bytes, lost=lost),
@@ -89,7 +90,8 @@ def mixture(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
     fabric = 0.5 * board.port_bytes_per_s * moved_s if shape.nodes > 1 else 0.0
     piece = [
         Work(
-            piece_s * (1.0 + 0.01 * lane), 1.0, 0.85, 0.3, 0.8 * model.tensor, 0.4, cpu_cores=2.0,
+            seconds=piece_s * (1.0 + 0.01 * lane), kernel=1.0, sm=0.85, occupancy=0.3,
+            tensor=0.8 * model.tensor, dram=0.4, cpu_cores=2.0,
             mem_bytes=held,
         ),
         Work(
@@ -148,5 +150,5 @@ def _changed(
 ) -> Program:
     """One kind of step for the better part of an hour, another ever after."""
     head = [in_turn(board, [w]) for w in start_up(model.weights_bytes, model.mem_bytes, chance)]
-    head += step_loops(board, first, chance.uniform(25.0, 70.0) * _MIN, chance)
+    head += step_loops(board, first, chance.uniform(25.0, 70.0) * MINUTE_S, chance)
     return Program(head, step_loops(board, then, 1800.0, chance), board.idle_w)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.records.cluster import Allocation, Job
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.cluster.people import ACCOUNTS, YOU
 from gpumon.simulate.cluster.schedule import FIRST_JOB_ID
 from gpumon.simulate.records.site import MAINTENANCE_END_S
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
 
-_HOUR: Final = 3600.0
 _PLANNED: Final = 2
 """Jobs at the head of each partition's line for which the scheduler plans a start."""
 
@@ -40,29 +40,47 @@ class _Kept(NamedTuple):
 
 
 _KEPT: Final = (
-    _Kept(FIRST_JOB_ID - 9, "ablation-v2", YOU, 4, 1, "JobHeldUser", 26.0, 12.0),
+    _Kept(
+        FIRST_JOB_ID - 9,
+        "ablation-v2",
+        YOU,
+        4,
+        nodes=1,
+        reason="JobHeldUser",
+        age_h=26.0,
+        limit_h=12.0,
+    ),
     _Kept(
         FIRST_JOB_ID - 7,
         "pretrain-70b",
         "kavya",
         32,
-        4,
-        "ReqNodeNotAvail,_Reserved_for_maintenance",
-        22.0,
-        48.0,
-        "large",
-        MAINTENANCE_END_S / _HOUR,
+        nodes=4,
+        reason="ReqNodeNotAvail,_Reserved_for_maintenance",
+        age_h=22.0,
+        limit_h=48.0,
+        qos="large",
+        start_in_h=MAINTENANCE_END_S / HOUR_S,
     ),
-    _Kept(FIRST_JOB_ID - 6, "protein-lm", "eunji", 16, 2, "QOSMaxGRESPerUser", 19.0, 24.0),
+    _Kept(
+        FIRST_JOB_ID - 6,
+        "protein-lm",
+        "eunji",
+        16,
+        nodes=2,
+        reason="QOSMaxGRESPerUser",
+        age_h=19.0,
+        limit_h=24.0,
+    ),
     _Kept(
         FIRST_JOB_ID - 4,
         "nightly-eval",
         "luca",
         1,
-        1,
-        "BeginTime",
-        12.0,
-        2.0,
+        nodes=1,
+        reason="BeginTime",
+        age_h=12.0,
+        limit_h=2.0,
         start_in_h=8.5,
     ),
 )
@@ -82,7 +100,16 @@ def job_records(fleet: Fleet, now: float, reserved: Mapping[int, str]) -> list[J
     jobs += [_kept(fleet, kept) for kept in _KEPT if _fits(fleet, kept)]
     leader = next((job for job in running if job.request.user == YOU), None)
     if leader is not None:
-        kept = _Kept(FIRST_JOB_ID - 2, "evaluate", YOU, 1, 1, "Dependency", 0.0, 1.0)
+        kept = _Kept(
+            number=FIRST_JOB_ID - 2,
+            name="evaluate",
+            user=YOU,
+            gpus=1,
+            nodes=1,
+            reason="Dependency",
+            age_h=0.0,
+            limit_h=1.0,
+        )
         dependency = f"afterok:{leader.job_id}(unfulfilled)"
         jobs.append(_kept(fleet, kept)._replace(dependency=dependency, eligible_at=None))
     return jobs
@@ -111,21 +138,21 @@ def _running(fleet: Fleet, job: SimJob, reservation: str, now: float) -> Job:
     start, over_at = job.start_at or 0.0, fleet.over_at(job)
     is_over = over_at is not None and over_at <= now
     return Job(
-        str(job.job_id),
-        _label(job),
-        request.name,
-        request.user,
-        request.account,
-        request.partition,
-        "COMPLETING" if is_over else "RUNNING",
-        "",
-        tuple(allocation.node for allocation in allocations),
-        allocations,
-        request.shape.world,
-        job.submit_at,
-        start,
-        over_at if is_over else start + request.limit_s,
-        request.limit_s,
+        job_id=str(job.job_id),
+        label=_label(job),
+        name=request.name,
+        user=request.user,
+        account=request.account,
+        partition=request.partition,
+        state="COMPLETING" if is_over else "RUNNING",
+        reason="",
+        nodes=tuple(allocation.node for allocation in allocations),
+        allocations=allocations,
+        gpu_count=request.shape.world,
+        submit_at=job.submit_at,
+        start_at=start,
+        end_at=over_at if is_over else start + request.limit_s,
+        time_limit_s=request.limit_s,
         reservation=reservation,
         **_asked(fleet, job, node, start - job.submit_at),
     )
@@ -228,21 +255,21 @@ def _pending(
     job_id, label, reason = told
     node = next(one for one in fleet.nodes if one.partition == request.partition)
     return Job(
-        job_id,
-        label,
-        request.name,
-        request.user,
-        request.account,
-        request.partition,
-        "PENDING",
-        reason,
-        (),
-        (),
-        request.shape.world,
-        job.submit_at,
-        plan[0],
-        None,
-        request.limit_s,
+        job_id=job_id,
+        label=label,
+        name=request.name,
+        user=request.user,
+        account=request.account,
+        partition=request.partition,
+        state="PENDING",
+        reason=reason,
+        nodes=(),
+        allocations=(),
+        gpu_count=request.shape.world,
+        submit_at=job.submit_at,
+        start_at=plan[0],
+        end_at=None,
+        time_limit_s=request.limit_s,
         expected_nodes=plan[1],
         **_asked(fleet, job, node, now - job.submit_at),
     )
@@ -250,27 +277,27 @@ def _pending(
 
 def _kept(fleet: Fleet, kept: _Kept) -> Job:
     node = fleet.nodes[0]
-    submit_at = fleet.origin - kept.age_h * _HOUR
-    start_at = None if kept.start_in_h is None else fleet.origin + kept.start_in_h * _HOUR
+    submit_at = fleet.origin - kept.age_h * HOUR_S
+    start_at = None if kept.start_in_h is None else fleet.origin + kept.start_in_h * HOUR_S
     folder = f"/home/{kept.user}/runs/{kept.name}"
     is_held = kept.reason == "JobHeldUser"
     begins = start_at if kept.reason == "BeginTime" else submit_at
     return Job(
-        str(kept.number),
-        str(kept.number),
-        kept.name,
-        kept.user,
-        ACCOUNTS[kept.user],
-        node.partition,
-        "PENDING",
-        kept.reason,
-        (),
-        (),
-        kept.gpus,
-        submit_at,
-        start_at,
-        None,
-        kept.limit_h * _HOUR,
+        job_id=str(kept.number),
+        label=str(kept.number),
+        name=kept.name,
+        user=kept.user,
+        account=ACCOUNTS[kept.user],
+        partition=node.partition,
+        state="PENDING",
+        reason=kept.reason,
+        nodes=(),
+        allocations=(),
+        gpu_count=kept.gpus,
+        submit_at=submit_at,
+        start_at=start_at,
+        end_at=None,
+        time_limit_s=kept.limit_h * HOUR_S,
         qos=_qos(kept.nodes, is_interactive=False),
         priority=0 if is_held else _PRIORITY_AT_SUBMISSION,
         eligible_at=None if is_held else begins,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.records.cluster import SlurmNode
 from gpumon.model.records.queue import Partition, Reservation
+from gpumon.model.units import HOUR_S
 from gpumon.simulate.cluster.layout import down_node, leaf_switch
 
 if TYPE_CHECKING:
@@ -15,15 +16,14 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
 
-_HOUR: Final = 3600.0
-_LIMIT_S: Final = 48 * _HOUR
+_LIMIT_S: Final = 48 * HOUR_S
 
-_MAINTENANCE_START_S: Final = 31 * _HOUR
+_MAINTENANCE_START_S: Final = 31 * HOUR_S
 """Behind the fleet's origin."""
-MAINTENANCE_END_S: Final = 39 * _HOUR
+MAINTENANCE_END_S: Final = 39 * HOUR_S
 
-_LOST_S: Final = 5.3 * _HOUR
-_DRAINED_S: Final = 2.6 * _HOUR
+_LOST_S: Final = 5.3 * HOUR_S
+_DRAINED_S: Final = 2.6 * HOUR_S
 """How long before the fleet's origin a node fell silent, or was drained."""
 
 
@@ -67,11 +67,11 @@ def node_records(
     lost = down_node(len(fleet.nodes))
     nodes.append(
         SlurmNode(
-            lost,
-            lost,
-            lost,
-            "down+not_responding",
-            fleet.gpus_per_node,
+            name=lost,
+            host_name=lost,
+            address=lost,
+            state="down+not_responding",
+            gpu_count=fleet.gpus_per_node,
             reason="Not responding",
             reason_at=fleet.origin - _LOST_S,
             reason_user="slurm",
@@ -90,12 +90,12 @@ def node_records(
 def _node(fleet: Fleet, node: SimNode, held: int) -> SlurmNode:
     total = len(node.gpus)
     return SlurmNode(
-        node.name,
-        node.name,
-        node.name,
-        "idle" if not held else "allocated" if held == total else "mixed",
-        total,
-        tuple(f"/dev/nvidia{number}" for number in range(total)),
+        name=node.name,
+        host_name=node.name,
+        address=node.name,
+        state="idle" if not held else "allocated" if held == total else "mixed",
+        gpu_count=total,
+        gpu_files=tuple(f"/dev/nvidia{number}" for number in range(total)),
         partitions=(node.partition,),
         features=_features(node),
         cpu_count=node.cpu_count,
@@ -124,7 +124,17 @@ def partition_records(fleet: Fleet) -> tuple[Partition, ...]:
             continue
         nodes += (lost,) if not place else ()
         gpus = len(nodes) * fleet.gpus_per_node
-        found.append(Partition(name, "UP", nodes, gpus, not place, _LIMIT_S, 10 - place))
+        found.append(
+            Partition(
+                name=name,
+                state="UP",
+                nodes=nodes,
+                gpu_count=gpus,
+                is_default=not place,
+                time_limit_s=_LIMIT_S,
+                priority=10 - place,
+            )
+        )
     return tuple(found)
 
 
@@ -136,16 +146,16 @@ def sprint(fleet: Fleet, running: Sequence[SimJob]) -> tuple[Reservation, int] |
     request = job.request
     nodes = tuple(fleet.nodes[spot.node].name for spot in job.spots)
     reservation = Reservation(
-        f"{request.account}-sprint",
-        "ACTIVE",
-        job.start_at - 0.5 * _HOUR,
-        job.start_at + request.limit_s + 2.0 * _HOUR,
-        nodes,
-        ("SPEC_NODES",),
-        (),
-        (request.account,),
-        request.partition,
-        len(nodes) * fleet.gpus_per_node,
+        name=f"{request.account}-sprint",
+        state="ACTIVE",
+        start_at=job.start_at - 0.5 * HOUR_S,
+        end_at=job.start_at + request.limit_s + 2.0 * HOUR_S,
+        nodes=nodes,
+        flags=("SPEC_NODES",),
+        users=(),
+        accounts=(request.account,),
+        partition=request.partition,
+        gpu_count=len(nodes) * fleet.gpus_per_node,
     )
     return reservation, job.job_id
 
@@ -157,14 +167,14 @@ def maintenance(fleet: Fleet, now: float) -> Reservation | None:
         return None
     nodes = (*(node.name for node in fleet.nodes), down_node(len(fleet.nodes)))
     return Reservation(
-        "maintenance",
-        "ACTIVE" if now >= start else "INACTIVE",
-        start,
-        end,
-        nodes,
-        ("MAINT", "IGNORE_JOBS", "SPEC_NODES", "ALL_NODES"),
-        ("root",),
-        (),
-        "",
-        len(nodes) * fleet.gpus_per_node,
+        name="maintenance",
+        state="ACTIVE" if now >= start else "INACTIVE",
+        start_at=start,
+        end_at=end,
+        nodes=nodes,
+        flags=("MAINT", "IGNORE_JOBS", "SPEC_NODES", "ALL_NODES"),
+        users=("root",),
+        accounts=(),
+        partition="",
+        gpu_count=len(nodes) * fleet.gpus_per_node,
     )

@@ -45,12 +45,12 @@ def queue_records(fleet: Fleet, now: float) -> QueueRecords:
     due = maintenance(fleet, now)
     reservations = ((found[0],) if found else ()) + ((due,) if due else ())
     return QueueRecords(
-        tuple(job_records(fleet, now, reserved)),
-        node_records(fleet, running, found[0] if found else None, now),
-        now,
-        now,
-        partition_records(fleet),
-        reservations,
+        jobs=tuple(job_records(fleet, now, reserved)),
+        nodes=node_records(fleet, running, found[0] if found else None, now),
+        jobs_at=now,
+        nodes_at=now,
+        partitions=partition_records(fleet),
+        reservations=reservations,
     )
 
 

@@ -61,44 +61,59 @@ class Board(NamedTuple):
 
 
 V100: Final = Board(
-    "Tesla V100-SXM2-32GB", "v100", "Volta", "7.0", 34_089_730_048, 41, 300, 1530, 135, 877, 3, 16,
-    6, 25e9, 2, util_window_s=0.17, power_window_s=0.1, slowdown_c=87,
+    "Tesla V100-SXM2-32GB", "v100", "Volta", "7.0", mem_bytes=34_089_730_048, idle_w=41,
+    limit_w=300, clock_mhz=1530, idle_clock_mhz=135, mem_clock_mhz=877, pcie_gen=3, pcie_width=16,
+    links=6, link_bytes_per_s=25e9, link_version=2, util_window_s=0.17, power_window_s=0.1,
+    slowdown_c=87,
 )  # fmt: skip
 A100_40: Final = Board(
-    "NVIDIA A100-PCIE-40GB", "a100_40g", "Ampere", "8.0", 42_949_672_960, 34, 250, 1410, 210, 1215,
-    4, 16, has_pcie_counters=True, has_slices=True, util_window_s=0.17, power_window_s=0.1,
+    "NVIDIA A100-PCIE-40GB", "a100_40g", "Ampere", "8.0", mem_bytes=42_949_672_960, idle_w=34,
+    limit_w=250, clock_mhz=1410, idle_clock_mhz=210, mem_clock_mhz=1215,
+    pcie_gen=4, pcie_width=16, has_pcie_counters=True, has_slices=True, util_window_s=0.17,
+    power_window_s=0.1,
 )  # fmt: skip
 A30: Final = Board(
-    "NVIDIA A30", "a30", "Ampere", "8.0", 25_769_803_776, 28, 165, 1440, 210, 1215, 4, 16,
+    "NVIDIA A30", "a30", "Ampere", "8.0", mem_bytes=25_769_803_776, idle_w=28, limit_w=165,
+    clock_mhz=1440, idle_clock_mhz=210, mem_clock_mhz=1215, pcie_gen=4, pcie_width=16,
     has_pcie_counters=True, has_slices=True, util_window_s=0.17, power_window_s=0.1,
 )  # fmt: skip
 L40S: Final = Board(
-    "NVIDIA L40S", "l40s", "Ada", "8.9", 48_305_799_168, 33, 350, 2520, 210, 9001, 4, 16,
+    "NVIDIA L40S", "l40s", "Ada", "8.9", mem_bytes=48_305_799_168, idle_w=33, limit_w=350,
+    clock_mhz=2520, idle_clock_mhz=210, mem_clock_mhz=9001, pcie_gen=4, pcie_width=16,
     has_pcie_counters=True, util_window_s=0.5,
 )  # fmt: skip
 A6000: Final = Board(
-    "NVIDIA RTX A6000", "rtxa6000", "Ampere", "8.6", 51_527_024_640, 22, 300, 1860, 210, 8001,
-    4, 16, has_pcie_counters=True, util_window_s=1.0,
+    "NVIDIA RTX A6000", "rtxa6000", "Ampere", "8.6", mem_bytes=51_527_024_640, idle_w=22,
+    limit_w=300, clock_mhz=1860, idle_clock_mhz=210, mem_clock_mhz=8001,
+    pcie_gen=4, pcie_width=16, has_pcie_counters=True, util_window_s=1.0,
 )  # fmt: skip
 RTX4090: Final = Board(
-    "NVIDIA GeForce RTX 4090", "rtx4090", "Ada", "8.9", 25_757_220_864, 17, 450, 3105, 210, 10501,
-    4, 16, has_ecc=False, util_window_s=1.0,
+    "NVIDIA GeForce RTX 4090", "rtx4090", "Ada", "8.9", mem_bytes=25_757_220_864, idle_w=17,
+    limit_w=450, clock_mhz=3105, idle_clock_mhz=210, mem_clock_mhz=10501,
+    pcie_gen=4, pcie_width=16, has_ecc=False, util_window_s=1.0,
 )  # fmt: skip
 T4: Final = Board(
-    "Tesla T4", "t4", "Turing", "7.5", 16_106_127_360, 10, 70, 1590, 300, 5001, 3, 16,
+    "Tesla T4", "t4", "Turing", "7.5", mem_bytes=16_106_127_360, idle_w=10, limit_w=70,
+    clock_mhz=1590, idle_clock_mhz=300, mem_clock_mhz=5001, pcie_gen=3, pcie_width=16,
     util_window_s=0.17, power_window_s=0.1,
 )  # fmt: skip
 H200: Final = Board(
-    "NVIDIA H200", "h200", "Hopper", "9.0", 150_754_820_096, 76, 700, 1980, 345, 3201, 5, 16,
-    18, 26.562e9, 6, has_gpm=True, has_pcie_counters=True, has_slices=True, util_window_s=0.2,
+    "NVIDIA H200", "h200", "Hopper", "9.0", mem_bytes=150_754_820_096, idle_w=76, limit_w=700,
+    clock_mhz=1980, idle_clock_mhz=345, mem_clock_mhz=3201, pcie_gen=5, pcie_width=16,
+    links=18, link_bytes_per_s=26.562e9, link_version=6, has_gpm=True, has_pcie_counters=True,
+    has_slices=True, util_window_s=0.2,
 )  # fmt: skip
 B200: Final = Board(
-    "NVIDIA B200", "b200", "Blackwell", "10.0", 192_265_846_784, 142, 1000, 1965, 120, 3996, 5, 16,
-    18, 53.125e9, 7, has_gpm=True, has_pcie_counters=True, has_slices=True, util_window_s=0.2,
+    "NVIDIA B200", "b200", "Blackwell", "10.0", mem_bytes=192_265_846_784, idle_w=142, limit_w=1000,
+    clock_mhz=1965, idle_clock_mhz=120, mem_clock_mhz=3996, pcie_gen=5, pcie_width=16,
+    links=18, link_bytes_per_s=53.125e9, link_version=7, has_gpm=True, has_pcie_counters=True,
+    has_slices=True, util_window_s=0.2,
 )  # fmt: skip
 H100_NVL: Final = Board(
-    "NVIDIA H100 NVL", "h100nvl", "Hopper", "9.0", 100_485_038_080, 64, 400, 1785, 345, 2619, 5,
-    16, 12, 26.562e9, 6, has_gpm=True, has_pcie_counters=True, has_slices=True, util_window_s=0.2,
+    "NVIDIA H100 NVL", "h100nvl", "Hopper", "9.0", mem_bytes=100_485_038_080, idle_w=64,
+    limit_w=400, clock_mhz=1785, idle_clock_mhz=345, mem_clock_mhz=2619, pcie_gen=5,
+    pcie_width=16, links=12, link_bytes_per_s=26.562e9, link_version=6, has_gpm=True,
+    has_pcie_counters=True, has_slices=True, util_window_s=0.2,
 )  # fmt: skip
 
 
@@ -123,23 +138,27 @@ class NodeKind(NamedTuple):
 
 
 PROFILED: Final = (
-    NodeKind(H200, 8, 192, 2048 * GIB, 8, 400, 16, "570.133.20"),
-    NodeKind(B200, 8, 224, 3072 * GIB, 8, 400, 16, "580.65.06"),
-    NodeKind(H200, 4, 96, 1024 * GIB, 4, 200, 16, "565.57.01"),
-    NodeKind(H100_NVL, 4, 128, 768 * GIB, 2, 200, 16, "560.35.05"),
+    NodeKind(H200, 8, 192, 2048 * GIB, ports=8, port_gbps=400, slot_width=16, driver="570.133.20"),
+    NodeKind(B200, 8, 224, 3072 * GIB, ports=8, port_gbps=400, slot_width=16, driver="580.65.06"),
+    NodeKind(H200, 4, 96, 1024 * GIB, ports=4, port_gbps=200, slot_width=16, driver="565.57.01"),
+    NodeKind(
+        H100_NVL, 4, 128, 768 * GIB, ports=2, port_gbps=200, slot_width=16, driver="560.35.05"
+    ),
 )
 """Nodes whose GPUs have profiling counters (GPM)."""
 
 PLAIN: Final = (
-    NodeKind(V100, 4, 80, 384 * GIB, 2, 100, 16, "535.230.02"),
-    NodeKind(V100, 16, 96, 1536 * GIB, 8, 100, 16, "535.183.06"),
-    NodeKind(A100_40, 8, 128, 1024 * GIB, 2, 200, 16, "550.144.03"),
-    NodeKind(A100_40, 2, 48, 256 * GIB, 1, 100, 16, "550.90.12"),
-    NodeKind(A30, 4, 64, 256 * GIB, 1, 100, 16, "535.216.03"),
-    NodeKind(L40S, 8, 96, 768 * GIB, 2, 200, 16, "560.28.03"),
-    NodeKind(L40S, 4, 64, 512 * GIB, 1, 200, 8, "550.54.15"),
-    NodeKind(A6000, 10, 96, 512 * GIB, 1, 100, 8, "545.29.06"),
-    NodeKind(RTX4090, 8, 64, 384 * GIB, 0, 0, 8, "555.42.06"),
-    NodeKind(T4, 4, 40, 192 * GIB, 0, 0, 16, "525.147.05"),
+    NodeKind(V100, 4, 80, 384 * GIB, ports=2, port_gbps=100, slot_width=16, driver="535.230.02"),
+    NodeKind(V100, 16, 96, 1536 * GIB, ports=8, port_gbps=100, slot_width=16, driver="535.183.06"),
+    NodeKind(
+        A100_40, 8, 128, 1024 * GIB, ports=2, port_gbps=200, slot_width=16, driver="550.144.03"
+    ),
+    NodeKind(A100_40, 2, 48, 256 * GIB, ports=1, port_gbps=100, slot_width=16, driver="550.90.12"),
+    NodeKind(A30, 4, 64, 256 * GIB, ports=1, port_gbps=100, slot_width=16, driver="535.216.03"),
+    NodeKind(L40S, 8, 96, 768 * GIB, ports=2, port_gbps=200, slot_width=16, driver="560.28.03"),
+    NodeKind(L40S, 4, 64, 512 * GIB, ports=1, port_gbps=200, slot_width=8, driver="550.54.15"),
+    NodeKind(A6000, 10, 96, 512 * GIB, ports=1, port_gbps=100, slot_width=8, driver="545.29.06"),
+    NodeKind(RTX4090, 8, 64, 384 * GIB, ports=0, port_gbps=0, slot_width=8, driver="555.42.06"),
+    NodeKind(T4, 4, 40, 192 * GIB, ports=0, port_gbps=0, slot_width=16, driver="525.147.05"),
 )
 """Nodes that plain NVML tells of."""

@@ -80,7 +80,7 @@ def planned(
     period_s = period_s or Draw(seed, "period").one(PERIODS)
     for_s = for_s or LENGTHS.get(period_s, LENGTH_S)
     nodes, gpus = size or (None, None)
-    return Plan(seed, start, for_s, period_s, nodes, gpus)
+    return Plan(seed=seed, start=start, for_s=for_s, period_s=period_s, nodes=nodes, gpus=gpus)
 
 
 @dataclass
@@ -305,7 +305,15 @@ def _settle(
     draw = Draw(plan.seed, f"job {number} {kind.name}")
     seen_to_s = min(length_s, plan.for_s - start_s)
     first = machines[0].kind
-    life = Life(first, len(machines), gpus, length_s, max(0.0, -start_s), seen_to_s, kind.is_alone)
+    life = Life(
+        node_kind=first,
+        nodes=len(machines),
+        gpus_per_node=gpus,
+        length_s=length_s,
+        seen_from_s=max(0.0, -start_s),
+        seen_to_s=seen_to_s,
+        is_alone=kind.is_alone,
+    )
     story = Story(life, draw)
     kind.make(story)
     if not kind.classes:
@@ -321,7 +329,9 @@ def _settle(
     )
     if not is_room or any(len(found) < gpus for found in chosen):
         return False
-    job = Placed(number, kind, story, start_s, machines, chosen)
+    job = Placed(
+        number=number, kind=kind, story=story, start_s=start_s, machines=machines, gpus=chosen
+    )
     job.cpus = min(story.cpus_per_node or share, cpus)
     job.mem_bytes = min(wanted_bytes, left_bytes)
     fleet.jobs.append(job)

@@ -132,7 +132,12 @@ class NodeFrames:
         taken_at = self._start + float(self._times[sample]) - self._late_s
         name = self._machine.name
         return Frame(
-            self._origin, name, max(self._start, taken_at), self._late_s, blocks, host_names=(name,)
+            origin=self._origin,
+            node=name,
+            taken_at=max(self._start, taken_at),
+            lateness_s=self._late_s,
+            blocks=blocks,
+            host_names=(name,),
         )
 
     def _processes(self) -> list[_Rank]:
@@ -143,7 +148,7 @@ class NodeFrames:
             for at, gpu in enumerate(job.gpus[node]):
                 pid += self._draw.whole(1, 900)
                 rank = node * len(job.gpus[node]) + at
-                found.append(_Rank(view, at, gpu, str(pid), rank))
+                found.append(_Rank(own=view, at=at, gpu=gpu, pid=str(pid), rank=rank))
         return found
 
     def _processes_at(self, sample: int) -> tuple[Block, Block]:

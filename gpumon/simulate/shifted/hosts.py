@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from gpumon.model.units import GIB
 from gpumon.simulate.shifted.ranges import Draw
 from gpumon.simulate.shifted.sensors import AT
 from gpumon.simulate.shifted.signals import curve
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GIB: Final = 2.0**30
 RANK_BYTES: Final = 9.0 * GIB
 """Resident memory of a rank with its loaders, unless its kind says otherwise (our choice)."""
 
@@ -132,7 +132,17 @@ def _own(job: Placed, machine: Machine, view: Played, times: Floats, draw: Draw)
     read, written_by = mean[..., AT["read"]] + mean[..., AT["disk"]], mean[..., AT["write"]]
     # Pressure is of all threads of the job; of the one that launches kernels it is a part.
     waits = np.clip(0.5 * mean[..., AT["cpu_wait"]] * noise, 0.0, 1.0)
-    return OwnHost(job, is_on, cgroup, cpu_us, cores, each, waits, read, written_by)
+    return OwnHost(
+        job=job,
+        is_on=is_on,
+        cgroup=cgroup,
+        cpu_us=cpu_us,
+        cores=cores,
+        rss_bytes=each,
+        cpu_wait=waits,
+        read=read,
+        written=written_by,
+    )
 
 
 def _pressure(share: Floats, part: str, draw: Draw) -> Floats:

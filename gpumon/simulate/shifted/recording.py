@@ -82,7 +82,15 @@ def labels_of(fleet: Fleet, job_ids: list[str]) -> list[Label]:
     ]
     for quiet in fleet.silences:
         since, until = fleet.plan.start + quiet.since_s, fleet.plan.start + quiet.until_s
-        made.append(Label(f"node:{quiet.machine.name}", "telemetry_lost", since, until, 0.0))
+        made.append(
+            Label(
+                subject=f"node:{quiet.machine.name}",
+                finding_class="telemetry_lost",
+                start=since,
+                end=until,
+                gpu_seconds=0.0,
+            )
+        )
     return sorted(made, key=lambda label: (label.subject, label.start, label.finding_class))
 
 
@@ -109,7 +117,12 @@ def _of_job(job: Placed, job_id: str, start: float, for_s: float) -> Iterator[La
         also = tuple(_subject(job, job_id, kind, at) for kind, at in fault.also)
         subject = _subject(job, job_id, fault.subject, fault.at)
         yield Label(
-            subject, fault.finding_class, start + since, start + until, round(lost, 3), also
+            subject=subject,
+            finding_class=fault.finding_class,
+            start=start + since,
+            end=start + until,
+            gpu_seconds=round(lost, 3),
+            also=also,
         )
 
 

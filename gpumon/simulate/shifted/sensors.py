@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.simulate.shifted.ranges import Draw
-from gpumon.simulate.shifted.signals import FIELDS, curve
+from gpumon.simulate.shifted.signals import FIELDS, SW_POWER_CAP, curve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,6 @@ AT: Final = {name: number for number, name in enumerate(FIELDS)}
 """Column of each field of a phase."""
 
 IDLE: Final = 0x01
-SW_POWER_CAP: Final = 0x04
 CLOCK_STEP_MHZ: Final = 15.0
 """Steps of NVML's clocks."""
 
@@ -94,7 +93,7 @@ def played(job: Placed, times: Floats, period_s: float) -> Played:
     held = np.stack([_has_process(job, rank, times - job.start_s) for rank in ranks], axis=1)
     held &= is_on[:, None]
     memory = np.stack([_memory(job, rank, at) for rank in ranks], axis=1) * held
-    return Played(mean, short, power, memory, held, cpu_s)
+    return Played(mean=mean, short=short, power=power, memory=memory, has_process=held, cpu_s=cpu_s)
 
 
 HOST_FIELDS: Final = (

@@ -58,6 +58,9 @@ class Phase(NamedTuple):
     """Share of the phase's time that the job's fault costs."""
 
 
+SW_POWER_CAP: Final = 0x04
+"""Bit of `clock_event_reasons` (nvml.h)."""
+
 FIELDS: Final = Phase._fields
 """Names of the columns of what `Tape.seen` gives."""
 

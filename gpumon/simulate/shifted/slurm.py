@@ -127,8 +127,12 @@ class Slurm:
         )
         nodes = tuple(self._node(machine, now_s) for machine in self._fleet.machines)
         partitions = tuple(self._partition(gpu_type) for gpu_type in self._parts)
-        queue = QueueRecords(jobs, nodes, now, now, partitions)
-        return Frame(self._origin, "", now, 0.01, {}, queue=queue)
+        queue = QueueRecords(
+            jobs=jobs, nodes=nodes, jobs_at=now, nodes_at=now, partitions=partitions
+        )
+        return Frame(
+            origin=self._origin, node="", taken_at=now, lateness_s=0.01, blocks={}, queue=queue
+        )
 
     def _at(self, job: Placed, fixed: Job, now_s: float) -> Job | None:
         """The job as it is listed at a time."""

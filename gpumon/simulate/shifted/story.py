@@ -183,7 +183,15 @@ class Story:
         at: int = 0, lost_gpu_s: float | None = None, also: Sequence[tuple[str, int]] = (),
     ) -> None:  # fmt: skip
         """Note a fault."""
-        fault = Fault(finding_class, subject, at, from_s, to_s, lost_gpu_s, tuple(also))
+        fault = Fault(
+            finding_class=finding_class,
+            subject=subject,
+            at=at,
+            from_s=from_s,
+            to_s=to_s,
+            lost_gpu_s=lost_gpu_s,
+            also=tuple(also),
+        )
         self.faults.append(fault)
 
     def onset(self, least_s: float, name: str = "work_first_s") -> float:

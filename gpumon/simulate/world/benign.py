@@ -36,14 +36,25 @@ shorter than a sample is merged."""
 def _training(kind: str, build: Build, *names: str, least_world: int = 1) -> Workload:
     shapes = _TOGETHER if least_world > 1 else _TRAINED
     return Workload(
-        kind, HEALTHY, build, "pace", "torchrun", "python3", names, shapes, (1.5, 14.0), 1,
+        kind=kind, truth=HEALTHY, build=build, lanes="pace", launcher="torchrun", program="python3",
+        names=names, shapes=shapes, hours=(1.5, 14.0), weight=1,
         least_world=least_world,
     )  # fmt: skip
 
 
 def _service(kind: str, build: Build, program: str, *names: str) -> Workload:
     return Workload(
-        kind, HEALTHY, build, "none", "process", program, names, _ALONE, (3.0, 30.0), 1, loaders=0
+        kind=kind,
+        truth=HEALTHY,
+        build=build,
+        lanes="none",
+        launcher="process",
+        program=program,
+        names=names,
+        shapes=_ALONE,
+        hours=(3.0, 30.0),
+        weight=1,
+        loaders=0,
     )
 
 
@@ -53,8 +64,9 @@ BENIGN: Final = (
         weight=5
     ),
     Workload(
-        "pipeline", HEALTHY, training.model_parallel, "stage", "srun", "python",
-        ("pretrain-34b", "longctx"), sizes((2, 8, 3), (4, 8, 1)), (3.0, 20.0), 1,
+        "pipeline", HEALTHY, training.model_parallel, "stage", launcher="srun", program="python",
+        names=("pretrain-34b", "longctx"), shapes=sizes((2, 8, 3), (4, 8, 1)), hours=(3.0, 20.0),
+        weight=1,
         loaders=2, least_nodes=2,
     ),
     _training("mixture", uneven.mixture, "moe-8x7b", "switch-xl", least_world=4),

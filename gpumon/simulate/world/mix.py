@@ -109,14 +109,14 @@ def _draw(seed: int, chance: Random, nodes: dict[str, int], gpus: int) -> Reques
         workload = misplaced
     trouble = trouble_for(workload, shape, run_s, chance)
     return Request(
-        workload,
-        name_for(workload, chance),
-        chance.choice([user for user in ACCOUNTS if user != YOU]),
-        partition,
-        shape,
-        run_s,
-        limit_for(run_s, workload.limit_times),
-        variant,
+        workload=workload,
+        name=name_for(workload, chance),
+        user=chance.choice([user for user in ACCOUNTS if user != YOU]),
+        partition=partition,
+        shape=shape,
+        run_s=run_s,
+        limit_s=limit_for(run_s, workload.limit_times),
+        variant=variant,
         trouble=trouble,
     )
 
@@ -165,5 +165,13 @@ def _full(seed: int, nodes: Sequence[SimNode], opened_s: float) -> tuple[int, fl
     return chance.choice(usable[:-1]), opened_s * chance.uniform(0.1, 0.7)
 
 
-WORLD: Final = Mix(_lay_out, _draw, lambda *_: (), lambda *_: (), lambda _: False, _silence, _full)
+WORLD: Final = Mix(
+    _lay_out,
+    _draw,
+    lambda *_: (),
+    lambda *_: (),
+    is_full=lambda _: False,
+    silence=_silence,
+    full=_full,
+)
 """Every class and look-alike, on boards of every generation."""

@@ -67,7 +67,7 @@ PHILLY: Final = Site(
     ((0.3, 0.6), (0.9, 1.0), (0.9, 1.0)),
     0.3,
     (1.0, 1.0),
-    _each(_HELD, 2.7) | _each(_WAITED_ON, 10.0) | _each(_HALF_BUSY, 6.0),
+    times=_each(_HELD, 2.7) | _each(_WAITED_ON, 10.0) | _each(_HALF_BUSY, 6.0),
 )
 """Microsoft, 2017 (Jeon et al., ATC 2019): a quarter of all minutes at 0 %, another quarter below a
 half, because data and samples came late."""
@@ -87,9 +87,9 @@ KALOS: Final = Site(
     ((0.65, 0.77), (0.97, 1.0), (0.97, 1.0)),
     _ACME_GAPS,
     _ACME_STEPS,
-    _ACME | _each(_HELD, 1.8) | _each(_DENSE, 7.0) | {"pipeline": 0.8},
-    (A100,),
-    3,
+    times=_ACME | _each(_HELD, 1.8) | _each(_DENSE, 7.0) | {"pipeline": 0.8},
+    boards=(A100,),
+    products=3,
 )
 """One large model at a time on A100s: a third of all GPUs at 0 %, a quarter with full SMs."""
 
@@ -98,9 +98,9 @@ SEREN: Final = Site(
     ((0.6, 0.8), (0.85, 1.0), (0.85, 1.0)),
     _ACME_GAPS,
     _ACME_STEPS,
-    _ACME | _each(_HELD, 2.8) | _each(_DENSE, 1.5) | {"data_imbalance": 9.0, "mixture": 2.5},
-    (A100,),
-    3,
+    times=_ACME | _each(_HELD, 2.8) | _each(_DENSE, 1.5) | {"data_imbalance": 9.0, "mixture": 2.5},
+    boards=(A100,),
+    products=3,
 )
 """Many smaller ones beside each other, fine-tuning with sequences of all lengths, experts: as many
 SMs at work for less power."""
@@ -110,7 +110,7 @@ BYTEDANCE: Final = Site(
     ((0.4, 0.6), (0.85, 1.0), (0.85, 1.0)),
     0.3,
     (1.0, 3.0),
-    {"stage_imbalance": 4.0, "data_imbalance": 3.0, "pipeline": 2.0, "comm_bound": 0.5},
+    times={"stage_imbalance": 4.0, "data_imbalance": 3.0, "pipeline": 2.0, "comm_bound": 0.5},
 )
 """Training on many GPUs (Lin et al., OSDI 2025): stragglers in two of five jobs, most for uneven
 stages and sequences."""

@@ -39,16 +39,16 @@ def _held(
     truth: str, build: Build, *names: str, holds: Holds = Holds.ALWAYS, program: str = "python3"
 ) -> Workload:
     return Workload(
-        truth,
-        truth,
-        build,
-        "none",
-        "torchrun",
-        program,
-        names,
-        _MANY,
-        (2.0, 18.0),
-        _IDLE,
+        kind=truth,
+        truth=truth,
+        build=build,
+        lanes="none",
+        launcher="torchrun",
+        program=program,
+        names=names,
+        shapes=_MANY,
+        hours=(2.0, 18.0),
+        weight=_IDLE,
         holds=holds,
     )
 
@@ -64,7 +64,8 @@ def _trained(
     shapes = _TOGETHER if least_world > 1 else _SOME
     weight = _UNEVEN if least_world > 1 else 1
     return Workload(
-        truth, truth, build, "pace", "torchrun", "python3", names, shapes, (1.5, 14.0), weight,
+        kind=truth, truth=truth, build=build, lanes="pace", launcher="torchrun", program="python3",
+        names=names, shapes=shapes, hours=(1.5, 14.0), weight=weight,
         holds=holds, loaders=loaders, least_world=least_world,
     )  # fmt: skip
 
@@ -90,18 +91,24 @@ WASTEFUL: Final = (
     _held("idle_tail", services.idle_tail, "train-eval", "finetune", holds=Holds.AFTER_HEAD),
     _held("idle_held", services.idle_held, "eval-suite", "debug", holds=Holds.AFTER_HEAD),
     Workload(
-        "partial_gpus_idle", "partial_gpus_idle", training.data_parallel, "pace", "torchrun",
-        "python3.11", ("ddp-baseline", "sd-lora"), sizes((1, 4, 1), (1, 8, 2)), (1.5, 14.0), _IDLE,
+        "partial_gpus_idle", "partial_gpus_idle", training.data_parallel, "pace",
+        launcher="torchrun",
+        program="python3.11", names=("ddp-baseline", "sd-lora"), shapes=sizes((1, 4, 1), (1, 8, 2)),
+        hours=(1.5, 14.0), weight=_IDLE,
         used_share=0.625,
     ),
     Workload(
-        "session_left", "interactive_idle", services.session_left, "none", "process", "python3.10",
-        ("jupyter", "bash"), _ONE, (2.0, 9.0), _IDLE, is_interactive=True, holds=Holds.AFTER_HEAD,
+        "session_left", "interactive_idle", services.session_left, "none", launcher="process",
+        program="python3.10",
+        names=("jupyter", "bash"), shapes=_ONE, hours=(2.0, 9.0), weight=_IDLE, is_interactive=True,
+        holds=Holds.AFTER_HEAD,
         loaders=0,
     ),
     Workload(
-        "notebook", "interactive_idle", services.notebook, "none", "process", "python3.10",
-        ("jupyter", "lab"), _ONE, (2.0, 9.0), _IDLE, is_interactive=True, loaders=0,
+        "notebook", "interactive_idle", services.notebook, "none", launcher="process",
+        program="python3.10",
+        names=("jupyter", "lab"), shapes=_ONE, hours=(2.0, 9.0), weight=_IDLE, is_interactive=True,
+        loaders=0,
     ),
     _trained("slow_startup", hindered.slow_start, "env-build", "from-source", holds=Holds.HEAD),
     _trained("checkpoint_stall", hindered.checkpoint_stall, "pretrain-safe", "save-all"),
@@ -120,13 +127,16 @@ WASTEFUL: Final = (
     _trained("small_batch", hindered.small_batch, "bs1", "rnn-loop"),
     OVERSIZED._replace(partitions=_WITH_MIG),
     Workload(
-        "stage_imbalance", "stage_imbalance", uneven.stage_imbalance, "stage", "srun", "python",
-        ("pp-vocab", "pp-4"), sizes((2, 8, 3), (4, 8, 1)), (3.0, 20.0), _UNEVEN, loaders=2,
+        "stage_imbalance", "stage_imbalance", uneven.stage_imbalance, "stage", launcher="srun",
+        program="python",
+        names=("pp-vocab", "pp-4"), shapes=sizes((2, 8, 3), (4, 8, 1)), hours=(3.0, 20.0),
+        weight=_UNEVEN, loaders=2,
         least_nodes=2,
     ),
     Workload(
-        "fragmented", "fragmented", uneven.scattered, "pace", "srun", "python3",
-        ("spread", "leftovers"), sizes((2, 2, 2), (4, 2, 1), (2, 4, 1)), (1.5, 14.0), _UNEVEN,
+        "fragmented", "fragmented", uneven.scattered, "pace", launcher="srun", program="python3",
+        names=("spread", "leftovers"), shapes=sizes((2, 2, 2), (4, 2, 1), (2, 4, 1)),
+        hours=(1.5, 14.0), weight=_UNEVEN,
         least_nodes=2,
     ),
     _trained("memory_leak", training.data_parallel, "cached-loader", "append")._replace(

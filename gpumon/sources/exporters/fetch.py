@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError, client, error_of, pieces
-from gpumon.sources.http.failures import SHOWN, Peer, failure, late, redirected, web_page
+from gpumon.sources.http.failures import (
+    AWAY,
+    REFUSED,
+    RETRIED,
+    SHOWN,
+    Peer,
+    failure,
+    late,
+    redirected,
+    web_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,23 +46,19 @@ MOST_LARGE: Final = 8
 LONGEST_LINE_BYTES: Final = 2**20
 """Text without any end of a line is no page, and need not be read to its end."""
 
-_OK: Final = 200
-_REFUSED: Final = (401, 403)
-_NOT_FOUND: Final = 404
 _TYPES: Final = ("", "text/plain", "application/openmetrics-text")
 """Kinds of content that are pages of metrics; some exporters name none."""
 
 _ACCEPTED: Final = (
     "text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.8, */*;q=0.1"
 )
-_RETRIED: Final = "gpumon asks again by itself"
 
 PEER: Final = Peer(
     name="an exporter",
     answer="whole page",
-    unreached=f"check that the exporter runs there and listens; {_RETRIED}",
-    unheard=f"look whether the node is up and its port open; {_RETRIED}",
-    overloaded=f"look whether the node is overloaded or its driver hangs; {_RETRIED}",
+    unreached=f"check that the exporter runs there and listens; {RETRIED}",
+    unheard=f"look whether the node is up and its port open; {RETRIED}",
+    overloaded=f"look whether the node is overloaded or its driver hangs; {RETRIED}",
     speaks_no_tls="it speaks no TLS there: dcgm+http:// reads it without",
     speaks_no_http="check that the port is the exporter's, and whether it wants dcgm+https://",
     elsewhere="check host, port and path",
@@ -117,7 +124,7 @@ class Fetcher:
 
     async def _exchange(self) -> bytes:
         async with self._client.stream("GET", self._url) as response:
-            if response.status_code != _OK:
+            if response.status_code != HTTPStatus.OK:
                 raise _status(response.status_code, response.headers)
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/html":
@@ -161,13 +168,14 @@ def _status(status: int, headers: Mapping[str, str]) -> FetchError:
     """Any answer but 200."""
     if 300 <= status < 400:
         return error_of(redirected(headers.get("location", "")))
-    if status in _REFUSED:
+    if status in REFUSED:
         hint = "gpumon sends neither name nor password to exporters: open the page to this host"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
-    if status == _NOT_FOUND:
+    if status == HTTPStatus.NOT_FOUND:
         return FetchError("has no such page (HTTP 404)", "check the path: it is mostly /metrics")
-    hint = f"look at the log of the exporter; {_RETRIED}"
-    return FetchError(f"answers with an error (HTTP {status})", hint)
+    hint = f"look at the log of the exporter; {RETRIED}"
+    message = f"answers with an error (HTTP {status})"
+    return FetchError(message, hint, is_refused=status in AWAY)
 
 
 def _too_large() -> FetchError:

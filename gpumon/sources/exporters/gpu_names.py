@@ -11,6 +11,7 @@ from math import nextafter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
+from gpumon.model.units import MIB
 
 if TYPE_CHECKING:
     from gpumon.model.catalogue.field import Field
@@ -79,7 +80,6 @@ FREE: Final = _DEV + "FB_FREE"
 """Memory that is free, which is no field: with what is used it makes the whole, where the exporter
 does not tell that, as it does not by default."""
 
-_MIB: Final = 2.0**20
 _SCALES: Final = {"J": 1e-3, "us": 1e-3}
 """DCGM counts millijoules and nanoseconds; some exporters' help says microseconds, wrongly."""
 
@@ -116,7 +116,7 @@ def _scale(field: Field, name: str) -> float:
         # Utilisation by NVML is told in per cent, also where 4.6 calls it a ratio.
         return 0.01 if name.startswith(_DEV) else 1.0
     if "_FB_" in name:
-        return _MIB
+        return MIB
     return _SCALES.get(field.unit, 1.0)
 
 
@@ -126,7 +126,9 @@ def metric_for(field: Field, scale: float, rank: int, mig_key: str = "") -> Metr
     # Beyond a whole column's largest number lies no value; the next float below it is one.
     high = min(field.high, nextafter(2.0**63, 0.0)) if is_whole else field.high
     low = nextafter(0.0, 1.0) if field.key in ZERO_IS_NONE else field.low
-    return Metric(field, scale, rank, low, high, is_whole, mig_key)
+    return Metric(
+        field=field, scale=scale, rank=rank, low=low, high=high, is_whole=is_whole, mig_key=mig_key
+    )
 
 
 def _metrics() -> dict[str, Metric]:
@@ -139,7 +141,7 @@ def _metrics() -> dict[str, Metric]:
             found[name] = metric_for(field, _scale(field, name), rank, mig_key)
     free = CATALOGUE["mem_total_bytes"]
     # It must not be taken for the whole itself.
-    found[FREE] = metric_for(free._replace(key=FREE), _MIB, 0, FREE)
+    found[FREE] = metric_for(free._replace(key=FREE), MIB, 0, FREE)
     return found
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.model.catalogue.host import SHARED_MEMORY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -37,7 +39,6 @@ _BESIDE: Final = re.compile(
     r"/(?:run|proc|sys|dev|etc|snap|boot|var/lib/(?:docker|containers|containerd|kubelet|lxc|lxd))"
     r"(?:/|\Z)"
 )
-_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - nothing is written there
 
 _LUSTRE_HASH: Final = re.compile(r"-[0-9a-f]{8,16}\Z")
 
@@ -94,7 +95,7 @@ def _port(labels: Labels) -> str:
 def _mount(labels: Labels) -> str:
     place, kind = labels.get("mountpoint", ""), labels.get("fstype", "")
     is_local = kind in _LOCAL or (place == "/" and kind == "overlay")
-    is_beside = place != _SHARED_MEMORY and _BESIDE.match(place) is not None
+    is_beside = place != SHARED_MEMORY and _BESIDE.match(place) is not None
     return place if is_local and not is_beside else ""
 
 

@@ -269,8 +269,11 @@ def plans_of(
 
 
 def _no_gpus(host_name: str) -> NodePlan:
-    nothing = Table((), (), (), {}, {}, {}, (), frozenset(), {})
-    return NodePlan(host_name, nothing, nothing, {}, {})
+    nothing = Table(
+        keys=(), fields=(), columns=(), given={}, labels={}, missing={}, sums=(),
+        integers=frozenset(), variants={},
+    )  # fmt: skip
+    return NodePlan(host_name=host_name, gpus=nothing, migs=nothing, labels={}, xids={})
 
 
 def _gather(
@@ -336,11 +339,11 @@ def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[in
         labels["host_name"] = (host,)
     cut = {uuid for uuid, _ in node.migs.values()}
     return NodePlan(
-        host,
-        _gpu_table(tuple(gpus), node, found["gpu"], cut),
-        _mig_table(tuple(migs), node, found["mig"]),
-        labels,
-        xids,
+        host_name=host,
+        gpus=_gpu_table(tuple(gpus), node, found["gpu"], cut),
+        migs=_mig_table(tuple(migs), node, found["mig"]),
+        labels=labels,
+        xids=xids,
     )
 
 
@@ -419,7 +422,17 @@ def _table(
     )
     fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
-    return Table(keys, fields, columns, given, labels, missing, (), integers, {})
+    return Table(
+        keys=keys,
+        fields=fields,
+        columns=columns,
+        given=given,
+        labels=labels,
+        missing=missing,
+        sums=(),
+        integers=integers,
+        variants={},
+    )
 
 
 def _place(labels: Mapping[str, str]) -> _Place:

@@ -143,7 +143,7 @@ class _Memory:
         value = None if name is None or labels is None else number(word)
         if name is None or labels is None or value is None:
             return None
-        return Sample(name, labels, value, None, place)
+        return Sample(name=name, labels=labels, value=value, told_at=None, place=place)
 
 
 def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool) -> Sample:
@@ -180,7 +180,9 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
         memory.names[raw_name] = name
         memory.labels[raw_labels or b""] = labels
     is_last = raw_time is None and match.end() == match.end(3) and word == raw_value
-    return Sample(name, labels, value, told_at, place if is_last else None)
+    return Sample(
+        name=name, labels=labels, value=value, told_at=told_at, place=place if is_last else None
+    )
 
 
 def number(word: bytes) -> float | None:

@@ -192,14 +192,14 @@ class Decoder:
         told = node or (host[0] if host else "")
         errors += tuple(SourceError(told, text, way_out) for text, way_out in self._cut)
         return Frame(
-            self._origin,
-            told,
-            now - delay_s,
-            late_s + delay_s,
-            blocks,
-            errors,
-            None,
-            host,
+            origin=self._origin,
+            node=told,
+            taken_at=now - delay_s,
+            lateness_s=late_s + delay_s,
+            blocks=blocks,
+            errors=errors,
+            queue=None,
+            host_names=host,
         )
 
     def _with_steady_times(self, events: Block, taken_at: float) -> Block:

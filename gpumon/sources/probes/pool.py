@@ -242,7 +242,16 @@ class ProbePool:
             return
         self._remarks, self._remark_at = remarks, now + LEASE_BEAT_S
         # Of no single node and an origin of its own: no report of a node takes it back.
-        self._frames.append(Frame(f"{self.url}#waits", "", self._clock.now(), 0.0, {}, remarks))
+        self._frames.append(
+            Frame(
+                origin=f"{self.url}#waits",
+                node="",
+                taken_at=self._clock.now(),
+                lateness_s=0.0,
+                blocks={},
+                errors=remarks,
+            )
+        )
         self._wake()
 
     def _start(self, slot: Slot, now: float) -> None:
@@ -345,7 +354,20 @@ class ProbePool:
         slot.pause_s = min(slot.pause_s * 2, slot.pauses_s[1])
         origin, now = slot.endpoint.origin or self.url, self._clock.now()
         nodes = slot.endpoint.reaches
-        self._deliver(slot, [Frame(origin, node, now, 0.0, {}, (error,)) for node in nodes])
+        self._deliver(
+            slot,
+            [
+                Frame(
+                    origin=origin,
+                    node=node,
+                    taken_at=now,
+                    lateness_s=0.0,
+                    blocks={},
+                    errors=(error,),
+                )
+                for node in nodes
+            ],
+        )
 
     def _leave(self, slot: Slot) -> None:
         """End the probe of a node that nobody asks for any more, and what failed there with it.
@@ -356,7 +378,16 @@ class ProbePool:
         if slot.is_settled or slot.gpus:
             origin, now = slot.endpoint.origin or self.url, self._clock.now()
             for name in slot.endpoint.reaches:
-                self._frames.append(Frame(origin, name, now, 0.0, {}, is_left=True))
+                self._frames.append(
+                    Frame(
+                        origin=origin,
+                        node=name,
+                        taken_at=now,
+                        lateness_s=0.0,
+                        blocks={},
+                        is_left=True,
+                    )
+                )
 
     def _drop(self, slot: Slot) -> None:
         if slot.stream is None:
@@ -415,7 +446,19 @@ class ProbePool:
                     continue
                 message = f"no report through {slot.endpoint.node} for {limit_s:.0f} s"
                 error = SourceError(plain(node), plain(message), "is the node up?")
-                self._deliver(slot, [Frame(origin, node, taken_at, 0.0, {}, (error,))])
+                self._deliver(
+                    slot,
+                    [
+                        Frame(
+                            origin=origin,
+                            node=node,
+                            taken_at=taken_at,
+                            lateness_s=0.0,
+                            blocks={},
+                            errors=(error,),
+                        )
+                    ],
+                )
 
     def _is_heard_otherwise(self, slot: Slot, node: str, since: float) -> bool:
         """Whether a step of the node's own has brought a report of it since then."""

@@ -242,7 +242,7 @@ def _next(last: _Reading | None, at: float, count: int, per: int | None, how: De
             counted = (count - last.counted) * how.factor + last.untold
             told = min(counted, grown) if how.comes_late and counted <= _LONGEST_LATE_S else counted
             result, untold = told / grown, counted - told
-    return _Reading(at, count, per, result, untold)
+    return _Reading(at=at, counted=count, per=per, result=result, untold=untold)
 
 
 def _narrow(last: _Reading | None, at: float, count: int) -> _Reading:

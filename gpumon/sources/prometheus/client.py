@@ -6,13 +6,24 @@ import asyncio
 import base64
 import re
 import ssl
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError, client, error_of, pieces
-from gpumon.sources.http.failures import SHOWN, Peer, failure, late, redirected, web_page
+from gpumon.sources.http.failures import (
+    AWAY,
+    REFUSED,
+    RETRIED,
+    SHOWN,
+    Peer,
+    failure,
+    late,
+    redirected,
+    web_page,
+)
 from gpumon.sources.http.secret_file import SecretError, read_secret
 from gpumon.sources.prometheus.answer import Answer, opened
 
@@ -39,21 +50,16 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_.~+/=-]{1,16384}")
 
 _LOGIN: Final = re.compile(r"[^:\x00-\x1f\x7f]{1,256}:[^\x00-\x1f\x7f]{1,1024}")
 
-_OK: Final = 200
-_REFUSED: Final = (401, 403)
-_NOT_FOUND: Final = 404
-_BUSY: Final = 503
 _TYPES: Final = ("", "application/json", "application/stream+json")
 """Kinds of content that are answers: VictoriaMetrics 1.79 calls samples over time by the last."""
 
-_RETRIED: Final = "gpumon asks again by itself"
 
 _PEER: Final = Peer(
     name="Prometheus",
     answer="whole answer",
-    unreached=f"check that the server runs there and listens; {_RETRIED}",
-    unheard=f"look whether its machine is up and its port open; {_RETRIED}",
-    overloaded=f"look whether the server is overloaded; {_RETRIED}",
+    unreached=f"check that the server runs there and listens; {RETRIED}",
+    unheard=f"look whether its machine is up and its port open; {RETRIED}",
+    overloaded=f"look whether the server is overloaded; {RETRIED}",
     speaks_no_tls="it speaks no TLS there: prometheus+http:// asks without",
     speaks_no_http="check that the port is the server's, and whether it wants prometheus+https://",
     elsewhere="check host, port and prefix",
@@ -140,11 +146,11 @@ class Client:
             if 300 <= status < 400:
                 raise error_of(redirected(response.headers.get("location", "")))
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if status in _REFUSED:
+            if status in REFUSED:
                 raise self._refused(status)
             if kind == "text/html":
                 raise error_of(web_page(_PEER, status))
-            if status != _OK and kind != "application/json":
+            if status != HTTPStatus.OK and kind != "application/json":
                 raise _status(status)
             if kind not in _TYPES:
                 message = f"answers with {plain(kind, SHOWN)}, which is no answer of Prometheus"
@@ -159,7 +165,7 @@ class Client:
         try:
             return opened(bytes(body), status)
         except FetchError as error:
-            is_cheap = status == _BUSY
+            is_cheap = status in AWAY
             raise FetchError(error.message, error.hint, is_refused=is_cheap) from None
 
     def _refused(self, status: int) -> FetchError:
@@ -219,11 +225,11 @@ def _context(address: EngineAddress) -> ssl.SSLContext | None:
 
 def _status(status: int) -> FetchError:
     """Any other answer without data."""
-    if status == _NOT_FOUND:
+    if status == HTTPStatus.NOT_FOUND:
         message = "has no such interface (HTTP 404)"
         return FetchError(message, "check the prefix: what stands before /api/v1/")
-    hint = f"look at the log of the server, or of the proxy in front of it; {_RETRIED}"
-    return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status == _BUSY)
+    hint = f"look at the log of the server, or of the proxy in front of it; {RETRIED}"
+    return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status in AWAY)
 
 
 def _too_large() -> FetchError:

@@ -17,7 +17,7 @@ from gpumon.sources.exporters.plan import LABELS, label_of, plans_of
 from gpumon.sources.exposition.parse import Page, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from gpumon.sources.exporters.plan import NodePlan
     from gpumon.sources.prometheus.questions import Key, Seen
@@ -85,6 +85,17 @@ class Nodes:
             errors.append(SourceError("", text, "ask a server that holds a part of them"))
         return told, errors
 
+    def remember(self, told: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:
+        """Take in Xids of the past, of nodes that are known: GPU; Unix time, UUID, number."""
+        hosts: dict[str, list[tuple[float, str, int]]] = {}
+        for key, xid in told:
+            one = seen.known.get(key)
+            if one is not None:
+                hosts.setdefault(label_of(one.labels, "host") or UNNAMED, []).append(xid)
+        for host, xids in hosts.items():
+            if host in self._readers:
+                self._readers[host].remember(xids)
+
     def _missed(self, seen: Seen, present: Set[str]) -> list[SourceError]:
         old = {label_of(one.labels, "host") or UNNAMED: one for one in seen.known.values()}
         missed = {host: reader.told_at for host, reader in self._readers.items()}
@@ -127,7 +138,16 @@ def frames_of(
         errors = reading.errors if number else (*reading.errors, *remarks)
         names = (reading.host_name,) if reading.host_name else ()
         taken_at = now - max(0.0, one.age_s)
-        frame = Frame(url, one.node, taken_at, work_s, reading.blocks, errors, None, names)
+        frame = Frame(
+            origin=url,
+            node=one.node,
+            taken_at=taken_at,
+            lateness_s=work_s,
+            blocks=reading.blocks,
+            errors=errors,
+            queue=None,
+            host_names=names,
+        )
         frames.append(frame._replace(stale_after_s=limit_s))
     return tuple(frames)
 
@@ -187,7 +207,7 @@ def _again(seen: Seen, key: Key, labels: Mapping[str, str]) -> Sample:
     """A value of a GPU as the series of somebody else on it tells it."""
     found = ((name, column.get(key)) for name, column in seen.values.items())
     name, value = next((name, value) for name, value in found if value is not None)
-    return Sample(name, labels, value, None, None)
+    return Sample(name=name, labels=labels, value=value, told_at=None, place=None)
 
 
 def _alike(formed: _Formed, labels: Sequence[Mapping[str, str]], uuids: Sequence[str]) -> NodePlan:
@@ -227,6 +247,10 @@ class _NodeReader:
         self._data = b""
         self._changed_at = 0.0
         self._last: Reading | None = None
+
+    def remember(self, xids: Iterable[tuple[float, str, int]]) -> None:
+        """Take in Xids of the past: Unix time, UUID, number."""
+        self._memory.remember(xids)
 
     def read(self, seen: Seen, keys: Sequence[Key], now: float) -> Told:
         """What a look tells of it."""
@@ -301,7 +325,11 @@ class _NodeReader:
         samples = []
         for cell, value in zip(cells, values, strict=True):
             metric, place = divmod(cell, len(places))
-            samples.append(Sample(names[metric], labels[place], value, None, None))
+            samples.append(
+                Sample(
+                    name=names[metric], labels=labels[place], value=value, told_at=None, place=None
+                )
+            )
         (plan,), order, _ = plans_of(Page((*samples, *further), ()))
         is_known = set(plan.gpus.keys) <= {*uuids}
         if is_plain and is_known and len(self._forms) < MOST_FORMS:

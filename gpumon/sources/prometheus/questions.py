@@ -172,7 +172,13 @@ class Questions:
         self._known = known
         if self._interval_s is None and known:
             self._interval_s = await self._interval(now - SETTLED_S, known)
-        return Seen(now, known, values, self._interval_s, self._remarks(nameless))
+        return Seen(
+            asked_at=now,
+            known=known,
+            values=values,
+            interval_s=self._interval_s,
+            remarks=self._remarks(nameless),
+        )
 
     async def _ask_names(self, now: float) -> None:
         params = {
@@ -329,7 +335,7 @@ class Questions:
         key = key_of(labels)
         if key is None:
             return None
-        made = _harmless(labels)
+        made = harmless(labels)
         texts = self._texts
         if len(texts) > MOST_TEXTS:
             texts.clear()
@@ -397,7 +403,7 @@ def key_of(labels: Mapping[str, str]) -> Key | None:
     return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
 
-def _harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
+def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels made harmless, with the host that the server asks where the page names none."""
     found = {plain(name): plain(text) for name, text in labels.items()}
     if label_of(found, "host") is None and found.get("instance"):

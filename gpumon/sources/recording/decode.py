@@ -169,6 +169,7 @@ class Decoder:
             *(origin, node, at, late_s, dict(known), errors, queue, names),
             is_left=is_left,
             stale_after_s=max(0.0, number(message.get("stale_after_s", 0.0))),
+            over_at=number(message["over_at"]) if "over_at" in message else None,
         )
 
     def _block(self, name: str, raw: dict[str, Any], known: Block | None) -> Block:
@@ -206,7 +207,14 @@ class Decoder:
 
     def _retold(self, message: dict[str, Any]) -> Frame:
         origin, node, at = text(message["origin"]), text(message["node"]), number(message["at"])
-        return Frame(origin, node, at, 0.0, {}, queue=self._queue(origin, message["queue"]))
+        return Frame(
+            origin=origin,
+            node=node,
+            taken_at=at,
+            lateness_s=0.0,
+            blocks={},
+            queue=self._queue(origin, message["queue"]),
+        )
 
     def _queue(self, origin: str, raw: dict[str, Any]) -> QueueRecords:
         tables: dict[str, tuple[Any, ...]] = {}

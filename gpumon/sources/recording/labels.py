@@ -111,7 +111,14 @@ def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what J
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         message = f"{path}: label {number}: {plain(str(error), _LONGEST_REASON)}"
         raise RecordingError(message) from None
-    return Label(row["subject"], row["class"], start, end, lost_s, tuple(also))
+    return Label(
+        subject=row["subject"],
+        finding_class=row["class"],
+        start=start,
+        end=end,
+        gpu_seconds=lost_s,
+        also=tuple(also),
+    )
 
 
 def _is_subject(value: object) -> bool:

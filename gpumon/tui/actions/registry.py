@@ -18,51 +18,51 @@ HAND_ACTIONS: Final = (
         ("x",),
         "x",
         "commands",
-        "The next command, filled in: py-spy, ncclras, nvidia-smi, scontrol, a shell; Enter "
+        doc="The next command, filled in: py-spy, ncclras, nvidia-smi, scontrol, a shell; Enter "
         "copies it.",
-        _ABOUT,
+        views=_ABOUT,
     ),
     Action(
         "copy_command",
         ("enter",),
         "Enter",
         "copy",
-        "Copy the command; one that changes something is asked about and run.",
-        frozenset({"commands"}),
+        doc="Copy the command; one that changes something is asked about and run.",
+        views=frozenset({"commands"}),
     ),
     Action(
         "copy",
         ("y",),
         "y",
         "",
-        "Copy what the cursor is on: a GPU's UUID, a job's id, a process's PID, the name of a "
+        doc="Copy what the cursor is on: a GPU's UUID, a job's id, a process's PID, the name of a "
         "node, a user, an account, a partition or a reservation, a command.",
-        _ABOUT | {"commands"},
+        views=_ABOUT | {"commands"},
     ),
     Action(
         "export",
         ("E",),
         "E",
         "",
-        "Write the table to a file, CSV or JSON, or the screen as a picture, SVG.",
-        EVERYWHERE,
+        doc="Write the table to a file, CSV or JSON, or the screen as a picture, SVG.",
+        views=EVERYWHERE,
     ),
     Action(
         "signal",
         ("K",),
         "K",
         "signal",
-        "Ask to send INT, TERM or KILL to the process, after its PID is typed; with "
+        doc="Ask to send INT, TERM or KILL to the process, after its PID is typed; with "
         "--allow-actions only, and only on this machine.",
-        frozenset({"processes"}),
+        views=frozenset({"processes"}),
     ),
     Action(
         "shell",
         ("exclamation_mark",),
         "!",
         "",
-        "A shell on the node of what the cursor is on, by ssh.",
-        _ABOUT,
+        doc="A shell on the node of what the cursor is on, by ssh.",
+        views=_ABOUT,
     ),
 )
 """`x` and its page list commands; nothing is run or sent but a shell, or what is asked about."""
@@ -87,35 +87,35 @@ SELF_ACTIONS: Final = (
         ("question_mark", "f1"),
         "?",
         "help",
-        "Keys, signs and columns of this view; / searches them.",
-        EVERYWHERE,
+        doc="Keys, signs and columns of this view; / searches them.",
+        views=EVERYWHERE,
     ),
     Action(
         "suspend",
         ("ctrl+z",),
         "Ctrl-Z",
         "",
-        "Stop gpumon until fg, and give the terminal to the shell meanwhile.",
-        EVERYWHERE,
+        doc="Stop gpumon until fg, and give the terminal to the shell meanwhile.",
+        views=EVERYWHERE,
     ),
     Action(
         "close",
         ("q",),
         "q",
         "quit",
-        "Quit; again, where more than an hour was watched that nothing records. Where a view lies "
-        "on top of another, such as a group's jobs, only close it.",
-        FLEET,
+        doc="Quit; again, where more than an hour was watched that nothing records. Where a view "
+        "lies on top of another, such as a group's jobs, only close it.",
+        views=FLEET,
     ),
     Action(
         "close",
         ("q",),
         "q",
         "close",
-        "Close what lies on top, as Esc does; a filter goes with it.",
-        EVERYWHERE - FLEET,
+        doc="Close what lies on top, as Esc does; a filter goes with it.",
+        views=EVERYWHERE - FLEET,
     ),
-    Action("quit", ("ctrl+c", "ctrl+q"), "Ctrl-C", "", "Quit at once.", EVERYWHERE),
+    Action("quit", ("ctrl+c", "ctrl+q"), "Ctrl-C", "", doc="Quit at once.", views=EVERYWHERE),
 )
 """What is about gpumon itself."""
 

@@ -68,14 +68,14 @@ def habits_of(found: object) -> Habits:
     theme = _text(found.get("theme"))
     is_ascii = found.get("ascii")
     return Habits(
-        theme if theme in SHORT_NAMES else None,
-        is_ascii if isinstance(is_ascii, bool) else None,
-        _by_view(found.get("columns"), _keys),
-        _by_view(found.get("sort"), _sorting),
-        _text(found.get("map_field")),
-        _text(found.get("map_grouping")),
-        _text(found.get("map_density")),
-        _text(found.get("view")),
+        theme=theme if theme in SHORT_NAMES else None,
+        is_ascii=is_ascii if isinstance(is_ascii, bool) else None,
+        columns=_by_view(found.get("columns"), _keys),
+        sortings=_by_view(found.get("sort"), _sorting),
+        map_field=_text(found.get("map_field")),
+        map_grouping=_text(found.get("map_grouping")),
+        map_density=_text(found.get("map_density")),
+        view=_text(found.get("view")),
     )
 
 

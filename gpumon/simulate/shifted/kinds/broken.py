@@ -91,10 +91,12 @@ def throttled(story: Story) -> None:
         train(story, tape, life.length_s, of)
     bits = draw.one((HW_THERMAL | HW_SLOWDOWN, SW_THERMAL, HW_SLOWDOWN, POWER_BRAKE | HW_SLOWDOWN))
     if bits != HW_SLOWDOWN and not bits & POWER_BRAKE:
-        story.marks.append(Mark(sick, "temp_c", draw.of("hot_c"), onset, end_s))
+        story.marks.append(
+            Mark(gpu=sick, field="temp_c", value=draw.of("hot_c"), from_s=onset, to_s=end_s)
+        )
     story.marks += [
-        Mark(sick, "sm_clock_mhz", slow, onset, end_s, is_factor=True),
-        Mark(sick, "clock_event_reasons", bits, onset, end_s),
+        Mark(gpu=sick, field="sm_clock_mhz", value=slow, from_s=onset, to_s=end_s, is_factor=True),
+        Mark(gpu=sick, field="clock_event_reasons", value=bits, from_s=onset, to_s=end_s),
     ]
     story.blame("throttled", onset, end_s, "gpu", sick)
     # ByteDance calls a job straggling whose steps take 1.1 times as long as without the slow rank.
@@ -124,7 +126,9 @@ def pcie_degraded(story: Story) -> None:
         more = of.copy * (2.0 ** (board.pcie_gen - left) - 1.0)
     else:
         rate = draw.of("replays_per_min")
-        story.growths.append(Growth(gpu, "pcie_replay_count", rate, onset, inf))
+        story.growths.append(
+            Growth(gpu=gpu, field="pcie_replay_count", per_min=rate, from_s=onset, to_s=inf)
+        )
         more = draw.of("replay_loss")
     _prolonged(story, of, "copy", more, gpu)
     story.blame("pcie_degraded", max(onset, story.process_from_s), inf, "gpu", gpu)
@@ -147,7 +151,9 @@ def link_degraded(story: Story) -> None:
             fields = [f"link_{what}_count", f"nvlink_{what}_count"]
         for field in fields:
             at = None if field.startswith("nvlink") else link
-            story.growths.append(Growth(gpu, field, rate, onset, inf, link=at))
+            story.growths.append(
+                Growth(gpu=gpu, field=field, per_min=rate, from_s=onset, to_s=inf, link=at)
+            )
     _prolonged(story, of, "comm", draw.of("broken_fabric_loss"), None)
     story.blame("fabric_degraded", onset, inf, "gpu", gpu)
 
@@ -162,7 +168,11 @@ def port_degraded(story: Story) -> None:
     if shape == "errors":
         rate = draw.of("error_rate_per_min")
         at = node * life.gpus_per_node
-        story.growths.append(Growth(at, "nic_symbol_error", rate, onset, inf, port=port))
+        story.growths.append(
+            Growth(
+                gpu=at, field="nic_symbol_error", per_min=rate, from_s=onset, to_s=inf, port=port
+            )
+        )
     else:
         speed = 0.0 if shape == "down" else life.node_kind.port_gbps / 2
         story.down_ports.append((node, port, onset, inf, speed))
@@ -256,22 +266,24 @@ _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 _WORLDS: Final = ((1, 2), (1, 3), (1, 4), (2, 4), (1, 6), (1, 8))
 
 KINDS: Final = (
-    Kind("throttled", throttled, ("throttled",), _WORLDS, (2.0, 3.6), 2400,
+    Kind("throttled", throttled, ("throttled",), _WORLDS, hours=(2.0, 3.6), least_s=2400,
          names=("hot-aisle", "train_xl")),
-    Kind("pcie_degraded", pcie_degraded, ("pcie_degraded",), _SMALL, (2.0, 3.4), 1800,
+    Kind("pcie_degraded", pcie_degraded, ("pcie_degraded",), _SMALL, hours=(2.0, 3.4), least_s=1800,
          names=("det-coco", "seg")),
     Kind("link_degraded", link_degraded, ("fabric_degraded",), ((1, 4), (1, 2), (1, 8)),
-         (2.0, 3.4), 2000, "nvlink", names=("tp4", "gpt-nvl")),
+         hours=(2.0, 3.4), least_s=2000, board="nvlink", names=("tp4", "gpt-nvl")),
     Kind("port_degraded", port_degraded, ("fabric_degraded",), ((2, 4), (2, 8), (2, 2)),
-         (2.0, 3.4), 2000, "ports", names=("ib-run", "two-nodes")),
-    Kind("gpu_fault", gpu_fault, ("gpu_fault",), _WORLDS, (1.6, 3.0), 1800,
+         hours=(2.0, 3.4), least_s=2000, board="ports", names=("ib-run", "two-nodes")),
+    Kind("gpu_fault", gpu_fault, ("gpu_fault",), _WORLDS, hours=(1.6, 3.0), least_s=1800,
          names=("dpo", "vit-h")),
-    Kind("telemetry_lost", telemetry_lost, ("telemetry_lost",), (*_SMALL, (2, 4)), (1.8, 3.2),
-         2400, names=("wav2vec", "nerf"), is_alone=True),
-    Kind("node_crash", node_crash, ("telemetry_lost",), (*_SMALL, (2, 4)), (1.0, 2.6), 1500,
+    Kind("telemetry_lost", telemetry_lost, ("telemetry_lost",), (*_SMALL, (2, 4)), hours=(1.8, 3.2),
+         least_s=2400, names=("wav2vec", "nerf"), is_alone=True),
+    Kind("node_crash", node_crash, ("telemetry_lost",), (*_SMALL, (2, 4)), hours=(1.0, 2.6),
+        least_s=1500,
          names=("t5-large", "md"), is_alone=True, ends=True),
-    Kind("program_error", program_error, ("program_error",), _SMALL, (1.4, 2.8), 1500,
+    Kind("program_error", program_error, ("program_error",), _SMALL, hours=(1.4, 2.8), least_s=1500,
          names=("cuda-ext", "kernel_dev")),
-    Kind("stuck_completing", stuck_completing, ("stuck_completing",), _SMALL, (0.8, 1.8), 1800,
+    Kind("stuck_completing", stuck_completing, ("stuck_completing",), _SMALL, hours=(0.8, 1.8),
+        least_s=1800,
          names=("nfs-home", "dump"), ends=True),
 )  # fmt: skip

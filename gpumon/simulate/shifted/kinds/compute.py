@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpumon.model.units import GIB
 from gpumon.simulate.shifted.kinds.steps import STEP, begin, healthy_save, recipe, train
 from gpumon.simulate.shifted.signals import Phase
 from gpumon.simulate.shifted.story import Kind
 
 if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
-
-GIB: Final = 2.0**30
 
 
 def memory_leak(story: Story) -> None:
@@ -158,20 +157,26 @@ def overasked_time(story: Story) -> None:
 _SMALL: Final = ((1, 1), (1, 2), (1, 4), (1, 3))
 
 KINDS: Final = (
-    Kind("memory_leak", memory_leak, ("memory_leak",), _SMALL, (3.0, 4.2), 3600,
+    Kind("memory_leak", memory_leak, ("memory_leak",), _SMALL, hours=(3.0, 4.2), least_s=3600,
          names=("gan-losses", "eval_accum")),
-    Kind("host_leak", host_leak, ("memory_leak",), _SMALL, (3.0, 4.2), 3600,
+    Kind("host_leak", host_leak, ("memory_leak",), _SMALL, hours=(3.0, 4.2), least_s=3600,
          names=("workers8", "dataset_list")),
-    Kind("memory_limited", memory_limited, ("memory_limited",), _SMALL, (1.5, 3.0), 1500,
-         "profiled", names=("70b-one-node", "long-seq")),
-    Kind("no_tensor_cores", no_tensor_cores, ("no_tensor_cores",), _SMALL, (1.5, 3.0), 1500,
-         "profiled", names=("fp32-legacy", "unet-old")),
-    Kind("small_batch", small_batch, ("small_batch",), _SMALL, (1.5, 3.0), 1500, "profiled",
+    Kind("memory_limited", memory_limited, ("memory_limited",), _SMALL, hours=(1.5, 3.0),
+        least_s=1500,
+         board="profiled", names=("70b-one-node", "long-seq")),
+    Kind("no_tensor_cores", no_tensor_cores, ("no_tensor_cores",), _SMALL, hours=(1.5, 3.0),
+        least_s=1500,
+         board="profiled", names=("fp32-legacy", "unet-old")),
+    Kind("small_batch", small_batch, ("small_batch",), _SMALL, hours=(1.5, 3.0), least_s=1500,
+        board="profiled",
          names=("rl-cartpole", "mlp")),
-    Kind("oversized_gpu", oversized_gpu, ("oversized_gpu",), ((1, 1),), (4.0, 5.0), 7800, "large",
+    Kind("oversized_gpu", oversized_gpu, ("oversized_gpu",), ((1, 1),), hours=(4.0, 5.0),
+        least_s=7800, board="large",
          names=("bert-tiny", "embed")),
-    Kind("overasked", overasked, ("overasked",), ((1, 1),), (2.2, 3.6), 4200, "roomy",
+    Kind("overasked", overasked, ("overasked",), ((1, 1),), hours=(2.2, 3.6), least_s=4200,
+        board="roomy",
          names=("big-mem", "all-cpus")),
-    Kind("overasked_time", overasked_time, ("overasked",), ((1, 2), (1, 4)), (0.6, 1.0), 1800,
+    Kind("overasked_time", overasked_time, ("overasked",), ((1, 2), (1, 4)), hours=(0.6, 1.0),
+        least_s=1800,
          names=("quick", "bench-2d"), is_whole=True, ends=True),
 )  # fmt: skip

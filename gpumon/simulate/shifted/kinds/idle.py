@@ -13,8 +13,6 @@ from gpumon.simulate.shifted.story import Kind
 if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
 
-GIB: Final = 2.0**30
-
 
 def never_started(story: Story) -> None:
     """The batch script waits for a licence, a lock or a peer that never comes."""
@@ -150,20 +148,21 @@ _SMALL: Final = ((1, 1), (1, 2), (1, 1), (1, 3), (1, 4))
 _SEVERAL: Final = ((1, 2), (1, 4), (1, 3), (1, 6))
 
 KINDS: Final = (
-    Kind("never_started", never_started, ("never_started",), _SMALL, (1.2, 2.4), 1500,
+    Kind("never_started", never_started, ("never_started",), _SMALL, hours=(1.2, 2.4), least_s=1500,
          names=("wait-for-lic", "queue_runner")),
-    Kind("cpu_only", cpu_only, ("cpu_only",), _SMALL, (2.4, 3.4), 4300,
+    Kind("cpu_only", cpu_only, ("cpu_only",), _SMALL, hours=(2.4, 3.4), least_s=4300,
          names=("tokenize", "sklearn_grid")),
-    Kind("idle_tail", idle_tail, ("idle_tail",), _SMALL, (2.4, 3.6), 2000,
+    Kind("idle_tail", idle_tail, ("idle_tail",), _SMALL, hours=(2.4, 3.6), least_s=2000,
          names=("train_and_sync", "exp")),
-    Kind("idle_held", idle_held, ("idle_held",), _SMALL, (3.0, 4.0), 3000,
+    Kind("idle_held", idle_held, ("idle_held",), _SMALL, hours=(3.0, 4.0), least_s=3000,
          names=("probe_run", "gen-data")),
     Kind("partial_gpus_idle", partial_gpus_idle, ("partial_gpus_idle",), (*_SEVERAL, (2, 4)),
-         (1.5, 3.0), 1500, names=("finetune", "one-proc")),
-    Kind("some_gpus_leave", some_gpus_leave, ("partial_gpus_idle",), _SEVERAL, (2.2, 3.2), 2000,
+         hours=(1.5, 3.0), least_s=1500, names=("finetune", "one-proc")),
+    Kind("some_gpus_leave", some_gpus_leave, ("partial_gpus_idle",), _SEVERAL, hours=(2.2, 3.2),
+        least_s=2000,
          names=("sweep", "workers")),
     Kind("interactive_idle", interactive_idle, ("interactive_idle",), ((1, 1), (1, 1), (1, 2)),
-         (3.6, 4.6), 8000, names=("interactive", "bash", "sys/dashboard/jupyter")),
-    Kind("slow_startup", slow_startup, ("slow_startup",), _SMALL, (1.5, 3.0), 3000,
+         hours=(3.6, 4.6), least_s=8000, names=("interactive", "bash", "sys/dashboard/jupyter")),
+    Kind("slow_startup", slow_startup, ("slow_startup",), _SMALL, hours=(1.5, 3.0), least_s=3000,
          names=("pip-run", "container_job"), is_whole=True),
 )  # fmt: skip

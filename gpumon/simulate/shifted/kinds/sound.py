@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpumon.model.units import GIB
 from gpumon.simulate.shifted.kinds.steps import (
     STEP,
     begin,
@@ -15,15 +16,13 @@ from gpumon.simulate.shifted.kinds.steps import (
     recipe,
     train,
 )
-from gpumon.simulate.shifted.signals import Phase
+from gpumon.simulate.shifted.signals import SW_POWER_CAP, Phase
 from gpumon.simulate.shifted.story import Kind, Mark
 
 if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
 
-SW_POWER_CAP: Final = 0x04
 APPLICATION_CLOCKS: Final = 0x02
-GIB: Final = 2.0**30
 
 
 def training(story: Story) -> None:
@@ -236,23 +235,37 @@ _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 _WORLDS: Final = ((1, 4), (1, 8), (2, 4), (1, 2), (1, 6), (2, 8))
 
 KINDS: Final = (
-    Kind("training", training, (), _ANY, (1.0, 3.6), 1200, names=("train", "llama-sft")),
-    Kind("evaluations", evaluations, (), _ANY, (1.4, 3.4), 1600, names=("val-often", "cls")),
-    Kind("long_compile", long_compile, (), _SMALL, (1.8, 3.2), 1600, names=("jit", "xla-job")),
-    Kind("curriculum", curriculum, (), _ANY, (1.8, 3.6), 2700, names=("ctx-extend", "warm")),
-    Kind("zero_offload", zero_offload, (), _SMALL, (1.4, 3.2), 1600, "copies",
+    Kind("training", training, (), _ANY, hours=(1.0, 3.6), least_s=1200,
+        names=("train", "llama-sft")),
+    Kind("evaluations", evaluations, (), _ANY, hours=(1.4, 3.4), least_s=1600,
+        names=("val-often", "cls")),
+    Kind("long_compile", long_compile, (), _SMALL, hours=(1.8, 3.2), least_s=1600,
+        names=("jit", "xla-job")),
+    Kind("curriculum", curriculum, (), _ANY, hours=(1.8, 3.6), least_s=2700,
+        names=("ctx-extend", "warm")),
+    Kind("zero_offload", zero_offload, (), _SMALL, hours=(1.4, 3.2), least_s=1600, board="copies",
          names=("zero3", "offload13b")),
-    Kind("experts", experts, (), _WORLDS, (1.4, 3.2), 1600, "profiled", names=("moe8x", "ep")),
-    Kind("staging", staging, (), _SMALL, (1.8, 3.2), 1600, names=("cp-then-train", "laion")),
-    Kind("power_capped", power_capped, (), _WORLDS, (1.4, 3.2), 1600, names=("eco", "capped")),
-    Kind("locked_clocks", locked_clocks, (), _SMALL, (1.4, 3.0), 1600, names=("bench", "timing")),
-    Kind("host_cache", host_cache, (), _SMALL, (2.0, 3.6), 2700, names=("in-ram", "webds")),
-    Kind("pipeline_bubble", pipeline_bubble, (), _WORLDS, (1.4, 3.0), 1600, "profiled",
+    Kind("experts", experts, (), _WORLDS, hours=(1.4, 3.2), least_s=1600, board="profiled",
+        names=("moe8x", "ep")),
+    Kind("staging", staging, (), _SMALL, hours=(1.8, 3.2), least_s=1600,
+        names=("cp-then-train", "laion")),
+    Kind("power_capped", power_capped, (), _WORLDS, hours=(1.4, 3.2), least_s=1600,
+        names=("eco", "capped")),
+    Kind("locked_clocks", locked_clocks, (), _SMALL, hours=(1.4, 3.0), least_s=1600,
+        names=("bench", "timing")),
+    Kind("host_cache", host_cache, (), _SMALL, hours=(2.0, 3.6), least_s=2700,
+        names=("in-ram", "webds")),
+    Kind("pipeline_bubble", pipeline_bubble, (), _WORLDS, hours=(1.4, 3.0), least_s=1600,
+        board="profiled",
          names=("pp-1f1b", "gpipe")),
-    Kind("rollouts", rollouts, (), _SMALL, (1.4, 3.4), 1600, names=("ppo", "grpo")),
-    Kind("graph_learning", graph_learning, (), _SMALL, (1.2, 3.0), 1600, names=("gcn", "dlrm")),
-    Kind("growing_cache", growing_cache, (), _SMALL, (2.0, 3.4), 2700, names=("dynamic", "tts")),
-    Kind("mixed_products", mixed_products, (), ((2, 4),), (1.4, 3.0), 1600, names=("mix", "any2"),
+    Kind("rollouts", rollouts, (), _SMALL, hours=(1.4, 3.4), least_s=1600, names=("ppo", "grpo")),
+    Kind("graph_learning", graph_learning, (), _SMALL, hours=(1.2, 3.0), least_s=1600,
+        names=("gcn", "dlrm")),
+    Kind("growing_cache", growing_cache, (), _SMALL, hours=(2.0, 3.4), least_s=2700,
+        names=("dynamic", "tts")),
+    Kind("mixed_products", mixed_products, (), ((2, 4),), hours=(1.4, 3.0), least_s=1600,
+        names=("mix", "any2"),
          is_mixed=True),
-    Kind("gentle_spread", gentle_spread, (), _WORLDS, (1.4, 3.2), 1600, names=("ddp-ok", "clip")),
+    Kind("gentle_spread", gentle_spread, (), _WORLDS, hours=(1.4, 3.2), least_s=1600,
+        names=("ddp-ok", "clip")),
 )  # fmt: skip

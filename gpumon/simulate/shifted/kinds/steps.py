@@ -66,7 +66,9 @@ def recipe(story: Story, mem_ratio: float = 0.0) -> Recipe:
     story.memory = [[(0.0, 0.0), (30.0, 0.3 * ratio), (150.0, 0.93 * ratio), (400.0, ratio)]]
     comm = draw.of("comm_ratio") if life.gpus > 1 else 0.0
     load, copy = draw.of("load_ratio"), draw.of("copy_ratio")
-    return Recipe(draw.of("step_s"), load, copy, comm, draw.of("step_cov"))
+    return Recipe(
+        step_s=draw.of("step_s"), load=load, copy=copy, comm=comm, cov=draw.of("step_cov")
+    )
 
 
 def exchange(story: Story, waiting: Phase, port_ratio: float) -> Phase:

@@ -9,6 +9,7 @@ from gpumon.model.job_states import run_has_ended
 from gpumon.model.records.accounting import EndedJob, StepUsage
 from gpumon.model.records.cluster import Job
 from gpumon.model.text import plain
+from gpumon.model.units import MIB
 from gpumon.sources.slurm.accounting.jobstats import with_jobstats
 from gpumon.sources.slurm.accounting.usage import (
     MAX_BYTES,
@@ -29,7 +30,6 @@ from gpumon.sources.slurm.text.times import LATEST
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_MIB: Final = 2.0**20
 _EXTENT: Final = ("total", "max")
 """Where a step's use stands: added up over its tasks, else of its largest one."""
 
@@ -94,7 +94,7 @@ def _job(record: object) -> EndedJob | None:
         exit_code=_exit_code(record.get("exit_code"), state),
         node_count=whole(held.get("node")),
         cpu_count=whole(held.get("cpu")),
-        mem_bytes=_scaled(held.get("mem"), _MIB),
+        mem_bytes=_scaled(held.get("mem"), MIB),
         work_dir=plain(text(record.get("working_directory")), 4096) or None,
     )
     listed = record.get("steps")

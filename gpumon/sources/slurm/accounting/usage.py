@@ -36,7 +36,13 @@ class EndedList(NamedTuple):
         """The runs that ended since then, the last first, as of the time of the answer."""
         kept = [ended for ended in self.jobs if ended.job.end_at and ended.job.end_at >= since]
         kept.sort(key=lambda ended: (ended.job.end_at or 0.0, ended.job.job_id), reverse=True)
-        return EndedJobs(tuple(kept), since, at, self.unreadable, self.has_last_runs_only)
+        return EndedJobs(
+            jobs=tuple(kept),
+            since=since,
+            at=at,
+            unreadable=self.unreadable,
+            has_last_runs_only=self.has_last_runs_only,
+        )
 
 
 def ended_job(

@@ -18,6 +18,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.base.own_file import OTHERS
 from gpumon.base.paths import cache_folder, make_private, runtime_folder
 from gpumon.model.fault import SourceError
 from gpumon.sources.slurm.commands import failures
@@ -46,7 +47,6 @@ _LONGEST_CALL_S: Final = 600.0
 """Many times what any call may take: who says more would have its answer kept for ever."""
 
 _LOOK_S: Final = 0.1
-_OTHERS: Final = 0o077
 
 KEEP_S: Final = 86400.0
 """Answers that nobody has renewed for so long are removed; the rarest is due every 15 min."""
@@ -286,7 +286,7 @@ def _open_folder(path: Path) -> int | None:
 
 
 def _is_ours(state: os.stat_result) -> bool:
-    return state.st_uid == os.geteuid() and not state.st_mode & _OTHERS
+    return state.st_uid == os.geteuid() and not state.st_mode & OTHERS
 
 
 @contextmanager

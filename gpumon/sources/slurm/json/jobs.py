@@ -356,7 +356,14 @@ def _allocations(record: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[All
     held = [gpus_held(detail) for detail in details] or [_NO_GPUS] * len(nodes)
     cpus = _cpus(record, nodes)
     return tuple(
-        Allocation(node, gpus.gpu_count, gpus.indices, cpus.get(node), gpus.has_shares, gpus.types)
+        Allocation(
+            node=node,
+            gpu_count=gpus.gpu_count,
+            gpu_indices=gpus.indices,
+            cpu_count=cpus.get(node),
+            has_shares=gpus.has_shares,
+            gpu_types=gpus.types,
+        )
         for node, gpus in zip(nodes, held, strict=True)
     )
 

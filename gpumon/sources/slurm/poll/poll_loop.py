@@ -193,12 +193,12 @@ class QueueRounds(ABC):
         records = None
         if self._jobs is not None:
             records = QueueRecords(
-                self._jobs,
-                self._nodes,
-                self._jobs_at,
-                self._nodes_at,
-                self._partitions,
-                self._reservations,
+                jobs=self._jobs,
+                nodes=self._nodes,
+                jobs_at=self._jobs_at,
+                nodes_at=self._nodes_at,
+                partitions=self._partitions,
+                reservations=self._reservations,
                 cluster=self.cluster,
             )
         return Frame(

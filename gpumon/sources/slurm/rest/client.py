@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import threading
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import httpx
@@ -65,8 +66,6 @@ _WRAPS_TIME: Final = 40
 
 _UNAUTHORIZED: Final = (401, 403)
 _NOT_MODIFIED: Final = 304
-_NOT_FOUND: Final = 404
-_OK: Final = 200
 
 
 class Listed(NamedTuple):
@@ -212,14 +211,14 @@ class RestClient:
         known = (self._version,) if self._version else ()
         if known and what in _NEWER:
             reply = self._authenticated(what, known[0], newer_than, own)
-            is_unknown = reply.status == _NOT_FOUND and not reply.is_web_page
+            is_unknown = reply.status == HTTPStatus.NOT_FOUND and not reply.is_web_page
             nothing = Listed({what: []}, f'{{"{what}": []}}')
             return nothing if is_unknown else self._judged(what, reply, own, newer_than)
         guess = "" if known else self._shared().note(_GUESS, GUESS_LIFE_S, self._clock)
         likely = known or tuple(version for version in VERSIONS if version == guess)
         for version in (*likely, *(other for other in VERSIONS if other not in likely)):
             reply = self._authenticated(what, version, newer_than, own)
-            if reply.status == _NOT_FOUND and not reply.is_web_page:
+            if reply.status == HTTPStatus.NOT_FOUND and not reply.is_web_page:
                 continue
             listed = self._judged(what, reply, own, newer_than)
             if version not in likely:
@@ -331,11 +330,13 @@ class RestClient:
                 rest_failures.garbage(what, reply.status, reply.body)
             ) from None
         found = records(answer, what)
-        if reply.status == _OK and (found or (found == [] and not records(answer, "errors"))):
+        if reply.status == HTTPStatus.OK and (
+            found or (found == [] and not records(answer, "errors"))
+        ):
             return Listed(answer, reply.body.decode("utf-8", "replace"))
         if found and rest_failures.is_of_accounting_only(answer):
             return Listed(answer, reply.body.decode("utf-8", "replace"))
-        if reply.status == _OK and not records(answer, "errors"):
+        if reply.status == HTTPStatus.OK and not records(answer, "errors"):
             raise CommandFailedError(rest_failures.garbage(what, reply.status, reply.body))
         now = self._clock.now()
         raise CommandFailedError(rest_failures.said_errors(what, reply.status, answer, own, now))

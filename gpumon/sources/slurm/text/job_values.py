@@ -6,8 +6,7 @@ import re
 from typing import Final
 
 from gpumon.model.hostlist import expand, is_host_name
-
-MIB: Final = 2.0**20
+from gpumon.model.units import MIB
 
 _MEMORY: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMGTP]?)")
 _UNITS: Final = {"K": 2.0**10, "": MIB, "M": MIB, "G": 2.0**30, "T": 2.0**40, "P": 2.0**50}

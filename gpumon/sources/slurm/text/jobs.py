@@ -285,7 +285,14 @@ def _details(lines: Sequence[str], nodes: Sequence[str]) -> tuple[Allocation, ..
         held = gpus_held(match[4].strip())
         cpus = _cpu_count(match[2])
         found.extend(
-            Allocation(node, held.gpu_count, held.indices, cpus, held.has_shares, held.types)
+            Allocation(
+                node=node,
+                gpu_count=held.gpu_count,
+                gpu_indices=held.indices,
+                cpu_count=cpus,
+                has_shares=held.has_shares,
+                gpu_types=held.types,
+            )
             for node in node_names(match[1])
             if node in still
         )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from textual.screen import Screen
+
+from gpumon.model.units import MINUTE_S
 
 if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.tui.screens.base.contract import Application
     from gpumon.tui.widgets.text.prompt import Prompt
-
-MINUTE_S: Final = 60.0
 
 
 class TimeScreen(Screen[None]):

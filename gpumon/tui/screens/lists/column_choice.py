@@ -43,27 +43,30 @@ def _search(_digest: Digest, choice: Choice) -> str:
 
 _COLUMNS: Final[tuple[Column[Choice], ...]] = (
     Column(
-        "on", "ON", 3, "left", 0,
-        lambda _d, c: Cell("[x]") if c.is_on else Cell("[ ]", Tone.DIM),
-        lambda _d, c: (0.0 if c.is_on else 1.0,), "Whether the column is shown.",
+        "on", "ON", 3, "left", priority=0,
+        cell=lambda _d, c: Cell("[x]") if c.is_on else Cell("[ ]", Tone.DIM),
+        order=lambda _d, c: (0.0 if c.is_on else 1.0,), doc="Whether the column is shown.",
     ),
     Column(
-        "column", "COLUMN", 10, "left", 0,
-        lambda _d, c: Cell(c.column.title, Tone.STRONG if c.is_on else Tone.DIM),
-        lambda _d, c: (c.column.title,), "Its title.", 18,
+        "column", "COLUMN", 10, "left", priority=0,
+        cell=lambda _d, c: Cell(c.column.title, Tone.STRONG if c.is_on else Tone.DIM),
+        order=lambda _d, c: (c.column.title,), doc="Its title.", max_width=18,
     ),
     Column(
-        "name", "IN FILTERS", 12, "left", 1,
-        lambda _d, c: Cell(c.typed), lambda _d, c: (c.typed,), "Its name in filters.", 20,
+        "name", "IN FILTERS", 12, "left", priority=1,
+        cell=lambda _d, c: Cell(c.typed), order=lambda _d, c: (c.typed,),
+        doc="Its name in filters.", max_width=20,
     ),
     Column(
-        "width", "WIDTH", 5, "right", 2,
-        lambda _d, c: Cell(str(c.column.width), Tone.DIM),
-        lambda _d, c: (float(c.column.width),), "Cells that it takes at least.", 0, True, "",
+        "width", "WIDTH", 5, "right", priority=2,
+        cell=lambda _d, c: Cell(str(c.column.width), Tone.DIM),
+        order=lambda _d, c: (float(c.column.width),), doc="Cells that it takes at least.",
+        max_width=0, is_descending=True, unit="",
     ),
     Column(
-        "meaning", "MEANING", 30, "left", 1,
-        lambda _d, c: Cell(c.column.doc, Tone.DIM), None, "What it shows.", 120,
+        "meaning", "MEANING", 30, "left", priority=1,
+        cell=lambda _d, c: Cell(c.column.doc, Tone.DIM), order=None, doc="What it shows.",
+        max_width=120,
     ),
 )  # fmt: skip
 

@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final[tuple[Column[Command], ...]] = (
     Column(
-        "about", "ABOUT", 5, "left", 0,
-        lambda _d, c: Cell(c.about, Tone.WARN if c.change else Tone.DIM), None,
-        "What it is of; of what a finding advises, who may run it.",
+        "about", "ABOUT", 5, "left", priority=0,
+        cell=lambda _d, c: Cell(c.about, Tone.WARN if c.change else Tone.DIM), order=None,
+        doc="What it is of; of what a finding advises, who may run it.",
     ),
     Column(
-        "command", "COMMAND", 40, "left", 0, lambda _d, c: Cell(c.line, Tone.STRONG),
-        lambda _d, c: (c.line,), "What is copied.", 100,
+        "command", "COMMAND", 40, "left", priority=0, cell=lambda _d, c: Cell(c.line, Tone.STRONG),
+        order=lambda _d, c: (c.line,), doc="What is copied.", max_width=100,
     ),
     Column(
-        "meaning", "WHAT IT TELLS OR DOES", 28, "left", 1,
-        lambda _d, c: Cell(c.doc, Tone.WARN if c.change else Tone.DIM), None, "In words.", 90,
+        "meaning", "WHAT IT TELLS OR DOES", 28, "left", priority=1,
+        cell=lambda _d, c: Cell(c.doc, Tone.WARN if c.change else Tone.DIM), order=None,
+        doc="In words.", max_width=90,
     ),
 )  # fmt: skip
 

@@ -76,5 +76,7 @@ class RowPictures(Generic[R]):
             or known.mark is not mark
         ):
             line = row_strip(places, cells, width, look, mark)
-            known = self._drawn[number] = _Drawn(cells, width, look, mark, line)
+            known = self._drawn[number] = _Drawn(
+                cells=cells, width=width, look=look, mark=mark, line=line
+            )
         return known.line

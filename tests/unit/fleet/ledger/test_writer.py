@@ -8,11 +8,12 @@ import time
 
 import pytest
 
+from gpumon.base.writing_thread import SLOW_S
 from gpumon.fleet.ledger import writer
 from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.journal_reader import Pages
 from gpumon.fleet.ledger.ledger import Ledger
-from gpumon.fleet.ledger.writer import LOCK_NAME, SLOW_S, PageWriter, page_name
+from gpumon.fleet.ledger.writer import LOCK_NAME, PageWriter, page_name
 from tests.unit.fleet.ledger_world import START, gpu, tick, view
 
 WAIT_S = 60.0

@@ -1,0 +1,14 @@
+"""Sizes and times that are not written as plain numbers twice."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MIB: Final = 2.0**20
+"""Bytes."""
+GIB: Final = 2.0**30
+"""Bytes."""
+
+MINUTE_S: Final = 60.0
+HOUR_S: Final = 3600.0
+DAY_S: Final = 86400.0
