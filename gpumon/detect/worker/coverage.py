@@ -146,7 +146,7 @@ def _thin_words(view: View, declared: Declaration) -> str:
     A server tells of what is older than an hour a value every five minutes.
     """
     begin = max(view.observed_since, view.now - declared.established_after_s)
-    times, periods, _, _ = view.history.slab((), (_ANY_KEY,), begin, view.now)
+    times, periods, _, _ = view.history.slab((), (ANY_KEY,), begin, view.now)
     thin = np.flatnonzero(periods > _THIN * periods[-1]) if len(times) else times
     if not len(thin):
         return ""

@@ -135,8 +135,10 @@ def _counted(digest: Digest) -> Generator[None, None, FleetGpus]:
 def _parts(
     digest: Digest, queue: QueueRecords, counted: _Count
 ) -> Generator[None, None, tuple[Counter[str], int, bool]]:
-    """GPUs of the listed nodes by what they are, those nodes, and whether one has to be looked into
-    with every picture."""
+    """GPUs of the listed nodes by what they are, and how many nodes these are.
+
+    Also whether some of it rests on what a later picture may tell otherwise.
+    """
     given = counted.given or {}
     held = map(given.get, counted.names, repeat(0)) if given else repeat(0)
     # Eighty thousand GPUs stand on ten thousand nodes, which are alike but for a few words.
