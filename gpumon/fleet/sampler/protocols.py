@@ -1,13 +1,16 @@
-"""What the sampler hands its pictures to: the past, the books, detection."""
+"""What the sampler hands its pictures to: the past, the books, detection; how long it may end."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.model.records.ledger import LedgerTotals
     from gpumon.model.records.tick import Tick, WindowReader
+
+CLOSE_WAIT_S: Final = 0.45
+"""Longest wait for the sampler's thread at its end, and for one that is being made."""
 
 
 class Past(Protocol):
