@@ -1,4 +1,4 @@
-"""What the sampler hands its pictures to: the past, the books, detection."""
+"""What the sampler hands its pictures to: the past, the books, detection; how long it may end."""
 
 from __future__ import annotations
 
