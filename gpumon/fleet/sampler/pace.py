@@ -21,6 +21,9 @@ FIRST_S: Final = 1.0
 """The second picture to judge comes so soon, each one after it so much later: what a start shows
 is not waited for."""
 
+CLOSE_WAIT_S: Final = 0.45
+"""Longest wait for the sampler's thread, or for a sampler that is being made."""
+
 CALM: Final = 2
 """So many times as long where no queue is and so no job: who holds a GPU of a machine holds it for
 minutes, and what its driver says is shown without detectors."""
