@@ -12,9 +12,9 @@ from math import isfinite, isnan, nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.staleness import stale_after_s
-from gpumon.sources.exporters.plan import HOLDER_LABELS
+from gpumon.sources.exporters.series_layout import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
-from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, key_of
 from gpumon.sources.prometheus.rules import PARTS
@@ -264,7 +264,7 @@ class _Pieces:
                         column[place] = value
         return found
 
-    async def _asked(self, question: str, first: int, some: int) -> list[answer.Samples] | None:
+    async def _asked(self, question: str, first: int, some: int) -> list[response.Samples] | None:
         """The answer about some steps; None: the server gives none about so many at once."""
         begin, step_s, _ = self._stretch
         asked = self._monotonic()
@@ -279,7 +279,7 @@ class _Pieces:
             "nocache": "1",
         }
         try:
-            return answer.samples(await self._client.ask("query_range", params))
+            return response.samples(await self._client.ask("query_range", params))
         except FetchError:
             if some == 1:
                 raise
