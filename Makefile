@@ -1,5 +1,5 @@
 # `make run` and `make test` set up everything they need in .uv and .venv of this folder.
-.PHONY: run test bare lint docs pictures bench lock wheel
+.PHONY: run test bare release-check lint docs pictures bench lock wheel
 
 VENV := .venv/bin
 
@@ -19,6 +19,10 @@ test: .venv/.ready
 bare:
 	tests/bare/all $(ARGS)
 
+# The wheel and the source distribution under Debian's own pipx, on two of them, with a read-only home; as root, some minutes.
+release-check:
+	tests/bare/release $(ARGS)
+
 lint: .venv/.ready
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
@@ -29,9 +33,9 @@ docs: .venv/.ready
 	$(VENV)/python -m tools.pages
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --strict
 
-# Every picture of the docs anew, in tmux; as root also those of many places.
+# Every picture of the docs anew, in tmux, or those of ARGS="jobs ranks"; as root also those of many places.
 pictures: .venv/.ready
-	$(VENV)/python -m tools.pictures
+	$(VENV)/python -m tools.pictures $(ARGS)
 
 bench: .venv/.ready
 	$(VENV)/python -m tests.bench $(ARGS)

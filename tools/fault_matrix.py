@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.etree import ElementTree
 
 from tools.fault_rows import FAULTS
-from tools.lab_ran import MOVING
+from tools.lab_ran import is_moving
 
 if TYPE_CHECKING:
     from tools.fault_rows import Fault
@@ -48,7 +48,7 @@ def made(results: str) -> dict[str, Made]:
     found: dict[str, Made] = {}
     for case in ElementTree.fromstring(results).iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name', '').partition('[')[0]}"
-        if case.find("skipped") is not None and MOVING in case.get("name", ""):
+        if case.find("skipped") is not None and is_moving(case.get("name", "")):
             # Of a Slurm that changes any day, and could not be had today.
             continue
         is_whole = not any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))

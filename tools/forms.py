@@ -1,16 +1,17 @@
-"""The JSON document's schema as types: mypy finds a mistyped key and a value of another kind.
+"""JSON documents' schemas as types: mypy finds a mistyped key and a value of another kind.
 
 Written by `python -m tools.schema`, which knows what is measured; imported for types alone.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 TYPES: Final = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 """Python's types of JSON's."""
@@ -18,6 +19,12 @@ TYPES: Final = {"string": "str", "integer": "int", "number": "float", "boolean":
 PARTS: Final = {
     "job": {"JobNames": ("told_by", "state"), "JobRequest": ("qos", "exclusive")},
     "ceiling": {"CeilingName": ("what", "fields")},
+    "evaluation": {"JudgedClaims": ("macro_f1", "benign_charged_gpu_hours")},
+    "baseline": {"JudgedClaims": ("macro_f1", "benign_charged_gpu_hours")},
+    "all_classes": {"Counts": ("precision", "claims")},
+    "class_score": {"Counts": ("precision", "claims")},
+    "judged_class": {"ClassScore": ("precision", "wasted_error_ratio")},
+    "report": {"ReportSpan": ("total", "lines")},
 }
 """Parts of objects that a function of their own makes: their name, their first and last key."""
 
@@ -60,6 +67,8 @@ class Forms:
         """
         self._measured = measured
         self._classes: list[str] = []
+        self._made: dict[str, dict[str, Any]] = {}
+        self._elsewhere: frozenset[str] = frozenset()
 
     def of_document(self, schema: Mapping[str, Any]) -> str:
         """The module of all objects."""
@@ -73,6 +82,32 @@ class Forms:
         imports = (
             "\nfrom gpumon.report.document import measured\n"
             "\nif TYPE_CHECKING:\n"
+            "    from gpumon.report.facts.entities import Moment\n"
+        )
+        return head + imports + "".join(self._classes)
+
+    def of_commands(
+        self, schemas: Mapping[str, Mapping[str, Any]], elsewhere: Collection[str]
+    ) -> str:
+        """The module of what commands write beside the document.
+
+        Args:
+            schemas: By the name of what they describe.
+            elsewhere: Names of objects that are the document's own.
+        """
+        self._elsewhere = frozenset(elsewhere)
+        for key, schema in schemas.items():
+            for name, form in schema["$defs"].items():
+                if name not in self._elsewhere:
+                    self._object(name, camel(name), form)
+            self._object(key, camel(key), schema)
+        head = _HEAD.format(
+            doc="What commands write as JSON beside the document, as types.",
+            names="TYPE_CHECKING, Literal, TypedDict",
+        )
+        imports = (
+            "\nif TYPE_CHECKING:\n"
+            "    from gpumon.report.document import forms\n"
             "    from gpumon.report.facts.entities import Moment\n"
         )
         return head + imports + "".join(self._classes)
@@ -95,10 +130,19 @@ class Forms:
         for part, (first, last) in PARTS.get(key, {}).items():
             keys = list(left)
             own = {one: left.pop(one) for one in keys[keys.index(first) : keys.index(last) + 1]}
-            self._classes.append(_class(part, PARTS_DOC, (), list(self._members(part, own))))
+            if self._is_new(part, own):
+                self._classes.append(_class(part, PARTS_DOC, (), list(self._members(part, own))))
             bases.append(part)
-        members = list(self._members(name, left))
-        self._classes.append(_class(name, _said(form), tuple(bases), members))
+        if self._is_new(name, form["properties"]):
+            members = list(self._members(name, left))
+            self._classes.append(_class(name, _said(form), tuple(bases), members))
+
+    def _is_new(self, name: str, properties: Mapping[str, Any]) -> bool:
+        """Whether no class is called so: objects may share a part, which is the same in each."""
+        kinds = {key: {**form, "description": ""} for key, form in properties.items()}
+        if self._made.setdefault(name, kinds) == kinds:
+            return self._made[name] is kinds
+        raise ValueError(f"two objects are called {name}, and differ")
 
     def _members(self, name: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for key, form in properties.items():
@@ -109,11 +153,12 @@ class Forms:
 
     def _type(self, name: str, form: Mapping[str, Any]) -> str:
         if "$ref" in form:
-            return camel(str(form["$ref"]).rpartition("/")[2])
+            referred = str(form["$ref"]).rpartition("/")[2]
+            return ("forms." if referred in self._elsewhere else "") + camel(referred)
         if "oneOf" in form:
             return " | ".join(self._type(name, one) for one in form["oneOf"])
         if "const" in form:
-            return f'Literal["{form["const"]}"]'
+            return f"Literal[{json.dumps(form['const'])}]"
         if "enum" in form:
             return "str"
         kinds = form["type"] if isinstance(form["type"], list) else [form["type"]]
@@ -136,7 +181,7 @@ class Forms:
 
 def camel(key: str) -> str:
     """A key's name as that of a class."""
-    return "".join(word.capitalize() for word in key.split("_"))
+    return "".join(word.capitalize() for word in re.split("[_-]", key))
 
 
 def _said(form: Mapping[str, Any]) -> str:

@@ -95,10 +95,11 @@ def _of_two_users(machine: Machine) -> None:
 
 def _cut(machine: Machine) -> None:
     """In two of six MIG instances somebody computes."""
-    for gpu, place, program in ((0, (1, 0), "train"), (1, (5, 1), "serve")):
+    for gpu, number, place, program in ((0, 0, (1, 0), "train"), (1, 1, (5, 0), "serve")):
         pid = machine.start(program)
         machine.state.process(gpu, pid, 12 * GIB, 0, instance=place)
-        machine.state.mig(gpu, 0 if place == (1, 0) else 2, mem_used_bytes=12 * GIB, sm_percent=55)
+        machine.state.mig(gpu, number, mem_used_bytes=12 * GIB, sm_percent=55)
+        machine.state.gpu(gpu, mem_used_bytes=12 * GIB, power_mw=210_000)
 
 
 def _drawing(machine: Machine) -> None:

@@ -62,7 +62,9 @@ from tools.exceptions import exceptions
 from tools.fault_matrix import page as fault_tables
 from tools.hardware_tables import SHEET_HEAD, XID_HEAD, sheet_rows, xid_rows
 from tools.questions import questions_table
+from tools.road_table import ROAD_HEAD, road_rows
 from tools.rooms import rooms
+from tools.schema_tables import document, documents_of_commands
 from tools.sentences.block import what_it_looks_like, what_it_says
 from tools.simulated_kinds import KIND_HEAD, kind_rows
 from tools.threads import threads_page
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.catalogue.field import Field
     from gpumon.report.facts.columns import Column
+    from tools.schema_tables import Described
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BLOCK: Final = re.compile(
@@ -354,38 +357,13 @@ def settings() -> str:
     return table(("key", "takes", "default", "variable", "what it says"), rows)
 
 
-def document() -> str:
-    """The keys of the JSON document, object by object, as its schema describes them."""
-    path = ROOT / "gpumon" / "report" / "document-2.schema.json"
-    form = json.loads(path.read_text(encoding="utf-8"))
-    parts = []
-    for name, part in (("document", form), *form["$defs"].items()):
-        rows = [
-            (f"`{key}`", _type(value), cell(value.get("description", "")))
-            for key, value in part["properties"].items()
-        ]
-        head = f"## {name}\n\n{part['description']}\n\n"
-        parts.append(head + table(("key", "type", "what it says"), rows))
-    return "\n".join(parts)
-
-
-def _type(form: dict[str, Any]) -> str:
-    """A schema's type in words; other objects of the document as links."""
-    if "$ref" in form:
-        name = form["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name})"
-    if "oneOf" in form:
-        return " or ".join(_type(choice) for choice in form["oneOf"])
-    if "const" in form or "enum" in form:
-        return ", ".join(f"`{word}`" for word in form.get("enum", [form.get("const")]))
-    types = form["type"] if isinstance(form["type"], list) else [form["type"]]
-    if "properties" in form:
-        return "object of " + ", ".join(f"`{key}`" for key in form["properties"])
-    words = [
-        f"array of {_type(form['items'])}" if kind == "array" and "items" in form else kind
-        for kind in types
-    ]
-    return " or ".join(words)
+def objects_of(described: Sequence[Described]) -> str:
+    """The keys of JSON objects, as their schema describes them."""
+    return "\n".join(
+        f"## {one.name}\n\n{one.doc}\n\n"
+        + table(("key", "type", "what it says"), [tuple(map(cell, row)) for row in one.rows])
+        for one in described
+    )
 
 
 def bounds_of(group: str) -> str:
@@ -435,12 +413,14 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "measured classes": measured_classes,
     "settings": settings,
     "targets": targets,
-    "document": document,
+    "document": lambda: objects_of(document()),
+    "documents of commands": lambda: objects_of(documents_of_commands()),
     "benign kinds": lambda: table(KIND_HEAD, kind_rows(BENIGN)),
     "wasteful kinds": lambda: table(KIND_HEAD, kind_rows((*WASTEFUL, *MISPLACED.values()))),
     "data sheets": lambda: table(SHEET_HEAD, sheet_rows()),
     "faults": fault_tables,
     "questions": questions_table,
+    "roads": lambda: table(ROAD_HEAD, road_rows()),
     "xids": lambda: table(XID_HEAD, xid_rows()),
 }
 

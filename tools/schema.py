@@ -1,7 +1,10 @@
 """Writes into the JSON Schema of the document what the catalogue says of every measured value.
 
-    python -m tools.schema            bring the schema up to date, and the types that follow from it
+    python -m tools.schema            bring the schemas up to date, and the types that follow
     python -m tools.schema --check    exit 1 if they are not
+
+The schemas of what other commands write are beside it. They share objects with it, which are copied
+from there, and each of their keys is always there.
 
 What the catalogue does not know (identities, texts, findings) is written in the schema by hand and
 left alone. Nothing is ever taken out: within a major version the document only grows.
@@ -21,12 +24,19 @@ from gpumon.report.facts.entities import KEYS
 from tools.forms import Forms, camel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpumon.model.catalogue.field import Field
 
 PATH: Final = Path(__file__).resolve().parent.parent / "gpumon/report/document-2.schema.json"
 FORMS: Final = PATH.parent / "document/forms.py"
 MEASURED: Final = PATH.parent / "document/measured.py"
 """The schema as types: of all objects, and of what the catalogue says of some."""
+COMMAND_FORMS: Final = FORMS.with_name("command_forms.py")
+"""What commands write beside the document, as types."""
+
+SHARED: Final = ("ledger_line", "ledger_named_line")
+"""Objects of the document that others show as well."""
 
 WIDTH: Final = 160
 
@@ -111,6 +121,40 @@ def types(form: dict[str, Any]) -> dict[Path, str]:
     }
 
 
+def of_commands() -> dict[Path, dict[str, Any]]:
+    """The schemas of what commands write beside the document, by their files."""
+    paths = sorted(set(PATH.parent.glob("*.schema.json")) - {PATH})
+    return {path: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def completed(form: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """A schema of theirs with the document's objects that it refers to, and all keys required.
+
+    Args:
+        form: The schema.
+        document: That of the document.
+    """
+    text = json.dumps(form)
+    own = {name: _all_required(one) for name, one in form["$defs"].items() if name not in SHARED}
+    shared = {one: document["$defs"][one] for one in SHARED if f'"#/$defs/{one}"' in text}
+    return {**_all_required(form), "$defs": {**own, **shared}}
+
+
+def _all_required(form: dict[str, Any]) -> dict[str, Any]:
+    """An object of whose keys none is ever left out; `required` stands before them."""
+    left = {key: value for key, value in form.items() if key != "required"}
+    at = list(left).index("properties")
+    items = list(left.items())
+    required = ("required", list(form["properties"]))
+    return dict([*items[:at], required, *items[at:]])
+
+
+def command_types(forms: Mapping[Path, dict[str, Any]]) -> str:
+    """The module of types of what commands write beside the document."""
+    named = {path.name.rpartition("-")[0]: form for path, form in forms.items()}
+    return Forms({}).of_commands(named, SHARED)
+
+
 def _measured_keys(blocks: tuple[str, ...]) -> list[str]:
     return [key for block in blocks for key in KEYS.get(block, ()) if key not in WRITTEN_APART]
 
@@ -169,7 +213,9 @@ def main() -> int:
     options = parser.parse_args()
     form = updated(json.loads(PATH.read_text(encoding="utf-8")))
     stale = 0
-    for path, new in {PATH: text_of(form) + "\n", **types(form)}.items():
+    commands = {path: completed(one, form) for path, one in of_commands().items()}
+    texts = {path: text_of(one) + "\n" for path, one in {PATH: form, **commands}.items()}
+    for path, new in {**texts, **types(form), COMMAND_FORMS: command_types(commands)}.items():
         if path.exists() and new == path.read_text(encoding="utf-8"):
             continue
         stale = 1

@@ -1,19 +1,23 @@
 """What gpumon itself costs: its own process, its probes here, ssh clients and detection worker.
 
-Importing this module imports psutil, so a single look leaves it alone.
+Only the end, which waits for many processes at once, imports psutil: it takes a megabyte.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import psutil
+from gpumon.base.held_process import PROC, Described, described, with_exact_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import psutil
 
 MEASURED_EVERY_S: Final = 1.0
 """Asked more often, the last answer is given again."""
@@ -50,10 +54,11 @@ class FootprintMeter:
             monotonic: Seconds that never jump.
         """
         self._monotonic = monotonic
-        self._own = psutil.Process(pid)
-        self._children: list[psutil.Process] = []
+        self._pid = os.getpid() if pid is None else pid
+        self._children: list[tuple[int, int]] = []
+        """PID and start of each, which together are never given anew."""
         self._children_at: float | None = None
-        self._used_s: dict[psutil.Process, float] = {}
+        self._used_s: dict[tuple[int, int], float] = {}
         self._at = 0.0
         self._last: Footprint | None = None
 
@@ -65,35 +70,34 @@ class FootprintMeter:
             self._at = now
         return self._last
 
-    def _find_children(self) -> list[psutil.Process]:
+    def _find_children(self) -> list[tuple[int, int]]:
         """Children and theirs: by the kernel's lists, else by a walk through all processes."""
-        pids = [self._own.pid]
+        pids = [self._pid]
         try:
             for pid in pids:
                 pids += _below(pid)
-            return [psutil.Process(pid) for pid in pids[1:]]
-        except (OSError, psutil.Error):
+        except OSError:
             # One of them ended meanwhile, or this kernel has no such lists.
-            return self._own.children(recursive=True)
+            pids = [self._pid, *_walked(self._pid)]
+        found = (described(pid) for pid in pids[1:])
+        return [(one.pid, one.start_ticks) for one in found if one is not None]
 
     def _measure(self, now: float) -> Footprint:
         if self._children_at is None or now - self._children_at >= CHILDREN_EVERY_S:
             self._children = self._find_children()
             self._children_at = now
-        used_s: dict[psutil.Process, float] = {}
+        used_s: dict[tuple[int, int], float] = {}
         rss_bytes = 0
         names = []
-        for process in (self._own, *self._children):
-            try:
-                with process.oneshot():
-                    times = process.cpu_times()
-                    rss_bytes += process.memory_info().rss
-                    if process is not self._own:
-                        names.append(process.name())
-            except psutil.Error:
-                # It ended between two looks, or changed its user: no longer part of the cost.
-                continue
-            used_s[process] = times.user + times.system
+        own = described(self._pid)
+        children = ((described(pid), start_ticks) for pid, start_ticks in self._children)
+        # Who ended between two looks is no longer part of the cost, and who has its PID is not.
+        living = [one for one, start in children if one is not None and one.start_ticks == start]
+        for process in living if own is None else (own, *living):
+            rss_bytes += with_exact_memory(process).rss_bytes
+            used_s[process.pid, process.start_ticks] = process.cpu_s
+            if process is not own:
+                names.append(process.program)
         before, self._used_s = self._used_s, used_s
         cpu_ratio = None
         if self._last is not None and now > self._at:
@@ -110,8 +114,21 @@ def _below(pid: int) -> list[int]:
         OSError: The process or a thread is gone, or the kernel keeps no such lists.
     """
     found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
+    for task in Path(f"{PROC}/{pid}/task").iterdir():
         found += map(int, (task / "children").read_text("ascii").split())
+    return found
+
+
+def _walked(pid: int) -> list[int]:
+    """The same with all below them, by the parent that each process of the machine names."""
+    children: dict[int, list[int]] = {}
+    for folder in Path(PROC).iterdir():
+        one: Described | None = described(int(folder.name)) if folder.name.isdecimal() else None
+        if one is not None:
+            children.setdefault(one.parent_pid, []).append(one.pid)
+    found = children.get(pid, [])[:]
+    for below in found:
+        found += [one for one in children.get(below, ()) if one not in found]
     return found
 
 
@@ -127,6 +144,11 @@ def reap(pid: int | None = None, limit_s: float = REAP_LIMIT_S) -> tuple[str, ..
     Returns:
         Names of what is there even now: inside a driver call that does not return, or polite.
     """
+    with suppress(OSError):
+        if not _below(os.getpid() if pid is None else pid):
+            return ()
+    import psutil
+
     try:
         left = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
@@ -140,6 +162,8 @@ def reap(pid: int | None = None, limit_s: float = REAP_LIMIT_S) -> tuple[str, ..
 
 
 def _send(processes: list[psutil.Process], what: str) -> None:
+    import psutil
+
     for process in processes:
         try:
             getattr(process, what)()
@@ -150,6 +174,8 @@ def _send(processes: list[psutil.Process], what: str) -> None:
 
 def _is_dead(process: psutil.Process) -> bool:
     """Whether it is gone, or waits only for another process to collect it."""
+    import psutil
+
     try:
         return bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.Error:
@@ -157,6 +183,8 @@ def _is_dead(process: psutil.Process) -> bool:
 
 
 def _name(process: psutil.Process) -> str:
+    import psutil
+
     try:
         return str(process.name())
     except psutil.Error:

@@ -23,6 +23,7 @@ from gpumon.detect.series import (
     rows_since,
     unbroken_since,
 )
+from gpumon.detect.user_hold import UserHold, holds_of
 from gpumon.detect.view import JobLook, View
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
@@ -88,6 +89,7 @@ __all__ = [
     "Sheet",
     "Signature",
     "Table",
+    "UserHold",
     "Verdict",
     "View",
     "Window",
@@ -99,6 +101,7 @@ __all__ = [
     "code_name",
     "feature_text",
     "features_of",
+    "holds_of",
     "honest_confidence",
     "is_host_name",
     "job_name",

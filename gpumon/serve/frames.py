@@ -125,6 +125,17 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
             is_left=node.left_at is not None,
             stale_after_s=0.0 if node.is_stale else tick.at - node.taken_at + usual_s,
         )
+        if node.is_stale and tick.at - node.taken_at <= usual_s:
+            # Its source has failed, so that its age alone does not tell.
+            yield Frame(
+                origin=gpus[0].origin if gpus else origin,
+                node=node.name,
+                taken_at=tick.at,
+                lateness_s=0.0,
+                blocks={},
+                errors=node.errors,
+                over_at=tick.at,
+            )
 
 
 class FrameFeed:
@@ -190,7 +201,11 @@ class FrameFeed:
 
     def _take(self, picture: _Picture) -> None:
         for frame in picture.frames:
-            self._heard.setdefault((frame.origin, frame.node), _Heard()).take(frame)
+            # In the order of the last words: what failed before it spoke again is over.
+            key = frame.origin, frame.node
+            heard = self._heard.pop(key, None) or _Heard()
+            heard.take(frame)
+            self._heard[key] = heard
         self._beat = picture._replace(frames=[])
         self.sequence += 1
         self._unasked += 1

@@ -25,8 +25,16 @@ from gpumon.model.text import plain
 from gpumon.sources.address import rank_of
 from gpumon.sources.http.failures import SHOWN
 from gpumon.sources.http.loop import CLOSE_LIMIT_S
+from gpumon.sources.http.outage import Outage
 from gpumon.sources.http.secret_file import SecretError, read_secret
-from gpumon.sources.recording.decode import Decoder, Header, LineError, RecordingError, Told
+from gpumon.sources.recording.decode import (
+    Beat,
+    Decoder,
+    Header,
+    LineError,
+    RecordingError,
+    Told,
+)
 from gpumon.sources.recording.read import MAX_LINE_BYTES
 from gpumon.sources.served_address import NDJSON
 
@@ -103,6 +111,9 @@ class ServedFrames:
         self._roused = threading.Event()
         self._connection: http.client.HTTPConnection | None = None
         self._deadline: float | None = None
+        self._outage = Outage()
+        self._beat_s = look.period_s
+        """The server's own."""
         self._decoder = Decoder()
         self._since = ""
         self._is_invented = False
@@ -188,13 +199,17 @@ class ServedFrames:
         self._since = ""
         self._forget_connection()
         error = SourceError(self.url, plain(message), hint)
+        period_s = max(self._period_s, self._beat_s, _LEAST_RETRY_S)
+        now = self._clock.now()
+        over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
         return Frame(
             origin=self.url,
             node="",
-            taken_at=self._clock.now(),
+            taken_at=now,
             lateness_s=0.0,
             blocks={},
             errors=(error,),
+            over_at=over_at,
         )
 
     def _forget_connection(self) -> None:
@@ -292,17 +307,20 @@ class ServedFrames:
                 told.append(said)
             elif isinstance(said, Told):
                 told.append(said.frame)
+            elif isinstance(said, Beat):
+                self._beat_s = said.period_s
         # Only this tells the connection that the answer is read.
         response.read()
         if mark is None:
             raise _FailedError("its answer is cut off", "gpumon asks again by itself")
         self._since = mark.since
+        self._outage.read(self._clock.monotonic())
         now = self._clock.now()
         behind_s = now - mark.at
         shift_s = behind_s if abs(behind_s) > _SKEW_S else 0.0
         for frame in told:
             if self._is_shown(frame, now):
-                yield self._own(frame, shift_s)
+                yield from self._own(frame, shift_s)
 
     def _begun(self, header: Header) -> None:
         """The server tells all that holds: it was begun anew, or this one was away too long."""
@@ -328,17 +346,32 @@ class ServedFrames:
             self._roads[frame.node] = _Road(frame.origin, now)
         return True
 
-    def _own(self, frame: Frame, shift_s: float) -> Frame:
+    def _own(self, frame: Frame, shift_s: float) -> Iterator[Frame]:
         """A frame as of this target, by this machine's clock."""
         queue = None
         if frame.queue is not None:
             self._queues[frame.origin] = self._wanted(frame.queue, shift_s)
             queue = merged_queues(list(self._queues.values()))
+        over_at = None if frame.over_at is None else frame.over_at + shift_s
+        taken_at = frame.taken_at + shift_s
         origin = self.url
-        if frame.node and rank_of(frame.origin) < rank_of("local"):
+        if rank_of(frame.origin) < rank_of("local"):
             mark = crc32(frame.origin.encode("utf-8", "replace"))
-            origin = f"{self.url}#{frame.origin.partition(':')[0]}:{mark:08x}"
-        return frame._replace(origin=origin, taken_at=frame.taken_at + shift_s, queue=queue)
+            own = f"{self.url}#{frame.origin.partition(':')[0]}:{mark:08x}"
+            if frame.node:
+                origin = own
+            elif over_at is not None:
+                # What one of several targets has told is over, not what all have.
+                yield Frame(
+                    origin=own,
+                    node="",
+                    taken_at=taken_at,
+                    lateness_s=0.0,
+                    blocks={},
+                    over_at=over_at,
+                )
+        over_at = over_at if frame.node else None
+        yield frame._replace(origin=origin, taken_at=taken_at, queue=queue, over_at=over_at)
 
     def _wanted(self, queue: QueueRecords, shift_s: float) -> QueueRecords:
         """The jobs that are looked for; where all are invented nobody looks for their own."""

@@ -18,6 +18,7 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
 from gpumon.tui.attention import Attention
+from gpumon.tui.coming import Coming
 from gpumon.tui.feed import TickReady
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.take_along import SAID_S
@@ -27,9 +28,10 @@ from gpumon.tui.status import Mood
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.time_travel import Player, travel_of
+from gpumon.tui.widgets.text.time_slices import Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
     from rich.console import RenderableType
     from textual.screen import Screen
@@ -84,7 +86,7 @@ class GpumonApp(DressedApp):
     """When it was said last what quitting would lose."""
     _period_s: float = 1.0
     _has_begun: bool = False
-    _coming: Timer
+    _importing: Timer
     """Imports what Tab may show."""
     discovery: Discovering | None = None
     kept: Bookkeeping | None = None
@@ -93,7 +95,7 @@ class GpumonApp(DressedApp):
     CSS: ClassVar[str] = """
     Screen { layout: vertical; background: $background; overflow: hidden; }
     * { scrollbar-background: $background; scrollbar-background-hover: $background;
-        scrollbar-background-active: $background; scrollbar-color: $cursor;
+        scrollbar-background-active: $background; scrollbar-color: $tone-past;
         scrollbar-color-hover: $tone-dim; scrollbar-color-active: $tone-dim; }
     """
 
@@ -151,8 +153,7 @@ class GpumonApp(DressedApp):
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
-        self._lasting: dict[Hashable, object] = {}
-        """What pictures remember together."""
+        self.coming = Coming(self, Slices(self.set_timer, typed_s=lambda: self.typed_s))
         self._drawn_at = -FILLING_S
         self._heard_at = self._began_at = monotonic()
 
@@ -292,21 +293,21 @@ class GpumonApp(DressedApp):
             self.bell()
         if is_first:
             self._choose_first_view(message.tick)
-            self._coming = self.set_interval(VIEW_BEAT_S, self._import_next)
+            self._importing = self.set_interval(VIEW_BEAT_S, self._import_next)
         is_held = self.travel.shown(message.tick) is not message.tick
         if is_held and not is_first:
             self.mood = self.mood._replace(place=self.travel.place())
             if isinstance(self.screen, View):
                 self.screen.draw_frame()
             return
-        self.show_newest()
+        self.coming.show_when_ready()
 
     def _import_next(self) -> None:
         """Import one more view while nobody types, until all are there."""
         if time.perf_counter() - self.typed_s < VIEW_BEAT_S:
             return
         if next(self._roots, None) is None:
-            self._coming.stop()
+            self._importing.stop()
 
     def _tell_progress(self, progress: Progress) -> None:
         """Say how far the past is instead of showing it: rows that jump tell nobody anything."""
@@ -328,14 +329,13 @@ class GpumonApp(DressedApp):
 
     def show_newest(self) -> None:
         """Hand the newest tick, or the one that is held, to the view on top."""
-        self.mood = self.mood._replace(place=self.travel.place())
-        if self._newest is not None:
-            shown = self.travel.shown(self._newest)
-            if self.digest is None or self.digest.tick is not shown:
-                from gpumon.report.facts.tick_index import Digest
+        self.coming.show_at_once()
 
-                self.digest = Digest(shown, self._lasting, self._attention.since)
-        self.show_again()
+    def wanted(self) -> tuple[Tick | None, float | None]:
+        """The newest tick, or the one that is held, and since when what is found is new."""
+        self.mood = self.mood._replace(place=self.travel.place())
+        tick = None if self._newest is None else self.travel.shown(self._newest)
+        return tick, self._attention.since
 
     def show_again(self) -> None:
         """Draw the picture once more."""
@@ -386,7 +386,7 @@ class GpumonApp(DressedApp):
         """Learn what gpumon itself costs; the status line shows it with the next tick."""
         if self._newest is None:
             return
-        # Imported here, because it imports psutil, which the first picture should not wait for.
+        # Imported here: the first picture should not wait for it.
         from gpumon.base.footprint import footprint
 
         cost = footprint()

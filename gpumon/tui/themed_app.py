@@ -91,7 +91,7 @@ class DressedApp(App[int]):
     def get_css_variables(self) -> dict[str, str]:
         """Those of the theme, or what stands for them where the terminal has sixteen colours."""
         variables = super().get_css_variables()
-        if self.console.color_system == "standard":
+        if self._has_sixteen:
             variables |= sixteen(self.theme)
         self._variables = variables
         return variables
@@ -131,7 +131,13 @@ class DressedApp(App[int]):
             self._has_colour and not is_mono,
             is_ascii=self.is_ascii,
             has_greys=self._has_colour and is_mono,
+            has_sixteen=self._has_sixteen,
         )
+
+    @property
+    def _has_sixteen(self) -> bool:
+        """Whether the terminal has sixteen colours."""
+        return self.console.color_system == "standard"
 
     def next_theme(self) -> None:
         """The theme after this one."""

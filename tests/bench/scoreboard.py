@@ -33,6 +33,9 @@ class Set(NamedTuple):
     """What `gpumon simulate` is given; empty: a population of the tests."""
 
 
+UNSEEN: Final = (611001, 611002)
+LENGTH: Final = ("--for", "5h")
+
 SETS: Final = {
     "first": Set(
         "first generator",
@@ -41,8 +44,13 @@ SETS: Final = {
     ),
     "shifted": Set("shifted generator", (9201, 9202, 9203, 9204), ("--shift",)),
     "population": Set("population of the tests", (9301, 9302), ()),
+    "ten": Set("shifted, every 10 s", UNSEEN, ("--shift", "--period", "10", *LENGTH)),
+    "sixty": Set("shifted, every 60 s", UNSEEN, ("--shift", "--period", "60", *LENGTH)),
 }
-"""Seeds that no rule was tuned on."""
+"""Seeds that no rule was tuned on; of the last two, that none had met."""
+
+USUAL: Final = ("first", "shifted", "population")
+"""What is scored unless something else is asked for."""
 
 JOBS: Final = 75
 """Of one population."""
@@ -55,7 +63,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", choices=SETS, help="only this one; may repeat")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
-    names = list(asked.set or SETS)
+    names = list(asked.set or USUAL)
     made = {name: [_made(asked.folder, name, seed) for seed in SETS[name].seeds] for name in names}
     # Each is a process of its own; playing one recording takes one core.
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -1,4 +1,8 @@
-"""The Slurm versions that a lab can run, and where each one's programs and system users are."""
+"""The Slurm versions that a lab can run, and where each one's programs and system users are.
+
+Run as a program by the Python of any machine, it names those that need a tree of their own, one a
+line: the Debian suite, the version, and `moving` or `kept`.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ class Release:
     """API versions that its slurmrestd speaks, newest first."""
     slot_offset: int
     """Keeps labs of two versions apart that were asked for with the same slot."""
+    suite: str = ""
+    """Debian suite that its packages are of; empty: this machine's own."""
     is_moving: bool = False
     """Whether it comes from a suite that changes any day: made where it can be, and the one whose
     absence is no failure."""
@@ -62,11 +68,19 @@ HOST = "22.05"
 
 RELEASES = {
     HOST: Release(HOST, "", ("v0.0.38", "v0.0.37", "v0.0.36"), 0),
-    "24.11": Release("24.11", "3.13", ("v0.0.42", "v0.0.41", "v0.0.40"), 85),
-    "26.05": Release("26.05", "3.14", ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42"), 170, True),
+    "24.11": Release("24.11", "3.13", ("v0.0.42", "v0.0.41", "v0.0.40"), 85, "trixie"),
+    "26.05": Release(
+        "26.05", "3.14", ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42"), 170, "sid", is_moving=True
+    ),
 }
 
 
 def chosen_version() -> str:
     """The version that GPUMON_LAB_VERSION asks for, else this machine's own."""
     return os.environ.get("GPUMON_LAB_VERSION", HOST)
+
+
+if __name__ == "__main__":
+    for release in RELEASES.values():
+        if release.suite:
+            print(release.suite, release.version, "moving" if release.is_moving else "kept")

@@ -221,15 +221,15 @@ def past_of(server: Growing, now: float) -> list[str]:
 PAST_S = 3 * 3600.0
 
 
-def remember(engine: Engine, servers: list[Growing], now: float) -> None:
-    """Give a server a past, by the road that its makers have for that."""
-    lines = [line for server in servers for line in past_of(server, now)]
+def remember(engine: Engine, lines: list[str]) -> None:
+    """Give a server a past, series by series, by the road that its makers have for that."""
     if engine.program == "prometheus":
-        names = sorted({line.partition("{")[0] for line in lines})
+        by_name: dict[str, list[str]] = {}
+        for line in lines:
+            by_name.setdefault(line.partition("{")[0], []).append(line)
         text = "".join(
-            f"# TYPE {name} gauge\n"
-            + "".join(f"{line}\n" for line in lines if line.startswith(f"{name}{{"))
-            for name in names
+            f"# TYPE {name} gauge\n" + "".join(f"{line}\n" for line in some)
+            for name, some in sorted(by_name.items())
         )
         (engine.folder / "past.om").write_text(text + "# EOF\n")
         made = ("create-blocks-from", "openmetrics", engine.folder / "past.om")
@@ -267,7 +267,8 @@ def test_the_past_that_a_server_has_gathered_is_ones_own_from_the_first_minute(
     samplers: list[Sampler] = []
     try:
         for engine in engines:
-            remember(engine, servers, time.time())
+            now = time.time()
+            remember(engine, [line for server in servers for line in past_of(server, now)])
             targets, sources = [parse(engine.url)], [engine.source]
             sampler = Sampler(sources, SystemClock(), 1.0, told(History, sources, targets))
             samplers.append(sampler)

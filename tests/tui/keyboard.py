@@ -83,12 +83,17 @@ async def settle(pilot: Pilot[int]) -> None:
         elif waits or screen._callbacks or screen._recompose_required:
             draws += 1
             screen._on_timer_update()
-        elif any(grid.slices.is_busy for grid in screen.query(Grid)):
+        elif any(grid.slices.is_busy for grid in screen.query(Grid)) or _has_tick_to_show(app):
             naps += 1
             await asyncio.sleep(GAP_S)
         else:
             return
     raise AssertionError("the screen is drawn again and again")
+
+
+def _has_tick_to_show(app: App[int]) -> bool:
+    coming = getattr(app, "coming", None)
+    return coming is not None and coming.is_busy
 
 
 async def _comes_to_rest(app: App[int]) -> bool:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.plugin import Confidence, Detector, Evidence, Severity
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, holds_of
 from gpumon_detectors.evidence.gpu_use import NEEDS, PAST_S, gpu_use, is_still_now
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_context import LONGEST_REST_S, context_of
 from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import is_open, since_words
-from gpumon_detectors.evidence.user_hold import holds_of
 from gpumon_detectors.idle.rest import rest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.plugin import Finding, View
+    from gpumon.plugin import Finding, UserHold, View
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
-    from gpumon_detectors.evidence.user_hold import UserHold
     from gpumon_detectors.idle.rest import Rest
 
 _LEAST_S: Final = 1800.0

@@ -24,8 +24,7 @@ from gpumon_detectors.waits.steady import full_cpus, full_loaders, slow_storage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.plugin import JobLook, View
-    from gpumon_detectors.evidence.user_hold import UserHold
+    from gpumon.plugin import JobLook, UserHold, View
     from gpumon_detectors.waits.gpu_rows import GpuRows
     from gpumon_detectors.waits.host_rows import HostRows
     from gpumon_detectors.waits.pauses import Pauses, Stir

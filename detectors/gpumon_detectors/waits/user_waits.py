@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
+from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window, holds_of
 from gpumon_detectors.evidence.stretch import since_words
-from gpumon_detectors.evidence.user_hold import holds_of
 from gpumon_detectors.waits.causes import Cause, waits_of_hold
 from gpumon_detectors.waits.claim import busy_evidence, cpu_evidence, io_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.plugin import Finding, View
-    from gpumon_detectors.evidence.user_hold import UserHold
+    from gpumon.plugin import Finding, UserHold, View
     from gpumon_detectors.waits.causes import Waits
 
 _CLASSES: Final = {

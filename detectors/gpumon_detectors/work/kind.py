@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.plugin import Confidence, Evidence
+from gpumon.plugin import Confidence, Evidence, UserHold
 from gpumon_detectors.evidence.job_context import context_of
-from gpumon_detectors.evidence.user_hold import UserHold
 from gpumon_detectors.evidence.watched import mean_of
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
 from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -105,6 +105,7 @@ class MemoryLimited(Detector):
     version = "1"
     finding_classes = ("memory_limited",)
     needs = ("gpu_util_ratio", "mem_used_bytes", "sm_active_ratio", "tensor_active_ratio")
+    wants: ClassVar[Mapping[str, str]] = {"job_cpu_cores_used": "CPU time of jobs"}
     supported_after_s = 1800.0
     established_after_s = 7200.0
     every_s = 60.0

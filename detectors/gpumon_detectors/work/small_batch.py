@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
 from gpumon_detectors.work.profile import LOOK_S, SOME_SM, SPAN_S, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -134,6 +134,7 @@ class SmallBatch(Detector):
     version = "1"
     finding_classes = ("small_batch",)
     needs = ("gpu_util_ratio", "mem_used_bytes", "sm_active_ratio", "tensor_active_ratio")
+    wants: ClassVar[Mapping[str, str]] = {"job_cpu_cores_used": "CPU time of jobs"}
     supported_after_s = 900.0
     established_after_s = 3600.0
     every_s = 30.0

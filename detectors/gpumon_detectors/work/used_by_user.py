@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.plugin import Detector
+from gpumon.plugin import Detector, holds_of
 from gpumon_detectors.evidence.gpu_use import is_named
-from gpumon_detectors.evidence.user_hold import holds_of
 from gpumon_detectors.work.no_tensor_cores import fp32_findings
 from gpumon_detectors.work.small_batch import SmallBatch, small_findings
 

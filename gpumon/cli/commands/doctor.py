@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from gpumon.cli.examined.check import Check
     from gpumon.cli.examined.forecast import Forecast
+    from gpumon.report.document import command_forms
     from gpumon.sources.address import Target
 
 _SIGNS: Final = {
@@ -45,12 +46,7 @@ def doctor(words: list[str]) -> int:
         if not options.json:
             write(_line(one))
     if options.json:
-        document = {
-            "schema": "gpumon-doctor/1",
-            "checks": [one._asdict() for one in found],
-            "forecasts": [forecast._asdict() for forecast in told],
-        }
-        write_json(document, is_pretty=True)
+        write_json(_document(found, told), is_pretty=True)
     is_faulty = any(one.state == check.FAULT for one in found)
     return NOTHING_READ if is_faulty else DONE
 
@@ -69,6 +65,31 @@ def _every(targets: list[Target], tell: Callable[[Forecast], None]) -> Iterator[
     yield from checks.configuration()
     for asked in targets:
         yield from checks.target(asked)
+
+
+def _document(found: list[Check], told: list[Forecast]) -> command_forms.Doctor:
+    return {
+        "schema": "gpumon-doctor/1",
+        "checks": [
+            {"what": one.what, "state": one.state, "says": one.says, "way_out": one.way_out}
+            for one in found
+        ],
+        "forecasts": [
+            {
+                "target": one.target,
+                "whose": one.whose,
+                "nodes": one.nodes,
+                "connections": one.connections,
+                "nodes_at_once": one.nodes_at_once,
+                "slurm_calls_per_minute": one.slurm_calls_per_minute,
+                "client_bytes": one.client_bytes,
+                "own_bytes": one.own_bytes,
+                "history_bytes": one.history_bytes,
+                "login_cpu_s": one.login_cpu_s,
+            }
+            for one in told
+        ],
+    }
 
 
 def _line(one: Check) -> str:

@@ -16,7 +16,6 @@ from gpumon.detect.learning.named import (
     names_rewritten,
     newest,
     own_patterns,
-    plain,
     read_named,
     with_name,
     without_newest,
@@ -150,7 +149,9 @@ def _listed(*, is_json: bool) -> int:
     path = own_patterns()
     versions = read_named(path)
     if is_json:
-        write_json(plain(newest(versions)), is_pretty=is_tty())
+        from gpumon.report.document.patterns import named_document
+
+        write_json(named_document(newest(versions)), is_pretty=is_tty())
     else:
         from gpumon.report.pages.patterns import named_text
 

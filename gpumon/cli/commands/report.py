@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from gpumon.cli.books import folder_of, prices_of
 from gpumon.cli.configuration import load
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.ledger.journal_reader import Entry
     from gpumon.model.records.ledger import Added, Prices
+    from gpumon.report.document import command_forms
 
-SCHEMA: Final = "gpumon-report/2"
+SCHEMA: Final[Literal["gpumon-report/2"]] = "gpumon-report/2"
 """Name and major version of the form of `gpumon report --json`."""
 
 NAMES: Final[Mapping[str, Callable[[Entry], str]]] = {
@@ -110,11 +111,11 @@ def _document(
     began: float | None,
     skipped: int,
     prices: Prices,
-) -> dict[str, Any]:
+) -> command_forms.Report:
     from gpumon.report.document.ledger import line, lines
     from gpumon.report.facts.entities import moment
 
-    def told(one: Added) -> dict[str, Any]:
+    def told(one: Added) -> command_forms.ReportSpan:
         return {"total": line(one.whole), "lines": [] if by == "class" else lines(one.by_name)}
 
     return {

@@ -71,8 +71,9 @@ def train(words: list[str]) -> int:
         return INTERRUPTED
     path = options.out or Path(state_folder()) / "model.json"
     if options.json:
-        classes = {score.key: score.plain() for score in scores}
-        write_json({"schema": "gpumon-train/1", "classes": classes}, is_pretty=is_tty())
+        from gpumon.report.document.scoreboard import training_document
+
+        write_json(training_document(scores), is_pretty=is_tty())
     else:
         write(_table(scores))
     if not model.classes:

@@ -117,19 +117,19 @@ class _Book:
 
     def __init__(self) -> None:
         self._rows: dict[str, Floats] = {}
-        """By job all of them; NaN where nobody has asked yet."""
+        """By subject all of them; NaN where nobody has asked yet."""
         self._told: dict[int, set[str]] = {number: set() for number in range(len(_GROUPS))}
-        """By group the jobs of which it is computed."""
+        """By group the subjects of which it is computed."""
 
     def table(self, view: View, jobs: Sequence[JobLook], groups: Sequence[int]) -> FeatureTable:
         """Features of jobs, in their order."""
         for job in jobs:
-            if job.job.job_id not in self._rows:
-                self._rows[job.job.job_id] = np.full(len(FEATURES), np.nan)
+            if job.subject not in self._rows:
+                self._rows[job.subject] = np.full(len(FEATURES), np.nan)
         new = [
             job
             for job in jobs
-            if job.gpus and any(job.job.job_id not in self._told[number] for number in groups)
+            if job.gpus and any(job.subject not in self._told[number] for number in groups)
         ]
         window_s = max((_GROUPS[number].window_s for number in groups), default=USUAL_S)
         has_hosts = any(_GROUPS[number].has_hosts for number in groups)
@@ -137,11 +137,11 @@ class _Book:
             # NaN stands for what is not known, and is computed with all the time.
             with np.errstate(all="ignore"):
                 self._take(samples_of(view, batch, window_s, has_hosts=has_hosts), groups)
-        rows = [self._rows[job.job.job_id] for job in jobs]
+        rows = [self._rows[job.subject] for job in jobs]
         return FeatureTable(tuple(jobs), np.array(rows).reshape(len(rows), len(FEATURES)))
 
     def _take(self, samples: Samples, groups: Sequence[int]) -> None:
-        names = [job.job.job_id for job in samples.jobs]
+        names = [job.subject for job in samples.jobs]
         for number in groups:
             first, end = _STARTS[number : number + 2]
             for name, told in zip(names, _GROUPS[number].tell(samples).T, strict=True):

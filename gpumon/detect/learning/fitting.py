@@ -99,11 +99,6 @@ class Score(NamedTuple):
     """Expected calibration error, in ten parts of the probabilities."""
     is_kept: bool
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return {key: value if np.isfinite(value) else None
-                for key, value in self._asdict().items() if key != "key"}  # fmt: skip
-
 
 def fitted(
     examples: Examples, keys: Sequence[str] | None = None, seed: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpumon.detect.features.feature import Floats
     from gpumon.model.records.pattern import PatternCard
 
-FORMAT: Final = "gpumon-named-patterns/1"
+FORMAT: Final[Literal["gpumon-named-patterns/1"]] = "gpumon-named-patterns/1"
 FILE: Final = "patterns.json"
 """Its name in the folder of a user's state."""
 

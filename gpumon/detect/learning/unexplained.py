@@ -9,12 +9,14 @@ import numpy as np
 
 from gpumon.detect.features.table import FEATURES, features_of
 from gpumon.detect.scene import view_of
+from gpumon.detect.user_hold import holds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.detect.features.feature import Floats
-    from gpumon.detect.view import JobLook
+    from gpumon.detect.user_hold import UserHold
+    from gpumon.detect.view import JobLook, View
     from gpumon.model.records.tick import Tick
 
 EVERY_S: Final = 300.0
@@ -33,15 +35,18 @@ _MOST_OTHERS: Final = 128
 """Jobs with hardly any unexplained time that are looked at each time: they say what is usual. Of
 more, others have their turn after a quarter of an hour."""
 
+_HIDDEN: Final = "a hidden user"
+
 _CLAIMED_SHARE: Final = 0.05
 """Share of a job's GPU time between two looks that detectors claim or suspect, from which on the
 job does not say what is usual (our choice)."""
 
 
 class Behaviour(NamedTuple):
-    """How one job behaved, over some stretches of five minutes."""
+    """How one job behaved, or a GPU without one, over some stretches of five minutes."""
 
     job_id: str
+    """Of a GPU that users hold without a job its subject."""
     user: str
     since: float
     """Unix time at which the first stretch began."""
@@ -60,7 +65,7 @@ class Gathered(NamedTuple):
     """The ones with the most unexplained time first."""
     others: tuple[Behaviour, ...]
     """Jobs, or stretches of them, of which hardly any is unexplained, and of which no detector ever
-    claimed anything."""
+    claimed anything; and GPUs without a job, of which no books tell what is unexplained."""
     unexplained_s: float
     """GPU-seconds that nobody explains, also of jobs that are not listed."""
     allocated_s: float
@@ -157,16 +162,40 @@ class Gatherer:
         table = features_of(view, [*chosen[0], *chosen[1]]).values
         self._add(self._unexplained, tick.at, unclear, table[: len(unclear)])
         self._add(self._others, tick.at, plain, table[len(unclear) :])
+        holds = self._holds(view, tick)
+        for hold, row in zip(holds, features_of(view, holds).values, strict=True):
+            users = ", ".join(hold.owner_names) or _HIDDEN
+            key = (self._recording, hold.subject)
+            self._others.setdefault(key, _Sum(hold.subject, users)).add(tick.at, 0.0, row)
+        self._looks += 1
 
     def _turn(self, jobs: list[tuple[JobLook, float]]) -> list[tuple[JobLook, float]]:
         """Those whose turn it is: the same ones for a quarter of an hour."""
+        return [one for one in jobs if self._is_turn_of(one[0].job.job_id, len(jobs))]
+
+    def _is_turn_of(self, name: str, count: int) -> bool:
+        """Whether one of so many is looked at now."""
         parts = 1
-        while len(jobs) > parts * _MOST_OTHERS:
+        while count > parts * _MOST_OTHERS:
             parts *= 2
         # By their ids, so that others that come or go change nothing.
-        turn = self._looks // LEAST_STRETCHES % parts
-        self._looks += 1
-        return [one for one in jobs if crc32(one[0].job.job_id.encode()) % parts == turn]
+        return crc32(name.encode()) % parts == self._looks // LEAST_STRETCHES % parts
+
+    def _holds(self, view: View, tick: Tick) -> list[UserHold]:
+        """GPUs without a job whose turn it is and of which nobody has claimed anything of late."""
+        told = (*tick.findings, *tick.muted, *tick.cleared)
+        claimed = {one.subject for one in told}
+        unlisted = sum(len(one.gpu_uuids) for one in view.nodes.values() if one.slurm is None)
+        holds = []
+        for hold in holds_of(view, lambda uuid: self._is_turn_of(uuid, unlisted)):
+            key = (self._recording, hold.subject)
+            before = self._others.get(key)
+            # What it did before a claim was not usual; what others did there is not its own.
+            if before is not None and (hold.subject in claimed or hold.since > before.until):
+                del self._others[key]
+            if hold.subject not in claimed and tick.at - hold.since >= _LEAST_AGE_S:
+                holds.append(hold)
+        return holds
 
     def _since_last(self, tick: Tick) -> dict[str, tuple[float, float]]:
         """By job the unexplained GPU-seconds since the last look, and their share."""

@@ -27,6 +27,9 @@ _OF_GPU: Final = ("gpu", "link")
 _TOLD: Final = ("event", "process", "context")
 """Blocks that a probe's report always holds, and that are empty where there is nothing to tell."""
 
+_THIN: Final = 2.0
+"""Values that come so many times more rarely than now are called few (our choice)."""
+
 _HEARD: Final = "event_age_s"
 """By this field a detector asks whether a node is heard of at all."""
 
@@ -92,7 +95,7 @@ def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.i
             subjects_blind=len(dark),
             missing_fields=missing,
             state="ok",
-            note=coarse,
+            note=coarse or _thin_words(view, declared),
         ), dark
     note = f"observed for {observed_s:.0f} s of {declared.supported_after_s:.0f} s"
     return Coverage(
@@ -135,6 +138,20 @@ def _coarse_words(view: View, declared: Declaration) -> str:
     if period_s <= longest_s:
         return ""
     return f"values come every {period_s:.0f} s, and it needs one every {longest_s:.0f} s"
+
+
+def _thin_words(view: View, declared: Declaration) -> str:
+    """That older samples come more rarely, where that makes its claims less sure; else empty.
+
+    A server tells of what is older than an hour a value every five minutes.
+    """
+    begin = max(view.observed_since, view.now - declared.established_after_s)
+    times, periods, _, _ = view.history.slab((), (ANY_KEY,), begin, view.now)
+    thin = np.flatnonzero(periods > _THIN * periods[-1]) if len(times) else times
+    if not len(thin):
+        return ""
+    dense_s, period_s = view.now - times[thin[-1]], periods[thin[-1]]
+    return f"before the last {dense_s / 60.0:.0f} min values come only every {period_s:.0f} s"
 
 
 def names_of(view: View, declared: Declaration, places: NDArray[np.intp]) -> tuple[str, ...]:

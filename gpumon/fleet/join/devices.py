@@ -62,6 +62,8 @@ def is_stale(frame: Frame, now: float, stale_after_s: float) -> bool:
         now: Unix time of the picture.
         stale_after_s: Age beyond which that is so, unless its source asks for longer.
     """
+    if frame.over_at is not None and now >= frame.over_at:
+        return True
     return now - frame.taken_at > max(stale_after_s, frame.stale_after_s)
 
 

@@ -174,7 +174,8 @@ class CatchUpFeed:
         behind_s, strides = self._clock.behind_s, self._strides
         if self._is_live:
             return None
-        ratio = 1.0 - strides.left(behind_s) / strides.left(self._begun_s)
+        # What passed before the first picture makes the past longer than it was.
+        ratio = max(0.0, 1.0 - strides.left(behind_s) / strides.left(self._begun_s))
         return Progress(ratio, self._clock.past_s)
 
     @property

@@ -2,36 +2,26 @@
 
 A source takes a while to tell its past, and nobody waits for it: what is sampled is remembered as
 ever. Once the past is there a new memory is made of both, beside the sampling, and takes the place
-of the first one.
+of the first one. What is missed later, in an outage, is put behind what is remembered, so pictures
+without a value wait until it is known what they lacked.
 """
 
 from __future__ import annotations
 
 import threading
-from heapq import merge
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from gpumon.fleet.join.join import join
-from gpumon.model.records.tick import Tick
+from gpumon.fleet.replay.missing import BREATH_S, Missing, hold, ticks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumon.fleet.sampler.protocols import Renewable
-    from gpumon.model.records.frame import Frame
-    from gpumon.model.records.tick import WindowReader
+    from gpumon.model.records.tick import Tick, WindowReader
     from gpumon.sources.source import PastBeat, Remembering
-
-MOST_HELD: Final = 128
-"""Pictures that are held until the past is there: of more every other one will do, as a past takes
-minutes and its windows are longer (our choice)."""
 
 LATEST_S: Final = 60.0
 """Where others measure as well, so much of what they told may be lost to a past (our choice)."""
-
-BREATH_S: Final = 0.001
-"""Real pause after each picture of the past, in which the screen gets its turn."""
 
 
 class FillingPast:
@@ -59,12 +49,15 @@ class FillingPast:
         self._run = run or _in_thread
         self._held: list[Tick] = []
         self._told: dict[int, Callable[[], Iterator[PastBeat]]] = {}
+        self._tellers: set[int] = set()
+        """Sources that have told their whole past."""
         self._is_new = False
         self._is_alone = is_alone
         self._made: Renewable | None = None
         self._is_making = False
         self._failure: Exception | None = None
         self._closing = threading.Event()
+        self._missing = Missing(past, self._run, self._closing)
 
     @property
     def begins_at(self) -> float | None:
@@ -75,21 +68,37 @@ class FillingPast:
         """Remember a picture, behind the past as soon as that is there."""
         if self._made is not None:
             self._replace(self._made)
-        self._past.append(tick)
-        self._fill(tick)
-        failure, self._failure = self._failure, None
+        is_waiting = any(one.is_recalling for one in self._sources)
+        told = self._missed()
+        if not self._missing.takes(tick, told, is_waiting=is_waiting):
+            self._past.append(tick)
+            self._fill(tick)
+        failure, self._failure = self._failure or self._missing.failure, None
+        self._missing.failure = None
         if failure is not None:
             raise failure
 
-    def _fill(self, tick: Tick) -> None:
-        """Hold the picture while a past may come, and make room for one that has."""
+    def _missed(self) -> Callable[[], Iterator[PastBeat]] | None:
+        """What has just been told of an outage; what is told first is the whole past."""
+        found = None
         for number, one in enumerate(self._sources):
             told = one.recalled()
-            if told is not None:
+            if told is None:
+                continue
+            if self._missing.is_begun and self._is_alone and len(self._sources) == 1:
+                found = told
+            elif number not in self._tellers:
                 self._told[number], self._is_new = told, True
+            self._tellers.add(number)
+        return found
+
+    def _fill(self, tick: Tick) -> None:
+        """Hold the picture while a past may come, and make room for one that has."""
         is_waiting = any(one.is_recalling for one in self._sources)
         if not (is_waiting or self._is_new or self._is_making):
             self._held.clear()
+            if self._is_alone and len(self._sources) == 1:
+                self._missing.begin(tick)
             return
         if tick.gpus:
             self._hold(tick)
@@ -106,7 +115,7 @@ class FillingPast:
 
     def reader(self) -> WindowReader:
         """Reader of everything remembered so far."""
-        return self._past.reader()
+        return self._missing.reader() or self._past.reader()
 
     def close(self) -> None:
         """Free the memory."""
@@ -114,15 +123,13 @@ class FillingPast:
         self._past.close()
 
     def _hold(self, tick: Tick) -> None:
-        if len(self._held) >= MOST_HELD:
-            del self._held[1::2]
-        self._held.append(tick)
+        hold(self._held, tick)
 
     def _make(self, told: Sequence[Callable[[], Iterator[PastBeat]]], until: float) -> None:
         """A memory of what is told; a past that fails half-way counts up to there."""
         made = self._past.blank()
         try:
-            for tick in _ticks([begin() for begin in told], until):
+            for tick in ticks_of([begin() for begin in told], until):
                 made.append(tick)
                 if self._closing.wait(BREATH_S):
                     made.close()
@@ -141,28 +148,7 @@ class FillingPast:
         # What readers hold of the other one lives as long as they do.
         self._past.close()
         self._past = made
-
-
-def _ticks(told: Sequence[Iterator[PastBeat]], until: float) -> Iterator[Tick]:
-    """A picture of each beat before a time: GPUs and nodes alone, for nobody knows its queue."""
-    newest: dict[tuple[str, str], Frame] = {}
-    beats = merge(*told, key=_at)
-    for number, (at, together) in enumerate(groupby(beats, _at)):
-        if at >= until:
-            return
-        period_s = 0.0
-        for beat in together:
-            newest.update(((frame.origin, frame.node), frame) for frame in beat.frames)
-            period_s = max(period_s, beat.period_s)
-        picture = join(list(newest.values()), None, {}, at, 0.0)
-        yield Tick(
-            *(number, at, at, period_s, (), picture.nodes, picture.gpus),
-            *((), None, (), (), (), 0.0),
-        )
-
-
-def _at(beat: PastBeat) -> float:
-    return beat.at
+        self._missing = Missing(made, self._run, self._closing)
 
 
 def _in_thread(work: Callable[[], None]) -> None:

@@ -57,6 +57,8 @@ class Newest:
             if frame.blocks:
                 self._frames[key] = frame
                 self.disputes.take(frame)
+            elif frame.over_at is not None:
+                self._end(frame)
             if frame.queue is not None:
                 self._queues[frame.origin] = frame.queue
             says_nothing = not frame.blocks and frame.queue is None
@@ -75,6 +77,16 @@ class Newest:
                 # A child whose node was unknown while it failed has told its name.
                 self._errors.pop((url, ""), None)
                 self._silent.discard(url)
+
+    def _end(self, failure: Frame) -> None:
+        """Note when what was said before a failure is over."""
+        origin = failure.origin
+        keys = [(origin, failure.node)]
+        if not failure.node:
+            keys = [key for key in self._frames if origin in (key[0], target_of(key[0]))]
+        for key in keys:
+            if key in self._frames:
+                self._frames[key] = self._frames[key]._replace(over_at=failure.over_at)
 
     def _is_late(self, key: tuple[str, str], frame: Frame) -> bool:
         """Whether its values are older than those that are kept."""

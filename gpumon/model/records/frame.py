@@ -76,6 +76,9 @@ class Frame(NamedTuple):
     stale_after_s: float = 0.0
     """Up to which age its values are of the present where they come more seldom than the period, as
     what a server has gathered on a beat of its own does; 0: as long as the period says."""
+    over_at: float | None = None
+    """Of a failure: Unix time from which on what its origin said before, of this node or, without
+    one, of all, is not of the present any more; None: its age alone tells."""
 
     def block(self, name: str) -> Block:
         """The named block, empty where the frame has none."""

@@ -23,8 +23,8 @@ def chart_lines(chart: Chart, width: int, height: int) -> list[Line]:
     plot = Plot(chart, across, max(1, height))
     for series in chart.series:
         plot.band(series)
-    for series in reversed(chart.series):
-        plot.curve(series)
+    for number, series in reversed([*enumerate(chart.series)]):
+        plot.curve(series, is_dashed=number > 0)
     marked = {
         _column(chart, mark.at, across): mark.tone
         for mark in chart.marks

@@ -200,12 +200,23 @@ def drawn_panel(
         keys = plan.instead
         series = [read(key) for key, _ in keys]
     toned = tuple(one._replace(tone=tone) for one, tone in zip(series, _TONES, strict=False))
+    title = _title(plan, keys, [entity.value(key) for key, _ in keys], toned)
+    return Panel(title, _scaled(entity, plan, keys[0][0], stretch, toned))
+
+
+def _title(
+    plan: Plan,
+    keys: Sequence[tuple[str, str]],
+    values: Sequence[float | None],
+    series: Sequence[Series],
+) -> Line:
+    """What is drawn, each in the colour of its curve, and its value now; dashes before a dashed."""
     title: list[Cell] = [Cell(plan.title, Tone.STRONG)] if plan.title else []
-    for (key, label), one in zip(keys, toned, strict=True):
-        value = entity.value(key)
+    for number, ((key, label), value, one) in enumerate(zip(keys, values, series, strict=True)):
         text = "–" if value is None else field_text(CATALOGUE[key], value)
-        title += [Cell(f"{label} ", one.tone), Cell(f"{text}  ")]
-    return Panel(tuple(title), _scaled(entity, plan, keys[0][0], stretch, toned))
+        sign = "┄ " if number else ""
+        title += [Cell(f"{sign}{label} ", one.tone), Cell(f"{text}  ")]
+    return tuple(title)
 
 
 def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: float) -> Panel:
@@ -217,12 +228,8 @@ def _job_panel(digest: Digest, view: JobView, one_gpu: Gpu, plan: Plan, span_s: 
     if plan.instead and not is_known(series[0]):
         keys = plan.instead
         series = _job_series(digest, view, [key for key, _ in keys], stretch)
-    title: list[Cell] = [Cell(plan.title, Tone.STRONG)] if plan.title else []
-    for (key, label), one in zip(keys, series, strict=True):
-        value = digest.mean(view, key)
-        text = "–" if value is None else field_text(CATALOGUE[key], value)
-        title += [Cell(f"{label} ", one.tone), Cell(f"{text}  ")]
-    return Panel(tuple(title), _scaled(one_gpu, plan, keys[0][0], edges, tuple(series)))
+    title = _title(plan, keys, [digest.mean(view, key) for key, _ in keys], series)
+    return Panel(title, _scaled(one_gpu, plan, keys[0][0], edges, tuple(series)))
 
 
 def _scaled(

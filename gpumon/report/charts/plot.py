@@ -49,14 +49,19 @@ class Plot:
         self._tones = np.full((height, across), _DIM, np.int8)
         """Of characters, by row from the bottom and column."""
 
-    def curve(self, series: Series) -> None:
-        """The means of each dot column, joined where both neighbours are known."""
+    def curve(self, series: Series, *, is_dashed: bool = False) -> None:
+        """The means of each dot column, joined where both neighbours are known.
+
+        One that is dashed leaves every third character out: without colours that tells it apart.
+        """
         levels = self._levels(series, "mean")
         before = np.concatenate(([np.nan], levels[:-1]))
         lowest, highest = np.fmin(levels, before), np.fmax(levels, before)
         rows = np.arange(len(self._dots))[:, None]
         # Nothing is at most NaN: what is not known sets no dot.
         known = ~np.isnan(levels)
+        if is_dashed:
+            known &= np.arange(len(levels)) // DOTS_ACROSS % 3 < 2
         self._set((rows >= lowest) & (rows <= highest) & known, series.tone)
 
     def band(self, series: Series) -> None:

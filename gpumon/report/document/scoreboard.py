@@ -1,11 +1,11 @@
-"""How good what was said of labelled recordings is, as plain data."""
+"""How good what was said of labelled recordings is, and what was learnt of them, as plain data."""
 
 from __future__ import annotations
 
 from math import isfinite
 from statistics import quantiles
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
 from gpumon.model.units import HOUR_S
@@ -13,10 +13,14 @@ from gpumon.model.units import HOUR_S
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpumon.detect.learning.fitting import Score
     from gpumon.evaluation.comparison import BaselineScore
     from gpumon.evaluation.scoreboard import ClassScore, Counted, Interval, Scoreboard
+    from gpumon.report.document import command_forms
 
-SCHEMA: Final = "gpumon-evaluation/1"
+Told = TypeVar("Told")
+
+SCHEMA: Final[Literal["gpumon-evaluation/1"]] = "gpumon-evaluation/1"
 """Name and major version of the form."""
 
 
@@ -24,7 +28,7 @@ def scoreboard_document(
     scores: Scoreboard,
     files: Sequence[str],
     baselines: Mapping[str, BaselineScore] = MappingProxyType({}),
-) -> dict[str, Any]:
+) -> command_forms.Evaluation:
     """The answer of `gpumon evaluate --json`; null is what is not defined, as of nothing."""
     return {
         "schema": SCHEMA,
@@ -61,47 +65,51 @@ def scoreboard_document(
     }
 
 
-def _all_together(scores: Scoreboard) -> dict[str, Any]:
-    """What is told of gpumon and of each baseline alike."""
+def _all_together(
+    scores: Scoreboard, *, is_judged: bool = True, has_hours: bool = True
+) -> command_forms.JudgedClaims:
+    """What is told of gpumon and of each baseline alike.
+
+    Args:
+        scores: Of all classes.
+        is_judged: Whether there was anything to judge; otherwise all is null.
+        has_hours: Whether what is lost was told; otherwise that is null.
+    """
+
+    def told(value: Told) -> Told | None:
+        return value if is_judged else None
+
+    def of_hours(value: Told) -> Told | None:
+        return value if is_judged and has_hours else None
+
     return {
-        "macro_f1": _number(scores.macro_f1[SUPPORTED].value),
-        "macro_f1_interval": _bounds(scores.macro_f1[SUPPORTED]),
-        "macro_f1_of_its_classes": _number(scores.macro_f1_of_its_classes),
-        "delay_s": delays(scores.delays_s),
-        "false_alarms": scores.false_alarms,
-        "false_alarms_per_1000_gpu_days": _number(per_1000_gpu_days(scores)),
-        "benign": scores.benign,
-        "benign_flagged": scores.benign_flagged,
-        "benign_flagged_ratio": _ratio(scores.benign_flagged, scores.benign),
-        "gpu_hours_error_ratio": _number(scores.hours_error.value),
-        "gpu_hours_error_interval": _bounds(scores.hours_error),
-        "wasted_error_ratio": _number(scores.wasted_error.value),
-        "wasted_error_interval": _bounds(scores.wasted_error),
-        "benign_charged_gpu_hours": round(scores.benign_charged_s / HOUR_S, 4),
+        "macro_f1": told(_number(scores.macro_f1[SUPPORTED].value)),
+        "macro_f1_interval": told(_bounds(scores.macro_f1[SUPPORTED])),
+        "macro_f1_of_its_classes": told(_number(scores.macro_f1_of_its_classes)),
+        "delay_s": told(delays(scores.delays_s)),
+        "false_alarms": told(scores.false_alarms),
+        "false_alarms_per_1000_gpu_days": told(_number(per_1000_gpu_days(scores))),
+        "benign": told(scores.benign),
+        "benign_flagged": told(scores.benign_flagged),
+        "benign_flagged_ratio": told(_ratio(scores.benign_flagged, scores.benign)),
+        "gpu_hours_error_ratio": of_hours(_number(scores.hours_error.value)),
+        "gpu_hours_error_interval": of_hours(_bounds(scores.hours_error)),
+        "wasted_error_ratio": of_hours(_number(scores.wasted_error.value)),
+        "wasted_error_interval": of_hours(_bounds(scores.wasted_error)),
+        "benign_charged_gpu_hours": of_hours(round(scores.benign_charged_s / HOUR_S, 4)),
     }
 
 
-_HOURS: Final = ("gpu_hours_error_ratio", "wasted_error_ratio", "benign_charged_gpu_hours")
-_HOUR_BOUNDS: Final = ("gpu_hours_error_interval", "wasted_error_interval")
-
-
-def _baseline(one: BaselineScore) -> dict[str, Any]:
+def _baseline(one: BaselineScore) -> command_forms.Baseline:
     """Null is what a baseline that abstains, or says nothing of loss, does not tell."""
-    told = _all_together(one.scores)
-    if not one.jobs_judged:
-        told = dict.fromkeys(told)
-    elif not one.has_hours:
-        told.update(dict.fromkeys((*_HOURS, *_HOUR_BOUNDS)))
-    classes = one.scores.classes if one.jobs_judged else {}
+    is_judged = one.jobs_judged > 0
+    classes = one.scores.classes if is_judged else {}
     return {
         "claims_classes": list(one.classes),
         "jobs": one.jobs,
         "jobs_judged": one.jobs_judged,
-        **told,
-        "classes": {
-            key: {**_class(score), **(dict.fromkeys(_HOURS[:2]) if not one.has_hours else {})}
-            for key, score in classes.items()
-        },
+        **_all_together(one.scores, is_judged=is_judged, has_hours=one.has_hours),
+        "classes": {key: _class(score, has_hours=one.has_hours) for key, score in classes.items()},
     }
 
 
@@ -110,7 +118,7 @@ def per_1000_gpu_days(scores: Scoreboard) -> float:
     return 1000 * scores.false_alarms / scores.gpu_days if scores.gpu_days else float("nan")
 
 
-def delays(seconds: Sequence[float]) -> dict[str, float | None]:
+def delays(seconds: Sequence[float]) -> command_forms.Delays:
     """Median and ninth decile of delays in ascending order, null without any."""
     if len(seconds) < 2:
         only = round(seconds[0], 1) if seconds else None
@@ -119,7 +127,8 @@ def delays(seconds: Sequence[float]) -> dict[str, float | None]:
     return {"p50": round(tenths[4], 1), "p90": round(tenths[8], 1)}
 
 
-def _class(score: ClassScore) -> dict[str, Any]:
+def _class(score: ClassScore, *, has_hours: bool = True) -> command_forms.ClassScore:
+    charged_s = score.wasted_s + score.suspected_s
     return {
         **_counts(score.steps[SUPPORTED]),
         "is_looked_for": score.is_looked_for,
@@ -127,16 +136,16 @@ def _class(score: ClassScore) -> dict[str, Any]:
         "named": score.named,
         "delay_s": delays(score.delays_s),
         "true_gpu_hours": round(score.true_s / HOUR_S, 4),
-        "gpu_hours_error_ratio": _error(score.wasted_s + score.suspected_s, score.true_s),
-        "wasted_error_ratio": _error(score.wasted_s, score.true_s),
+        "gpu_hours_error_ratio": _error(charged_s, score.true_s) if has_hours else None,
+        "wasted_error_ratio": _error(score.wasted_s, score.true_s) if has_hours else None,
     }
 
 
-def _by_step(score: ClassScore) -> dict[str, Any]:
+def _by_step(score: ClassScore) -> dict[str, command_forms.Counts]:
     return {step.value: _counts(score.steps[rank]) for rank, step in enumerate(STEPS)}
 
 
-def _counts(counted: Counted) -> dict[str, Any]:
+def _counts(counted: Counted) -> command_forms.Counts:
     return {
         "precision": _number(counted.precision),
         "recall": _number(counted.recall),
@@ -161,3 +170,23 @@ def _number(value: float) -> float | None:
 
 def _bounds(found: Interval) -> list[float | None]:
     return [_number(found.low), _number(found.high)]
+
+
+def training_document(scores: Sequence[Score]) -> command_forms.Train:
+    """The answer of `gpumon train --json`; null is what is not defined, as of no claims."""
+    return {"schema": "gpumon-train/1", "classes": {one.key: _fit(one) for one in scores}}
+
+
+def _fit(score: Score) -> command_forms.ClassFit:
+    def told(value: float) -> float | None:
+        return value if isfinite(value) else None
+
+    return {
+        "jobs": score.jobs,
+        "told": told(score.told),
+        "precision": told(score.precision),
+        "recall": told(score.recall),
+        "claims_from": told(score.claims_from),
+        "calibration_error": told(score.calibration_error),
+        "is_kept": score.is_kept,
+    }

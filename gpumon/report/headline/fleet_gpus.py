@@ -6,8 +6,8 @@ The whole is the union of the GPUs that telemetry names and those that the queue
 from __future__ import annotations
 
 from collections import Counter
-from itertools import repeat
-from operator import attrgetter
+from itertools import islice, repeat
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.fleet.join.unowned_processes import is_mig
@@ -15,8 +15,14 @@ from gpumon.model.job_states import HOLDING_STATES
 from gpumon.report.facts.slurm_nodes import is_away, is_open, state_words
 
 if TYPE_CHECKING:
-    from gpumon.model.records.cluster import SlurmNode
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+
+    from gpumon.model.records.cluster import Job, SlurmNode
+    from gpumon.model.records.frame import QueueRecords
     from gpumon.report.facts.tick_index import Digest
+
+    _Told = tuple[str, str, int | None, int | None]
+    """Of a node: state, reservation, GPUs, and how many of them are allocated."""
 
 HELD: Final = "held"
 """Allocated to jobs."""
@@ -34,6 +40,10 @@ PARTS: Final = (
 is called so."""
 
 
+_STEP: Final = 2_000
+"""Nodes or jobs that are looked at in one step: a millisecond or two."""
+
+
 class FleetGpus(NamedTuple):
     """The GPUs of the fleet."""
 
@@ -49,25 +59,96 @@ class FleetGpus(NamedTuple):
         return dict(self.parts).get(HELD, 0)
 
 
+class _Count(NamedTuple):
+    """A count, and what it was made of: queue and jobs hardly ever change with a picture."""
+
+    queue: QueueRecords | None = None
+    names: Sequence[str] = ()
+    """The nodes that the queue lists."""
+    told: Sequence[_Told] = ()
+    """What the queue tells of each."""
+    jobs: Sequence[Job] = ()
+    given: Mapping[str, int] | None = None
+    """GPUs that these jobs hold, by node; None: Slurm says how many of each node are allocated."""
+    named: Sequence[int] = ()
+    """GPUs of each node that telemetry names."""
+    found: FleetGpus | None = None
+    """What all this comes to; None: that also rests on what is not kept here."""
+
+
 def fleet_gpus(digest: Digest) -> FleetGpus:
     """Counted once for a picture."""
-    return digest.remembered(("fleet gpus", ""), lambda: _counted(digest))
+    for _ in fleet_gpu_steps(digest):
+        pass
+    return _counted_of(digest)[0]
 
 
-def _counted(digest: Digest) -> FleetGpus:
+def fleet_gpu_steps(digest: Digest) -> Iterator[None]:
+    """Count in steps of a few milliseconds; `fleet_gpus` then only looks it up."""
+    if not _counted_of(digest):
+        _counted_of(digest).append((yield from _counted(digest)))
+
+
+def _counted_of(digest: Digest) -> list[FleetGpus]:
+    """The count of a picture, once there is one."""
+    return digest.remembered(("fleet gpus", ""), list)
+
+
+def _counted(digest: Digest) -> Generator[None, None, FleetGpus]:
     known, queue = digest.tick.nodes, digest.tick.queue
     if queue is None:
         sizes = [len(node.gpu_uuids) for node in known.values() if node.gpu_uuids]
         return FleetGpus(sum(sizes), len(sizes), ())
-    counts: Counter[str] = Counter()
-    names = [listed.name for listed in queue.nodes]
-    met = list(map(known.get, names))
+    kept: list[_Count] = digest.lasting("fleet gpus", list)
+    before = kept[0] if kept else _Count()
+    if before.queue is not queue:
+        names = [listed.name for listed in queue.nodes]
+        told = list(map(_told, queue.nodes))
+        yield
+        is_silent = any(used is None for *_, used in told)
+        before = _Count(queue, names, told, given={} if is_silent else None)
+        yield
+    met = list(map(known.get, before.names))
     named = [0 if node is None else len(node.gpu_uuids) for node in met]
-    given = _given(digest) if any(listed.gpus_used is None for listed in queue.nodes) else Counter()
-    held = map(given.__getitem__, names) if given else repeat(0)
+    yield
+    if before.given is not None:
+        jobs = [view.job for view in digest.tick.jobs]
+        if len(jobs) != len(before.jobs) or not all(map(is_, jobs, before.jobs)):
+            given = yield from _given(jobs)
+            before = before._replace(jobs=jobs, given=given, found=None)
+    are_listed = len(met) - met.count(None) == len(known)
+    found = before.found if are_listed and named == before.named else None
+    if found is None:
+        before = before._replace(named=named)
+        parts, nodes, is_odd = yield from _parts(digest, queue, before)
+        if not are_listed:
+            for name in known.keys() - set(before.names):
+                parts[UNLISTED] += len(known[name].gpu_uuids)
+                nodes += bool(known[name].gpu_uuids)
+        told_parts = tuple((part, parts[part]) for part in PARTS if parts[part])
+        found = FleetGpus(sum(parts.values()), nodes, told_parts)
+        before = before._replace(found=found if are_listed and not is_odd else None)
+    kept[:] = [before]
+    return found
+
+
+def _parts(
+    digest: Digest, queue: QueueRecords, counted: _Count
+) -> Generator[None, None, tuple[Counter[str], int, bool]]:
+    """GPUs of the listed nodes by what they are, and how many nodes these are.
+
+    Also whether some of it rests on what a later picture may tell otherwise.
+    """
+    given = counted.given or {}
+    held = map(given.get, counted.names, repeat(0)) if given else repeat(0)
     # Eighty thousand GPUs stand on ten thousand nodes, which are alike but for a few words.
-    alike = Counter(zip(map(_told, queue.nodes), named, held, strict=False))
-    odd: set[tuple[tuple[str, str, int | None, int | None], int]] = set()
+    alike: Counter[tuple[_Told, int, int]] = Counter()
+    rows = zip(counted.told, counted.named, held, strict=False)
+    for _ in range(0, len(counted.named), _STEP):
+        alike.update(islice(rows, _STEP))
+        yield
+    counts: Counter[str] = Counter()
+    odd: set[tuple[_Told, int]] = set()
     nodes = 0
     for (told, seen, of_jobs), times in alike.items():
         state, reservation, listed_gpus, used = told
@@ -80,16 +161,11 @@ def _counted(digest: Digest) -> FleetGpus:
             counts[what] += times * count
         nodes += times * (size > 0)
     if odd:
-        for listed, seen in zip(queue.nodes, named, strict=True):
-            if (_told(listed), seen) in odd:
-                counts.update(dict(_of_odd(digest, listed, given[listed.name])))
+        for listed, told, seen in zip(queue.nodes, counted.told, counted.named, strict=True):
+            if (told, seen) in odd:
+                counts.update(dict(_of_odd(digest, listed, given.get(listed.name, 0))))
                 nodes += 1
-    if len(met) - met.count(None) < len(known):
-        for name in known.keys() - set(names):
-            counts[UNLISTED] += len(known[name].gpu_uuids)
-            nodes += bool(known[name].gpu_uuids)
-    parts = tuple((part, counts[part]) for part in PARTS if counts[part])
-    return FleetGpus(sum(counts.values()), nodes, parts)
+    return counts, nodes, bool(odd)
 
 
 _told = attrgetter("state", "reservation", "gpu_count", "gpus_used")
@@ -126,13 +202,15 @@ def _of_odd(digest: Digest, listed: SlurmNode, of_jobs: int) -> tuple[tuple[str,
     return _part(digest, size, used, of_jobs, (listed.state, listed.reservation))
 
 
-def _given(digest: Digest) -> Counter[str]:
+def _given(jobs: Sequence[Job]) -> Generator[None, None, Counter[str]]:
     """GPUs that the jobs in view hold, by node."""
     found: Counter[str] = Counter()
-    for view in digest.tick.jobs:
-        if view.job.state in HOLDING_STATES:
-            for part in view.job.allocations:
-                found[part.node] += part.gpu_count
+    for start in range(0, len(jobs), _STEP):
+        for job in jobs[start : start + _STEP]:
+            if job.state in HOLDING_STATES:
+                for part in job.allocations:
+                    found[part.node] += part.gpu_count
+        yield
     return found
 
 

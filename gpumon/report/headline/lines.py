@@ -10,13 +10,13 @@ from gpumon.model.records.ledger import SUSPICION
 from gpumon.model.units import DAY_S
 from gpumon.report.facts.losses import WEIGHTS, mark_of, price_an_hour
 from gpumon.report.facts.tick_index import new_findings
-from gpumon.report.headline.fleet_gpus import fleet_gpus
+from gpumon.report.headline.fleet_gpus import fleet_gpu_steps, fleet_gpus
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, safe, text_width
 from gpumon.report.wording.verdict_words import SEVERITY_SIGNS, SEVERITY_TONES, WATCHING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpumon.model.records.ledger import LedgerTotals, Total
     from gpumon.report.facts.tick_index import Digest
@@ -44,6 +44,17 @@ def headline(digest: Digest, width: int, *, is_tall: bool) -> list[Line]:
     """
     key = ("headline", f"{width} {is_tall}")
     return list(digest.remembered(key, lambda: _headline(digest, width, is_tall)))
+
+
+def headline_steps(digest: Digest) -> Iterator[None]:
+    """Count what the headline tells, step by step; then it is quick to word."""
+    yield from fleet_gpu_steps(digest)
+    books = digest.tick.ledger
+    if books is not None:
+        books.total()
+        yield
+        _price_now(digest, books)
+        yield
 
 
 def _headline(digest: Digest, width: int, is_tall: bool) -> list[Line]:
@@ -104,6 +115,11 @@ def _news(digest: Digest) -> tuple[Cell, ...]:
 # The second line: five shares, and what is lost now
 
 
+def _price_now(digest: Digest, books: LedgerTotals) -> float | None:
+    """Price of what is being wasted in an hour, worked out once for a picture."""
+    return digest.remembered(("price an hour", ""), lambda: price_an_hour(books))
+
+
 class _Now(NamedTuple):
     """What is lost now."""
 
@@ -127,7 +143,7 @@ class _Now(NamedTuple):
         return cls(
             wasted_gpus=wasted,
             suspected_gpus=suspected,
-            an_hour=price_an_hour(books),
+            an_hour=_price_now(digest, books),
             currency=safe(books.prices.currency),
             watching=watching,
         )

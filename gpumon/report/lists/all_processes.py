@@ -129,6 +129,12 @@ def _gpu(digest: Digest, row: ProcessRow) -> Cell:
     return Cell(f"{node if len(node) <= room else '…' + node[1 - room :]}:{index}")
 
 
+def _gpu_words(digest: Digest, row: ProcessRow) -> tuple[str, ...]:
+    """The GPU as it is shown, and whole: by its index, and by its node."""
+    index = units.index_text(digest.tick.gpus.get(row.uuid))
+    return tuple(word.lower() for word in (_gpu(digest, row).text, index, _place(digest, row)))
+
+
 def _gpu_order(digest: Digest, row: ProcessRow) -> SortKey:
     gpu = digest.tick.gpus.get(row.uuid)
     index = gpu.nvml_index if gpu is not None else None
@@ -229,9 +235,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     ),
     Column(
         "gpu", "GPU", 4, "left", priority=0, cell=_gpu, order=_gpu_order,
-        doc="Index of the GPU as NVML counts; its node in front where several are in view.",
+        doc="Index of the GPU as NVML counts, in MIG mode with the instance (3:1/0); its node in "
+        "front where several are in view.",
         max_width=_WIDEST_GPU,
-        words=lambda d, r: (_gpu(d, r).text.lower(), _place(d, r).lower()),
+        words=_gpu_words,
     ),
     _PART["type"]._replace(order=_text("type")),
     _PART["memory"]._replace(

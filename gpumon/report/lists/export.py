@@ -15,6 +15,7 @@ from gpumon.report.text.units import MISSING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumon.report.document import command_forms
     from gpumon.report.facts.columns import Column
     from gpumon.report.facts.tick_index import Digest
 
@@ -53,7 +54,7 @@ def as_csv(digest: Digest, columns: Sequence[Column[Any]], rows: Sequence[object
 
 def as_json(digest: Digest, columns: Sequence[Column[Any]], rows: Sequence[object]) -> str:
     """What the columns mean, and a list of rows; missing values are null."""
-    made = {
+    made: command_forms.Table = {
         "schema_version": 1,
         "at": digest.tick.at,
         "columns": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpumon.model.finding import Finding, Severity
@@ -11,7 +12,7 @@ from gpumon.report.facts.tick_index import RankRow
 from gpumon.report.tables.node import NodeRow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from gpumon.report.facts.tick_index import Digest
 
@@ -35,28 +36,33 @@ def next_problem(
         met: Findings that were gone to already; a row with another one comes first.
         steps: 1: downwards, where the last is followed by the first; -1: upwards.
     """
-    some = _named(digest, rows)
-    others = [*(index for index in some if index > at), *(index for index in some if index < at)]
-    found = {index: told for index in others if (told := problems_of(digest, rows[index]))}
+    may, count = _may_have_one(digest), len(rows)
     if steps < 0:
-        return next(reversed(found), None)
-    fresh = [i for i, told in found.items() if any(one.identity not in met for one in told)]
-    return min(fresh) if fresh else next(iter(found), None)
+        above = chain(range(min(at, count) - 1, -1, -1), range(count - 1, at, -1))
+        return next((i for i in above if may(rows[i]) and problems_of(digest, rows[i])), None)
+    others: list[int] = []
+    # No further than to the first that was not gone to: below it may be a hundred thousand rows.
+    for index, row in enumerate(rows):
+        if may(row) and index != at and (told := problems_of(digest, row)):
+            if any(one.identity not in met for one in told):
+                return index
+            others.append(index)
+    return next((i for i in others if i > at), others[0] if others else None)
 
 
-def _named(digest: Digest, rows: Sequence[object]) -> list[int]:
-    """Where rows are that may have a problem: of a large fleet's few are named at all."""
+def _may_have_one(digest: Digest) -> Callable[[object], bool]:
+    """Whether a row may have a problem: of a large fleet's few are named at all."""
     by_gpu, by_job = _by_gpu(digest), digest.findings_by_job
     has_nodes = any(one.subject.startswith("node:") for one in digest.tick.findings)
 
     def may(row: object) -> bool:
+        if isinstance(row, JobView):
+            return row.job.job_id in by_job or has_nodes
         if isinstance(row, GpuRow):
             return row.gpu is None or row.gpu.uuid in by_gpu
-        if isinstance(row, JobView):
-            return has_nodes or row.job.job_id in by_job
         return True
 
-    return [index for index, row in enumerate(rows) if may(row)]
+    return may
 
 
 def _is_problem(finding: Finding) -> bool:

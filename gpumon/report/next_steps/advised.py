@@ -58,6 +58,7 @@ def commands_of(findings: Sequence[Finding], ways: Ways) -> tuple[Command, ...]:
         *_filled((one, step, OWNER) for one in told for step in one.advice),
         *_filled((one, step, ADMIN) for one in told for step in one.machine_advice),
     ]
+    found.sort(key=lambda command: command.about == ADMIN)
     by_line = {
         command.line: command for offered in reversed(found) for command in _there(offered, ways)
     }
@@ -86,6 +87,11 @@ def _filled(steps: Iterable[tuple[Finding, str, str]]) -> Iterator[Command]:
     for finding, step, who in steps:
         advice = advice_of(step)
         if advice is not None:
+            # Slurm lets only its owner start a step in a job, whoever is advised to look.
+            is_step = advice.words[0] == "srun" and any(
+                word.startswith("--jobid=") for word in advice.words
+            )
+            who = OWNER if is_step else who
             yield Command(advice.words, who, f"{class_of(finding).title}: {advice.lead}.")
 
 

@@ -172,11 +172,15 @@ def _remembered_processes(
     return lines
 
 
-def _columns(width: int, commands: Commands | None) -> Sequence[Column[ProcessRow]]:
-    """Of processes; the command line takes what the others leave."""
+def _columns(
+    width: int, place_width: int, commands: Commands | None
+) -> Sequence[Column[ProcessRow]]:
+    """Of processes; the GPU, or its instance, is told whole; the command line takes the rest."""
+    gpu, *others = MACHINE_PROCESS_COLUMNS
+    others.insert(0, gpu._replace(width=max(gpu.width, place_width)))
     if commands is None:
-        return MACHINE_PROCESS_COLUMNS
-    others = [one for one in MACHINE_PROCESS_COLUMNS if one.key != "program"]
+        return others
+    others = [one for one in others if one.key != "program"]
     left = width - INDENT - sum(one.width + GAP for one in others)
     doc = "Command line, or the program's name."
     return (
@@ -211,10 +215,11 @@ def _processes(
     shown = rows[: max(1, room - 2)]
     if len(shown) < len(rows):
         shown = shown[:-1]
+    place = MACHINE_PROCESS_COLUMNS[0].cell
     section = table_section(
         "",
         digest,
-        _columns(width, commands),
+        _columns(width, max((len(place(digest, row).text) for row in shown), default=0), commands),
         shown,
         width,
         lambda row: f"{row.process.pid}/{row.uuid}",

@@ -143,12 +143,17 @@ def _card(number: int, card: PatternCard) -> list[str]:
 
 
 def _odd_card(number: int, card: PatternCard) -> list[str]:
-    """A card of one job that is like nothing usual."""
+    """A card of one job, or a GPU without one, that is like nothing usual."""
     called = f"{', '.join(card.names)}: " if card.names else ""
     since = datetime.fromtimestamp(card.since, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-    whose = f"job {safe(card.exemplar)} of {_some(card.users)}, since {since}"
+    kind, _, uuid = card.exemplar.partition(":")
+    if kind == "gpu":
+        # No books tell what is unexplained of it.
+        what, unclear = f"{safe(uuid)} without a job", ""
+    else:
+        what, unclear = f"job {safe(card.exemplar)}", f"; {_hours(card.gpu_seconds)} unexplained"
     return [
-        f"{number:>2}  {called}{whose}; {_hours(card.gpu_seconds)} unexplained",
+        f"{number:>2}  {called}{what} of {_some(card.users)}, since {since}{unclear}",
         *([] if card.times is None else [f"    {_how_far(card.times)}"]),
         *(f"    {_trait(trait)}" for trait in card.traits),
     ]

@@ -110,8 +110,17 @@ class RankMap:
         step, gap = self.shape.step, self.shape.gap
         return _LEFT + offset * step + offset // _BLOCK * gap
 
-    def line(self, number: int, cursor: int, *, has_colour: bool) -> tuple[Glyph, ...]:
-        """The characters of one line."""
+    def line(
+        self, number: int, cursor: int, *, has_colour: bool, has_areas: bool = True
+    ) -> tuple[Glyph, ...]:
+        """The characters of one line.
+
+        Args:
+            number: Which line.
+            cursor: The rank under it.
+            has_colour: Whether numbers stand on areas of colour.
+            has_areas: Whether such areas tell steps without a number, too; else signs do.
+        """
         line = self.lines[number]
         if line.is_gap:
             return ()
@@ -123,16 +132,17 @@ class RankMap:
         for x, char in enumerate(name[: self.width]):
             row[x] = Glyph(char, Ink.STRONG if cursor in line.ranks else Ink.DIM)
         for offset, rank in enumerate(line.ranks):
-            for x, glyph in enumerate(self._cell(rank, line.part, has_colour), self._x(offset)):
+            cell = self._cell(rank, line.part, has_colour, has_colour and has_areas)
+            for x, glyph in enumerate(cell, self._x(offset)):
                 if x < self.width:
                     row[x] = glyph
         return tuple(row)
 
-    def _cell(self, rank: int, part: int, has_colour: bool) -> list[Glyph]:
+    def _cell(self, rank: int, part: int, has_colour: bool, has_areas: bool) -> list[Glyph]:
         """One line of a rank: an area or a sign, in a large cell with the number."""
         mark = self._marks[rank]
         if self.shape.width == 1:
-            return [Glyph(area(mark, has_colour=has_colour), mark.ink)]
+            return [Glyph(area(mark, has_colour=has_areas), mark.ink)]
         is_area = mark.is_filled and has_colour
         text = self._numbers[rank] if is_area else f"{mark.sign} {self._numbers[rank]}".rstrip()
         text = ("" if part else text).center(self.shape.width)

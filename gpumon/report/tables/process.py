@@ -11,6 +11,7 @@ from gpumon.report.facts.rows import block_rows, host_row
 from gpumon.report.tables.field import PAST_WIDTH, bars, round_up, span_s
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.wording.gpu_cells import place_text
 from gpumon.report.wording.verdict_words import reason_words
 
 if TYPE_CHECKING:
@@ -197,7 +198,16 @@ def _job(_digest: Digest, row: ProcessRow) -> Cell:
 
 
 def _gpu(digest: Digest, row: ProcessRow) -> Cell:
-    return Cell(units.index_text(digest.tick.gpus.get(row.uuid)))
+    return Cell(place_text(digest.tick.gpus.get(row.uuid), _instance(row)))
+
+
+def _instance(row: ProcessRow) -> tuple[float | None, float | None] | None:
+    """The numbers of the MIG instance that it runs in; None: it runs in none."""
+    if row.context is None:
+        return None
+    keys = ("context_gpu_instance", "context_compute_instance")
+    one, other = (row.context.value(key) for key in keys)
+    return None if one is None and other is None else (one, other)
 
 
 def age_s(digest: Digest, row: ProcessRow) -> float | None:

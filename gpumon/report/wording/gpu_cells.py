@@ -69,11 +69,15 @@ def row_uuid(row: HasGpu) -> str | None:
 
 def row_index(row: HasGpu) -> str:
     """NVML's index on the node, `3`; of an instance with its numbers, `3:1/0`."""
-    index = units.index_text(row.gpu)
-    if row.instance is None:
+    return place_text(row.gpu, row.instance.numbers if row.instance is not None else None)
+
+
+def place_text(gpu: Gpu | None, numbers: tuple[float | None, float | None] | None) -> str:
+    """The same by the numbers of the GPU instance and of the compute instance, where it is one."""
+    index = units.index_text(gpu)
+    if numbers is None:
         return index
-    numbers = "/".join(units.MISSING if n is None else str(n) for n in row.instance.numbers)
-    return f"{index}:{numbers}"
+    return f"{index}:{'/'.join(units.MISSING if n is None else f'{n:.0f}' for n in numbers)}"
 
 
 def row_name(row: HasGpu) -> str:

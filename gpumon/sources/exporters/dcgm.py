@@ -24,7 +24,7 @@ from gpumon.sources.exposition.shape import Shape, numbers, shape_of
 from gpumon.sources.probes.rates import Rates
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping, Sequence
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from gpumon.sources.exporters.gpu_names import Metric
     from gpumon.sources.exporters.series_layout import Table
@@ -48,7 +48,8 @@ _BLANKS: Final = ((0x7FFFFFF0, 16), (0x7FFFFFFFFFFFFFF0, 16), (2**47, 16))
 """Where the numbers begin by which DCGM says of whole numbers of 32 and 64 bits, and of others,
 that there is no value, and how many there are (dcgm_structs.h: DCGM_INT32_BLANK and so on)."""
 
-_FIRST_BLANK: Final = _BLANKS[0][0]
+FIRST_BLANK: Final = _BLANKS[0][0]
+"""Below it every number is a value."""
 
 _BLANK_REASONS: Final = {
     1: Reason.NOT_SAMPLED,
@@ -188,6 +189,10 @@ class NodeMemory:
             blocks["node"] = before._replace(labels={**before.labels, **labels}, missing=missing)
         return Reading(plan.host_name, blocks, errors)
 
+    def remember(self, xids: Iterable[tuple[float, str, int]]) -> None:
+        """Take in Xids that came before the page was watched: Unix time, GPU, number."""
+        self._xids.remember(xids)
+
     def with_events(
         self, reading: Reading, plan: NodePlan, values: Sequence[float], now: float
     ) -> Reading:
@@ -203,12 +208,17 @@ class _Xids:
     """Xids that came while the page was watched.
 
     A page tells the last Xid of each GPU for ever, and not when it was: what was there before the
-    first look may be of last month, and is no event of now.
+    first look may be of last month, and is no event of now, unless others tell when it came.
     """
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         self._seen: deque[tuple[float, str, int]] = deque(maxlen=MOST_EVENTS)
+
+    def remember(self, earlier: Iterable[tuple[float, str, int]]) -> None:
+        """Take in what others saw: Unix time, GPU, number; what is known already is not new."""
+        new = [one for one in earlier if not any(_is_same(one, other) for other in self._seen)]
+        self._seen = deque(sorted((*new, *self._seen)), maxlen=MOST_EVENTS)
 
     def block(self, told: Mapping[str, int | None], now: float) -> Block:
         """The events of the last hour.
@@ -233,6 +243,11 @@ class _Xids:
             "event_age_s": column_for(False, [round(now - at, 3) for at, _, _ in self._seen]),
         }
         return Block(keys, columns, {}, {})
+
+
+def _is_same(one: tuple[float, str, int], other: tuple[float, str, int]) -> bool:
+    """Whether two who look at other times tell of one Xid."""
+    return one[1:] == other[1:] and abs(one[0] - other[0]) <= OLD_S
 
 
 def _xid(value: float) -> int | None:
@@ -292,7 +307,7 @@ def _fill(
         value = values[place]
         taken = value * scale
         # What is beyond any doubt goes a short way: most of thousands of values.
-        if low <= taken <= high and value < _FIRST_BLANK and not old:
+        if low <= taken <= high and value < FIRST_BLANK and not old:
             column[row] = int(taken) if is_whole else taken
             continue
         found = Reason.STALE if place in old else _taken(metric, value)

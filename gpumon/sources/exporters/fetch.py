@@ -16,6 +16,7 @@ import httpx
 from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError, client, error_of, pieces
 from gpumon.sources.http.failures import (
+    AWAY,
     REFUSED,
     RETRIED,
     SHOWN,
@@ -173,7 +174,8 @@ def _status(status: int, headers: Mapping[str, str]) -> FetchError:
     if status == HTTPStatus.NOT_FOUND:
         return FetchError("has no such page (HTTP 404)", "check the path: it is mostly /metrics")
     hint = f"look at the log of the exporter; {RETRIED}"
-    return FetchError(f"answers with an error (HTTP {status})", hint)
+    message = f"answers with an error (HTTP {status})"
+    return FetchError(message, hint, is_refused=status in AWAY)
 
 
 def _too_large() -> FetchError:

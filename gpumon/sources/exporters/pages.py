@@ -21,7 +21,9 @@ from gpumon.sources.exporters.pauses import Pauses, rest
 from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
+from gpumon.sources.http.outage import Outage
 from gpumon.sources.probes.clients import FILES_KEPT
+from gpumon.sources.probes.start_order import RETRY_S
 from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:
@@ -180,6 +182,7 @@ class ExporterPages:
     ) -> tuple[list[Frame], bool]:
         """What one look at a page brings, and whether it was read."""
         watched.is_refused = False
+        asked_s = self._clock.monotonic()
         try:
             body = await fetcher.page()
             now, heard_s = self._clock.now(), self._clock.monotonic()
@@ -190,15 +193,24 @@ class ExporterPages:
         except Exception as error:  # noqa: BLE001 - one page must not silence all others
             words, way_out = shortage(error) or (repr(error), "please report this line")
             return self._failed(watched, f"gpumon stumbled over its page: {words}", way_out), False
+        watched.outage.read(asked_s)
         return self._told(watched, readings, now, heard_s - began), True
 
     def _failed(self, watched: _Watched, message: str, hint: str) -> list[Frame]:
         error = SourceError(plain(watched.page.node), plain(message), hint)
         now = self._clock.now()
         nodes = watched.nodes or (watched.page.node,)
+        now_s, period_s = self._clock.monotonic(), max(self._period_s, RETRY_S[0])
+        over_at = watched.outage.over_at(now, now_s, period_s)
         return [
             Frame(
-                origin=self.url, node=node, taken_at=now, lateness_s=0.0, blocks={}, errors=(error,)
+                origin=self.url,
+                node=node,
+                taken_at=now,
+                lateness_s=0.0,
+                blocks={},
+                errors=(error,),
+                over_at=over_at,
             )
             for node in nodes
         ]
@@ -255,6 +267,7 @@ class _Watched:
 
     def __init__(self, page: PageAddress) -> None:
         self.page = page
+        self.outage = Outage()
         self.reader = PageReader(page.node)
         self.nodes: tuple[str, ...] = ()
         """Nodes that it has told of, as frames name them."""

@@ -26,6 +26,8 @@ REFUSED: Final = (401, 403)
 SHOWN: Final = 120
 """Characters of what a system, a server or a header says that are shown."""
 
+AWAY: Final = (502, 503)
+"""Statuses by which a server that begins, or a proxy whose server is away, refuses at once."""
 
 _WANTS_OURS: Final = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA")
 """What a server says of our certificate; it comes with its first answer, as TLS 1.3 has it."""
@@ -104,7 +106,8 @@ def redirected(location: str) -> Trouble:
 def web_page(peer: Peer, status: int | None = None) -> Trouble:
     """HTML: a proxy, a portal, a log-in page."""
     begin = "answers with" if status is None else f"answered HTTP {status} with"
-    return Trouble(f"{begin} a web page: a proxy or portal, not {peer.name}", peer.elsewhere)
+    text = f"{begin} a web page: a proxy or portal, not {peer.name}"
+    return Trouble(text, peer.elsewhere, is_refused=status in AWAY)
 
 
 def said(error: BaseException) -> str:

@@ -14,6 +14,7 @@ import httpx
 from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError, client, error_of, pieces
 from gpumon.sources.http.failures import (
+    AWAY,
     REFUSED,
     RETRIED,
     SHOWN,
@@ -164,7 +165,7 @@ class Client:
         try:
             return opened(bytes(body), status)
         except FetchError as error:
-            is_cheap = status == HTTPStatus.SERVICE_UNAVAILABLE
+            is_cheap = status in AWAY
             raise FetchError(error.message, error.hint, is_refused=is_cheap) from None
 
     def _refused(self, status: int) -> FetchError:
@@ -228,11 +229,7 @@ def _status(status: int) -> FetchError:
         message = "has no such interface (HTTP 404)"
         return FetchError(message, "check the prefix: what stands before /api/v1/")
     hint = f"look at the log of the server, or of the proxy in front of it; {RETRIED}"
-    return FetchError(
-        f"answers with an error (HTTP {status})",
-        hint,
-        is_refused=status == HTTPStatus.SERVICE_UNAVAILABLE,
-    )
+    return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status in AWAY)
 
 
 def _too_large() -> FetchError:

@@ -17,7 +17,7 @@ from gpumon.sources.exporters.series_layout import LABELS, label_of, plans_of
 from gpumon.sources.exposition.parse import Page, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence, Set
 
     from gpumon.sources.exporters.series_layout import NodePlan
     from gpumon.sources.prometheus.questions import Key, Seen
@@ -84,6 +84,17 @@ class Nodes:
             text = f"tells of more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
             errors.append(SourceError("", text, "ask a server that holds a part of them"))
         return told, errors
+
+    def remember(self, told: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:
+        """Take in Xids of the past, of nodes that are known: GPU; Unix time, UUID, number."""
+        hosts: dict[str, list[tuple[float, str, int]]] = {}
+        for key, xid in told:
+            one = seen.known.get(key)
+            if one is not None:
+                hosts.setdefault(label_of(one.labels, "host") or UNNAMED, []).append(xid)
+        for host, xids in hosts.items():
+            if host in self._readers:
+                self._readers[host].remember(xids)
 
     def _missed(self, seen: Seen, present: Set[str]) -> list[SourceError]:
         old = {label_of(one.labels, "host") or UNNAMED: one for one in seen.known.values()}
@@ -236,6 +247,10 @@ class _NodeReader:
         self._data = b""
         self._changed_at = 0.0
         self._last: Reading | None = None
+
+    def remember(self, xids: Iterable[tuple[float, str, int]]) -> None:
+        """Take in Xids of the past: Unix time, UUID, number."""
+        self._memory.remember(xids)
 
     def read(self, seen: Seen, keys: Sequence[Key], now: float) -> Told:
         """What a look tells of it."""

@@ -341,7 +341,7 @@ class Questions:
         key = key_of(labels)
         if key is None:
             return None
-        made = _harmless(labels)
+        made = harmless(labels)
         texts = self._texts
         if len(texts) > MOST_TEXTS:
             texts.clear()
@@ -409,7 +409,7 @@ def key_of(labels: Mapping[str, str]) -> Key | None:
     return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
 
-def _harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
+def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels made harmless, with the host that the server asks where the page names none."""
     found = {plain(name): plain(text) for name, text in labels.items()}
     if label_of(found, "host") is None and found.get("instance"):

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from math import isfinite, isnan, nan
+from math import ceil, isfinite, isnan, nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.staleness import stale_after_s
+from gpumon.sources.exporters.dcgm import FIRST_BLANK
+from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.series_layout import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
-from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, key_of
-from gpumon.sources.prometheus.rules import PARTS
+from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, harmless, key_of
+from gpumon.sources.prometheus.rules import ALL, PARTS
 from gpumon.sources.source import PastBeat
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ LONGEST_S: Final = 180.0
 REST_PER_ANSWER: Final = 1.0
 """After each answer the server is left alone for so many times what it took."""
 
+XIDS: Final = frozenset(name for name, one in METRICS.items() if one.field.key == "xid")
+"""Metrics that tell the last Xid of each GPU."""
+
 _LESS: Final = "?history=1h asks for less, ?history=0 for none"
 
 
@@ -86,6 +91,8 @@ class Recalled(NamedTuple):
     """By how much the server's clock is before our own."""
     failure: FetchError | None
     """Why the rest is missing; None: nothing is."""
+    is_gap: bool = False
+    """Whether it is only what was missed while nobody answered."""
 
     @property
     def remark(self) -> tuple[str, str] | None:
@@ -93,7 +100,23 @@ class Recalled(NamedTuple):
         if self.failure is None:
             return None
         what = "tells nothing before an hour ago" if self.told else "tells nothing of its past"
+        if self.is_gap:
+            what = "tells nothing of the time in which it was not read"
         return f"{what}: {self.failure.message}", _LESS
+
+    def xids(self) -> Iterator[tuple[Key, tuple[float, str, int]]]:
+        """Xids that came meanwhile: GPU or instance; Unix time on our own clock, UUID, number."""
+        last: dict[Key, float] = {}
+        for told in self.told:
+            for name in told.values.keys() & XIDS:
+                for key, column in told.values[name].items():
+                    times = told.told_at.get(key, ())
+                    for at, value in zip(times, column, strict=False):
+                        if not 0.0 <= value < FIRST_BLANK or isnan(at):
+                            continue
+                        if value and last.get(key, value) != value:
+                            yield key, (at - self.ahead_s, key[0], int(value))
+                        last[key] = value
 
     def beats(self, url: str) -> Iterator[PastBeat]:
         """Frames of every step as they would have come then, the oldest first."""
@@ -123,7 +146,9 @@ def _at(columns: Mapping[Key, array[float]], step: int) -> Column:
     return Column({key: row for row, key in enumerate(found)}, [*found.values()])
 
 
-def stretches(series: int, interval_s: float, until: float, back_s: float) -> tuple[Stretch, ...]:
+def stretches(
+    series: int, interval_s: float, until: float, back_s: float, fewest: int = FEWEST_STEPS
+) -> tuple[Stretch, ...]:
     """What is asked about, the newest first; of a large fleet less, and that coarser.
 
     Args:
@@ -131,6 +156,7 @@ def stretches(series: int, interval_s: float, until: float, back_s: float) -> tu
         interval_s: Between two samples.
         until: Unix time before which all of it lies.
         back_s: How far back it may reach.
+        fewest: With fewer steps none of it is asked about.
     """
     most = MOST_VALUES // max(1, series)
     step_s = max(interval_s, FINEST_S)
@@ -138,10 +164,14 @@ def stretches(series: int, interval_s: float, until: float, back_s: float) -> tu
     while step_s < FAR_STEP_S and near_s / step_s > 0.75 * most:
         step_s = min(2.0 * step_s, FAR_STEP_S)
     step_s = min(step_s, FAR_STEP_S)
-    # Both begin where a coarse step does, so that no step is told twice.
-    border = (until - near_s) // FAR_STEP_S * FAR_STEP_S
-    near = min(int((until - border) / step_s), most)
-    if near < FEWEST_STEPS:
+    near = ceil(near_s / step_s)
+    border = until - near * step_s
+    if back_s > NEAR_S:
+        # Both begin where a coarse step does, so that no step is told twice.
+        border = (until - near_s) // FAR_STEP_S * FAR_STEP_S
+        near = int((until - border) / step_s)
+    near = min(near, most)
+    if near < fewest:
         return ()
     found = [Stretch(until - near * step_s if near == most else border, step_s, near)]
     far = min(int((back_s - near_s) / FAR_STEP_S), most - near)
@@ -153,8 +183,16 @@ def stretches(series: int, interval_s: float, until: float, back_s: float) -> tu
 class Recall:
     """Asks one server for its past."""
 
-    def __init__(self, client: Client, back_s: float, monotonic: Callable[[], float]) -> None:
-        """Ask through a client, for so many seconds back."""
+    def __init__(
+        self,
+        client: Client,
+        back_s: float,
+        monotonic: Callable[[], float],
+        *,
+        is_gap: bool = False,
+    ) -> None:
+        """Ask through a client, for so many seconds back: all of it, or what was missed."""
+        self._is_gap = is_gap
         self._client = client
         self._back_s = back_s
         self._monotonic = monotonic
@@ -163,7 +201,7 @@ class Recall:
         """What the server tells of the time before a look; never raises for want of an answer.
 
         Args:
-            seen: The look: only metrics and GPUs that it has are asked about.
+            seen: The look: only metrics that it has are asked about.
             told_by: Metrics whose samples' times count.
             now: Unix time of the look on our own clock.
         """
@@ -173,27 +211,45 @@ class Recall:
         limit = self._monotonic() + LONGEST_S
         found: list[Told] = []
         failure = None
-        for one in stretches(series, interval_s, seen.asked_at - SETTLED_S, self._back_s):
-            try:
-                found.insert(0, await self._stretch(one, counts, seen.known, told_by, limit))
-            except FetchError as error:
-                failure = error
-                break
+        fewest = 1 if self._is_gap else FEWEST_STEPS
+        known = seen.known
+        until = seen.asked_at - SETTLED_S
+        try:
+            pieces = stretches(series, interval_s, until, self._back_s, fewest)
+            for number, one in enumerate(pieces):
+                if not number:
+                    known = {**await self._gone(told_by, until), **known}
+                found.insert(0, await self._stretch(one, counts, known, told_by, limit))
+        except FetchError as error:
+            failure = error
         # Who holds a GPU now need not have held it then.
-        known = {
+        unheld = {
             key: Known(
                 {name: text for name, text in one.labels.items() if name not in HOLDER_LABELS},
                 one.told_at,
             )
-            for key, one in seen.known.items()
+            for key, one in known.items()
         }
         return Recalled(
             told=found,
-            known=known,
+            known=unheld,
             interval_s=interval_s,
             ahead_s=seen.asked_at - now,
             failure=failure,
+            is_gap=self._is_gap,
         )
+
+    async def _gone(self, told_by: Sequence[str], at: float) -> dict[Key, Known]:
+        """Every GPU of the last hour: that one has vanished shows only who knows that it was."""
+        found: dict[Key, Known] = {}
+        for name in told_by:
+            question = f"max by ({','.join(ALL)}) (last_over_time({name}[{NEAR_S:.0f}s]))"
+            params = {"query": question, "time": f"{at:.3f}", "nocache": "1"}
+            for labels, _ in response.vector(await self._client.ask("query", params)).rows:
+                key = key_of(labels)
+                if key is not None:
+                    found.setdefault(key, Known(harmless(labels), 0.0))
+        return found
 
     async def _stretch(
         self,

@@ -16,6 +16,8 @@ from gpumon.model.text import plain
 from gpumon.sources.exporters.pauses import Pauses, rest
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
+from gpumon.sources.http.outage import Outage
+from gpumon.sources.probes.start_order import RETRY_S
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
 from gpumon.sources.prometheus.questions import Questions
@@ -43,8 +45,9 @@ GAP_S: Final = 60.0
 LOOKS_A_GAP: Final = 3.0
 """So many looks must have been missed: one that was late is no gap."""
 
-RECALLED_EVERY_S: Final = 600.0
-"""A past is asked for no oftener: it is the dearest question (our choice)."""
+GAP_INTERVALS: Final = 2.0
+"""Between two samples, so much more than was missed is asked about: the newest one that was seen is
+among it, from which what counters grew by is told."""
 
 REMARKED_S: Final = 600.0
 """For so long it is told what of the past is missing."""
@@ -83,6 +86,7 @@ class PrometheusServer:
         self._near: tuple[str, ...] = ()
         self._client: Client | None = None
         self._pauses = Pauses()
+        self._outage = Outage()
         self._nodes = Nodes()
         self._frames: deque[Frame] = deque()
         self._wake: Callable[[], None] = lambda: None
@@ -183,6 +187,7 @@ class PrometheusServer:
             words, way_out = shortage(error) or (repr(error), "please report this line")
             message = f"gpumon stumbled over its answer: {words}"
             return self._failed(message, way_out), False, False
+        self._outage.read(began)
         self._begin_recall(questions, seen, now)
         said = seen.remarks
         if self._remark and self._clock.monotonic() - self._recalled_at < REMARKED_S:
@@ -203,7 +208,7 @@ class PrometheusServer:
         if not told:
             text = "holds no present sample of a GPU"
             hint = "look at the server's targets: dcgm-exporter may be down"
-            frames += self._failed(text, hint)
+            frames += self._failed(text, hint, is_read=True)
         return frames, True, False
 
     def _begin_recall(self, questions: Questions, seen: Seen, now: float) -> None:
@@ -214,13 +219,15 @@ class PrometheusServer:
             return
         is_first = before == 0.0 or self._recalled_at == float("-inf")
         is_missed = at - before > max(GAP_S, LOOKS_A_GAP * self.beat_s)
-        is_rested = self._clock.monotonic() - self._recalled_at > RECALLED_EVERY_S
         is_asked = self._task is not None and not self._task.done()
-        if self._client is None or is_asked or not (is_first or (is_missed and is_rested)):
+        if self._client is None or is_asked or not (is_first or is_missed):
             return
         self._is_recalling = True
         self._recalled_at = self._clock.monotonic()
-        recall = Recall(self._client, self._address.history_s, self._clock.monotonic)
+        back_s = self._address.history_s
+        if not is_first:
+            back_s = min(back_s, at - before + GAP_INTERVALS * seen.interval_s)
+        recall = Recall(self._client, back_s, self._clock.monotonic, is_gap=not is_first)
         self._task = asyncio.create_task(self._recall(recall, questions.told_by, seen, now))
 
     async def _recall(
@@ -233,20 +240,26 @@ class PrometheusServer:
             self._is_recalling = False
             return
         self._remark, self._recalled_at = told.remark, self._clock.monotonic()
+        self._nodes.remember(told.xids(), seen)
         if told.told:
             self._recalled = told
         else:
             self._is_recalling = False
 
-    def _failed(self, message: str, hint: str) -> list[Frame]:
+    def _failed(self, message: str, hint: str, *, is_read: bool = False) -> list[Frame]:
         error = SourceError(self.url, plain(message), hint)
-        return [
-            Frame(
-                origin=self.url,
-                node="",
-                taken_at=self._clock.now(),
-                lateness_s=0.0,
-                blocks={},
-                errors=(error,),
-            )
-        ]
+        now, over_at = self._clock.now(), None
+        if not is_read:
+            # As of the samples themselves two of the server's intervals count, where it has any.
+            period_s = max(self._interval_s, self.beat_s, RETRY_S[0])
+            over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
+        frame = Frame(
+            origin=self.url,
+            node="",
+            taken_at=now,
+            lateness_s=0.0,
+            blocks={},
+            errors=(error,),
+            over_at=over_at,
+        )
+        return [frame]

@@ -169,6 +169,7 @@ class Decoder:
             *(origin, node, at, late_s, dict(known), errors, queue, names),
             is_left=is_left,
             stale_after_s=max(0.0, number(message.get("stale_after_s", 0.0))),
+            over_at=number(message["over_at"]) if "over_at" in message else None,
         )
 
     def _block(self, name: str, raw: dict[str, Any], known: Block | None) -> Block:

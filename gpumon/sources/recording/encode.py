@@ -114,6 +114,7 @@ class Encoder:
             "errors": [error._asdict() for error in frame.errors],
             "left": frame.is_left,
             "stale_after_s": frame.stale_after_s,
+            "over_at": frame.over_at,
         }
         message |= {name: value for name, value in optional.items() if value}
         if frame.queue is not None:

@@ -27,7 +27,13 @@ class HeatLook:
     """The styles of a map's inks in one theme, on the ground and on one another."""
 
     def __init__(
-        self, variables: Mapping[str, str], *, has_colour: bool, has_areas: bool, plain: Style
+        self,
+        variables: Mapping[str, str],
+        *,
+        has_colour: bool,
+        has_areas: bool,
+        plain: Style,
+        has_sixteen: bool = False,
     ) -> None:
         """The inks of a theme.
 
@@ -36,10 +42,14 @@ class HeatLook:
             has_colour: Whether hues may be used.
             has_areas: Whether areas of colour tell values; else signs do.
             plain: The style of everything where there are no colours.
+            has_sixteen: Whether the terminal has sixteen colours, whose shades are its own.
         """
         self.has_colour = has_colour
         self.has_areas = has_areas
+        self.has_grounds = has_areas or has_sixteen
+        """Whether numbers stand on areas of colour, also where these alone tell no step."""
         self._plain = plain
+        self._middle = _MIDDLE_OF_SIXTEEN if has_sixteen else _MIDDLE
         self._made: dict[tuple[Ink, Ink | None], Style] = {}
         self._names = {ink: variables[_OF_TONES.get(ink, ink)] for ink in Ink} if has_colour else {}
         self._ground = variables["background"]
@@ -59,12 +69,16 @@ class HeatLook:
         if ink is Ink.TEXT and ground is not None:
             below = Style(color=behind).color
             assert below is not None
-            colour = "#000000" if _lightness(below) > _MIDDLE else "#ffffff"
+            colour = "#000000" if _lightness(below) > self._middle else "#ffffff"
         return Style(color=colour, bgcolor=behind)
 
 
 _MIDDLE: Final = 0.179
 """Relative luminance on which black and white have the same contrast, by WCAG 2.1."""
+
+_MIDDLE_OF_SIXTEEN: Final = 0.13
+"""The same of the shades by which rich knows the sixteen: terminals draw brown and bright blue
+lighter than those, and nothing that is darker."""
 
 
 def _lightness(colour: Color) -> float:

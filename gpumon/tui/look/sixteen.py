@@ -1,7 +1,8 @@
 """The themes on terminals of sixteen colours, of which the nearest one would mostly be white.
 
 Which shade a terminal gives each of them is its own matter; told apart they are on all of them. A
-light ground has neither yellow nor green: most terminals draw both too pale to be read there.
+light ground has neither yellow nor green: most terminals draw both too pale to be read there. The
+line under the cursor has one ink: no ground lets red, yellow and grey be read on every terminal.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _ON_BLACK: Final = {
     "tone-dim": _WHITE,
     "tone-past": _CYAN,
     "cursor": _BLUE,
+    "cursor-ink": _BRIGHT,
     "bar": _BLACK,
     "input-cursor-background": _WHITE,
     "heat-0": _BRIGHT_BLUE,
@@ -62,8 +64,9 @@ _ON_WHITE: Final = {
     "success": _BLACK,
     "tone-strong": _BLACK,
     "tone-dim": _GREY,
-    "tone-past": _BRIGHT_BLUE,
-    "cursor": _BRIGHT_CYAN,
+    "tone-past": _GREY,
+    "cursor": _BLUE,
+    "cursor-ink": _BRIGHT,
     "bar": _BRIGHT,
     "input-cursor-background": _BLACK,
     "heat-0": _GREEN,

@@ -49,6 +49,7 @@ class Look:
         *,
         is_ascii: bool = False,
         has_greys: bool = False,
+        has_sixteen: bool = False,
     ) -> None:
         """The styles of a theme.
 
@@ -57,16 +58,18 @@ class Look:
             has_colour: Whether hues may be used; without, bold and reverse stand in.
             is_ascii: Whether only ASCII is drawn.
             has_greys: Without hues, whether the theme's greys are drawn; else the terminal's own.
+            has_sixteen: Whether the terminal has sixteen colours, whose shades are its own.
         """
         ground = Style(color=variables["foreground"], bgcolor=variables["background"])
         plain = ground if has_greys else Style()
         self._variables, self._plain = variables, plain
         self._has_colour, self._is_ascii = has_colour, is_ascii
+        self._has_sixteen = has_sixteen
         if has_colour:
             self.base = ground
             self.tones = {tone: Style(color=variables[name]) for tone, name in VARIABLES.items()}
             self.tones[Tone.STRONG] += Style(bold=True)
-            self.cursor = Style(bgcolor=variables["cursor"])
+            self.cursor = Style(color=variables.get("cursor-ink"), bgcolor=variables["cursor"])
             self.bar = Style(bgcolor=variables["bar"])
             self.title = Style(color=variables["tone-dim"], bgcolor=variables["bar"], bold=True)
             self.sorted_title = Style(
@@ -97,9 +100,14 @@ class Look:
         """The styles of maps, made for the first of them."""
         from gpumon.tui.look.map_look import HeatLook
 
-        has_areas = self._has_colour and not self._is_ascii
+        # Sixteen colours have no shades: on some terminals three of a scale's four look alike.
+        has_areas = self._has_colour and not (self._is_ascii or self._has_sixteen)
         return HeatLook(
-            self._variables, has_colour=self._has_colour, has_areas=has_areas, plain=self._plain
+            self._variables,
+            has_colour=self._has_colour,
+            has_areas=has_areas,
+            has_sixteen=self._has_sixteen,
+            plain=self._plain,
         )
 
     def over_ground(self, tone: Tone, extra: Style | None = None) -> Style:

@@ -98,12 +98,13 @@ def test_sixteen_colours_have_four_steps_that_differ_in_lightness(name):
 @pytest.mark.parametrize("name", COLOURED)
 @pytest.mark.parametrize("tone", [tone for tone in Tone if tone is not Tone.PAST])
 def test_every_tone_can_be_read_in_sixteen_colours(name, tone):
-    """On the ground and the cursor; shades are a terminal's own, so that they differ widely."""
+    """On the ground; under the cursor one ink stands for all."""
     of = few(name)
     text = of(VARIABLES[tone])
-    for ground in ("background", "bar", "cursor"):
+    for ground in ("background", "bar"):
         assert text.number != of(ground).number
         assert contrast(text, of(ground)) >= LEAST_ON_CURSOR
+    assert contrast(of("cursor-ink"), of("cursor")) >= LEAST_CONTRAST
     assert of("cursor").number != of("background").number
 
 

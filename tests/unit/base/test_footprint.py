@@ -129,6 +129,22 @@ def test_everybody_asks_one_meter(monkeypatch):
     assert footprint() is footprint()
 
 
+def test_measuring_imports_nothing_that_only_the_end_needs():
+    program = (
+        "import sys; from gpumon.base.footprint import FootprintMeter; "
+        "FootprintMeter().footprint(); sys.exit('psutil' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_without_the_kernel_s_lists_children_are_found_among_all_processes(child, monkeypatch):
+    def refused(_pid):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("gpumon.base.footprint._below", refused)
+    assert "sleep" in FootprintMeter(monotonic=Clock()).footprint().children
+
+
 @pytest.fixture
 def parent():
     """Starts a process that starts a program, waits for nothing, and is ended with the test."""

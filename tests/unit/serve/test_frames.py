@@ -126,6 +126,19 @@ def test_the_last_values_of_a_node_that_fails_are_told_to_who_comes(world: World
     assert told[1].errors == gone.errors
 
 
+def test_a_failure_that_is_over_is_not_the_last_word_to_who_comes(world: World) -> None:
+    failed = Frame("prometheus+http://m", "", AT, 0.0, {}, (SourceError("m", "gone"),), over_at=AT)
+    world.beat()
+    seen = next(frame for frame in Follower(world).ask() if frame.node and frame.blocks)
+    there = seen._replace(origin=failed.origin)
+    world.beat(there)
+    world.beat(failed)
+    assert Follower(world).ask()[-1].over_at == AT
+    world.beat(there)
+    own = [frame for frame in Follower(world).ask() if frame.origin == failed.origin]
+    assert [bool(frame.blocks) for frame in own] == [False, True]
+
+
 def test_a_position_of_another_server_or_none_at_all_begins_anew(world: World) -> None:
     feed = world.feed
     assert feed.position(f"{feed.run}-1") == 1

@@ -73,6 +73,9 @@ def test_a_node_that_is_silent_there_is_silent_here() -> None:
     old = shown.nodes[name]._replace(is_stale=True, taken_at=shown.at - 60.0)
     _, made = joined(whole(shown._replace(nodes={**shown.nodes, name: old})), shown.at)
     assert made.nodes[name].is_stale
+    failed = old._replace(taken_at=shown.at - 1.0)
+    _, made = joined(whole(shown._replace(nodes={**shown.nodes, name: failed})), shown.at)
+    assert made.nodes[name].is_stale
     late = old._replace(is_stale=False)
     _, made = joined(whole(shown._replace(nodes={**shown.nodes, name: late})), shown.at)
     assert not made.nodes[name].is_stale

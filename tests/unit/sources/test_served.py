@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpumon.fleet.sampler.newest import Newest
+from gpumon.model.fault import SourceError
+from gpumon.model.records.frame import Frame
 from gpumon.serve.exchange import Answer
 from gpumon.serve.frames import FrameFeed
 from gpumon.serve.listen import Listen, bound, released
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpumon.model.records.frame import Frame
     from gpumon.serve.exchange import Asked
     from gpumon.sources.source import Source
 
@@ -161,6 +163,9 @@ def test_a_server_that_ends_is_told_at_once_and_its_return_as_well(
     message, hint = world.error(source, said)
     assert message.startswith("cannot be read: ")
     assert "gpumon serve" in hint
+    over_at = next(frame.over_at for frame in world.frames if frame.errors)
+    assert over_at is not None
+    assert over_at - SystemClock().now() <= 2.25
     again = world.serve()
     assert again.feed.run != server.feed.run
     world.told(source, valued("gpu001"))
@@ -214,6 +219,23 @@ def test_what_is_no_probe_goes_on_as_an_origin_of_its_own(
     origin = next(frame.origin for frame in frames if frame.taken_at == 1.0)
     assert origin.startswith(f"{source.url}#{other}:")
     assert (target_of(origin), rank_of(origin), rank_of(source.url)) == (source.url, rank, 2)
+
+
+def test_of_targets_there_only_what_failed_is_over(world: World) -> None:
+    server = world.serve()
+    source = world.follow()
+    seen = next(f for f in world.told(source, valued("gpu001")) if f.node == "gpu001" and f.blocks)
+    origins = ("prometheus+http://mon", "prometheus+http://other")
+    server.beat(*(seen._replace(origin=origin) for origin in origins))
+    world.told(source, lambda told: sum("#prometheus" in frame.origin for frame in told) == 2)
+    newest = Newest()
+    newest.take(world.frames)
+    error = SourceError("prometheus+http://mon", "cannot be reached")
+    failed = Frame("prometheus+http://mon", "", server.clock.now(), 0.0, {}, (error,))
+    server.beat(failed._replace(over_at=server.clock.now() - 1.0))
+    frames = world.told(source, lambda told: any(frame.errors for frame in told))
+    newest.take(frame for frame in frames if not frame.blocks)
+    assert sum(frame.over_at is not None for frame in newest.frames) == 1
 
 
 MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'

@@ -37,7 +37,9 @@ OBJECT = {
 
 
 def test_the_types_that_are_checked_in_are_up_to_date() -> None:
-    for path, text in schema.types(FORM).items():
+    commands = {path: schema.completed(form, FORM) for path, form in schema.of_commands().items()}
+    made = {**schema.types(FORM), schema.COMMAND_FORMS: schema.command_types(commands)}
+    for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, "python -m tools.schema"
 
 
@@ -75,9 +77,8 @@ def test_what_is_of_old_is_in_the_schema_and_in_no_type() -> None:
 
 def functions_of_the_document() -> Iterator[tuple[str, str]]:
     """Each function that makes a part of it, with what it says that it returns."""
-    own = ("document", "ended", "ledger", "job_bounds", "nodes", "queue")
-    for stem in own:
-        file = ROOT / f"gpumon/report/document/{stem}.py"
+    for file in sorted((ROOT / "gpumon/report/document").glob("*.py")):
+        stem = file.stem
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef) and node.returns is not None:
                 yield f"{stem}.{node.name}", ast.unparse(node.returns)
@@ -87,19 +88,42 @@ def test_no_part_of_the_document_is_made_without_a_type() -> None:
     assert [name for name, returned in functions_of_the_document() if "Any" in returned] == []
 
 
+def test_every_key_of_what_commands_write_is_required_and_objects_are_shared() -> None:
+    for path, form in schema.of_commands().items():
+        assert form == schema.completed(form, FORM), path.name
+        assert form["required"] == list(form["properties"])
+        for name in set(form["$defs"]) & set(FORM["$defs"]):
+            assert form["$defs"][name] == FORM["$defs"][name], name
+
+
+def test_objects_share_a_part_and_no_two_have_one_name() -> None:
+    whole = {"description": "A sum.", "properties": {"n": {"type": "integer"}}}
+    other = {"description": "Another.", "properties": {"n": {"type": "string"}}}
+
+    def made(first: dict[str, object], second: dict[str, object]) -> str:
+        forms = {"a": {**OBJECT, "$defs": {"x": first}}, "b": {**OBJECT, "$defs": {"x": second}}}
+        return Forms({}).of_commands(forms, ())
+
+    assert made(whole, whole).count("class X(") == 1
+    with pytest.raises(ValueError, match="two objects are called X, and differ"):
+        made(whole, other)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ('made["jobs"][0]["job_idd"]', 'has no key "job_idd"'),
         ('made["jobs"][0]["gpu_count"].strip()', 'Item "int"'),
         ('made["generated_at"] = "now"', 'expected "Moment"'),
+        ('scores["classes"]["idle"]["stepz"]', 'has no key "stepz"'),
     ],
 )
 def test_mypy_finds_what_a_reader_would_stumble_on(line: str, said: str, tmp_path: Path) -> None:
     read = tmp_path / "reader.py"
     read.write_text(
+        "from gpumon.report.document.command_forms import Evaluation\n"
         "from gpumon.report.document.forms import Document\n"
-        f"def read(made: Document) -> None:\n    {line}\n"
+        f"def read(made: Document, scores: Evaluation) -> None:\n    {line}\n"
     )
     words = ["-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path)]
     done = subprocess.run(

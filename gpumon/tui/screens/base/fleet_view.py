@@ -8,6 +8,8 @@ from gpumon.tui.screens.base.root_view import RootView, stale_queue_lines
 from gpumon.tui.screens.base.table_view import TableView
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
 
@@ -17,9 +19,18 @@ R = TypeVar("R")
 class FleetView(RootView, TableView[R], Generic[R]):
     """A table that belongs to the cycle of Tab."""
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether it lists the whole fleet's."""
+        return self.trail() == (self.root,)
+
+    def steps_before(self, digest: Digest) -> Iterable[None]:
+        """Nothing where there is no headline."""
+        return super().steps_before(digest) if self._is_whole else ()
+
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """The headline; of a part of the fleet only what is wrong with the picture as a whole."""
-        if self.trail() != (self.root,):
+        if not self._is_whole:
             return stale_queue_lines(digest, width)
         return self.headline_lines(digest, width)
 

@@ -12,7 +12,7 @@ from gpumon.tui.screens.base.view import View
 from gpumon.tui.status import QUEUE_OLD_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
@@ -84,6 +84,12 @@ class RootView(View):
         wanted = ROOTS[int(key) - 1]
         if wanted != self.view or not self._is_bottom:
             self._choose(wanted)
+
+    def steps_before(self, digest: Digest) -> Iterable[None]:
+        """What the headline counts."""
+        from gpumon.report.headline.lines import headline_steps
+
+        return headline_steps(digest)
 
     def headline_lines(self, digest: Digest, width: int) -> list[Line]:
         """What is wrong with the picture as a whole, then what the whole fleet has and loses."""

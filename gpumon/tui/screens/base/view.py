@@ -25,7 +25,7 @@ from gpumon.tui.textual_private.signals import has_shell
 from gpumon.tui.widgets.text.lines import KeyBar, Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.app import ComposeResult
     from textual.events import Resize
@@ -70,6 +70,10 @@ class View(HandOff):
     def amount(self) -> str:
         """How much is shown, for the right end of the top line."""
         return ""
+
+    def steps_before(self, _digest: Digest) -> Iterable[None]:
+        """Steps that make a picture quick to draw where that would keep keys waiting."""
+        return ()
 
     @abstractmethod
     def draw(self) -> None:

@@ -95,7 +95,9 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         is_new_choice = old is None or old.digest is digest or old.keeps is not keeps
         self._asked = Asked(digest, keeps, is_large)
         # What is under way goes on, else pictures would keep slow work from ever coming to an end.
-        if is_new_choice or not self.slices.is_busy:
+        if is_large and not is_new_choice and not self.slices.is_busy:
+            self.slices.run_later(self._steps(), lambda: None)
+        elif is_new_choice or not self.slices.is_busy:
             self._begin(self._asked)
 
     def _begin(self, asked: Asked) -> None:

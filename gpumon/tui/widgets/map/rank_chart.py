@@ -134,7 +134,10 @@ class RankChart(ScrollView, inherit_bindings=False):
             if isinstance(picture, RankStrips):
                 made = picture.line(line, self.rank)
             else:
-                made = picture.line(line, self.rank, has_colour=look_of(self).heat.has_areas)
+                heat = look_of(self).heat
+                made = picture.line(
+                    line, self.rank, has_colour=heat.has_grounds, has_areas=heat.has_areas
+                )
             self._images[line] = made
         return made
 

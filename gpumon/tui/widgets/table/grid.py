@@ -127,9 +127,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             prepare: Steps that make them cheap to make.
             is_large: Whether the frame should be painted before anybody looks at them.
         """
-        is_first = self._asked is None
+        before = self._asked
         self._asked = Asked(digest, rows if callable(rows) else lambda: rows, prepare)
-        if is_first:
+        if before is None:
             self._replace()
         # What is under way goes on, else ticks would keep slow work from ever coming to an end.
         if self.slices.is_busy:
@@ -138,6 +138,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         if is_large and (self.is_back or not self.is_running):
             self._is_late = True
             self.slices.hold(self._steps(), self._show_part)
+        elif is_large and before is not None and before.digest is not digest:
+            self.slices.run_later(self._steps(), self._show_part)
         else:
             self._arrange()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from textual.geometry import Region
@@ -12,7 +13,7 @@ from textual.widget import Widget
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import PlainLines, announce
-from gpumon.tui.widgets.text.strips import line_strip
+from gpumon.tui.widgets.text.strips import changed_cells, line_strip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,11 +58,12 @@ class Pane(PlainLines, Widget):
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Draw these lines from now on."""
         old, self._lines = self._lines, tuple(lines)
-        most = range(max(len(old), len(self._lines)))
-        changed = [y for y in most if old[y : y + 1] != self._lines[y : y + 1]]
-        if changed:
-            width, first = self.size.width, self._first
-            self.refresh(*(Region(0, first + y, width, 1) for y in changed))
+        pairs = enumerate(zip_longest(old, self._lines, fillvalue=()))
+        x, top = len(self._edge), self._first
+        found = ((y, *changed_cells(before, now)) for y, (before, now) in pairs)
+        regions = [Region(x + a, top + y, end - a, 1) for y, a, end in found if end > a]
+        if regions:
+            self.refresh(*regions)
         announce(self)
 
     @property
@@ -77,6 +79,11 @@ class Pane(PlainLines, Widget):
         """Lines of its frame above the text."""
         return 1 if self.is_below else 0
 
+    @property
+    def _edge(self) -> str:
+        """What parts it from the table, where that is beside it."""
+        return " " if self.is_below else "│ "
+
     def render_line(self, y: int) -> Strip:
         """A line, with the rule that parts it from the table."""
         look, width = look_of(self), self.size.width
@@ -84,8 +91,8 @@ class Pane(PlainLines, Widget):
             return line_strip((Cell("─" * width, Tone.DIM),), width, look)
         place = y - self._first
         line = self._lines[place] if place < len(self._lines) else ()
-        before = Cell(" ") if self.is_below else Cell("│ ", Tone.DIM)
-        return line_strip((before, *line), width, look)
+        tone = Tone.PLAIN if self.is_below else Tone.DIM
+        return line_strip((Cell(self._edge, tone), *line), width, look)
 
 
 class Split(PlainLines, Widget):

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from gpumon.report.text.cells import Cell, Line, Tone, text_width
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import PlainLines, announce
-from gpumon.tui.widgets.text.strips import line_strip
+from gpumon.tui.widgets.text.strips import changed_cells, line_strip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,10 +45,10 @@ class Lines(PlainLines, Widget):
             self.refresh()
             return
         pairs = enumerate(zip(old, self._lines, strict=True))
-        changed = [y for y, (before, now) in pairs if before != now]
-        if changed:
-            width = self.size.width
-            self.refresh(*(Region(0, y, width, 1) for y in changed))
+        found = ((y, *changed_cells(before, now)) for y, (before, now) in pairs)
+        regions = [Region(first, y, end - first, 1) for y, first, end in found if end > first]
+        if regions:
+            self.refresh(*regions)
         announce(self)
 
     @property

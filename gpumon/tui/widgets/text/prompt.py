@@ -31,6 +31,7 @@ class Prompt(Input):
     DEFAULT_CSS = """
     Prompt { height: 1; border: none; padding: 0 1; background: $bar; }
     Prompt:focus { border: none; }
+    Prompt > .input--placeholder { color: $tone-dim; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "drop", "drop the filter")]
 

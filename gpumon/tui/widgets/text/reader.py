@@ -8,14 +8,13 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gpumon.report.text.cells import safe, text_width
 from gpumon.tui.look.theme import look_of
-from gpumon.tui.widgets.text.strips import line_strip
+from gpumon.tui.widgets.text.strips import changed_cells, line_strip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumon.report.text.cells import Line, Tone
+    from gpumon.report.text.cells import Line
 
 
 class Reader(ScrollView, inherit_bindings=False):
@@ -60,30 +59,3 @@ class Reader(ScrollView, inherit_bindings=False):
     def scroll_lines(self, lines: int) -> None:
         """Scroll down, up for negative numbers."""
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
-
-
-def changed_cells(before: Line, now: Line) -> tuple[int, int]:
-    """The stretch of a line that has to be drawn again: its first cell, and the one behind it.
-
-    The curve that a second has gone by in differs in a few cells of each of its lines.
-    """
-    if before == now:
-        return 0, 0
-    old, new = _signs(before), _signs(now)
-    same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
-    same = min(len(old), len(new)) if same is None else same
-    tail = 0
-    while tail < min(len(old), len(new)) - same and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    if len(old) != len(new) or text_width(_text(old)) != text_width(_text(new)):
-        tail = 0
-    end = max(text_width(_text(old[: len(old) - tail])), text_width(_text(new[: len(new) - tail])))
-    return text_width(_text(new[:same])), end
-
-
-def _signs(line: Line) -> list[tuple[str, Tone]]:
-    return [(sign, cell.tone) for cell in line for sign in safe(cell.text)]
-
-
-def _text(signs: Sequence[tuple[str, Tone]]) -> str:
-    return "".join(sign for sign, _ in signs)

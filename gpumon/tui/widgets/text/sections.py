@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from gpumon.report.text.cells import Cell, Line, Tone
 from gpumon.tui.look.theme import look_of
-from gpumon.tui.widgets.text.strips import line_strip, merged
+from gpumon.tui.widgets.text.strips import changed_cells, line_strip, merged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,8 +79,13 @@ class Sections(ScrollView, inherit_bindings=False):
         regions: list[Region] = []
         for index in range(top, min(len(self._lines), top + height)):
             moved = cursor != self._cursor and index in (cursor, self._cursor)
-            if moved or before[index].line != self._lines[index].line:
+            old, new = before[index], self._lines[index]
+            if moved or old.is_title != new.is_title:
                 regions.append(Region(0, index - top, width, 1))
+                continue
+            first, end = changed_cells(old.line, new.line)
+            if end > first:
+                regions.append(Region(first, index - top, end - first, 1))
         if regions:
             self.refresh(*regions)
 

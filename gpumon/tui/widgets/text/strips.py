@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.strip import Strip
 
-from gpumon.report.text.cells import Cell, safe
+from gpumon.report.text.cells import Cell, safe, text_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.style import Style
 
-    from gpumon.report.text.cells import Line
+    from gpumon.report.text.cells import Line, Tone
     from gpumon.tui.look.theme import Look
 
 
@@ -39,3 +39,31 @@ def merged(cells: Iterable[Cell]) -> Line:
         else:
             runs.append(cell)
     return tuple(runs)
+
+
+def changed_cells(before: Line, now: Line) -> tuple[int, int]:
+    """The stretch of a line that has to be drawn again: its first cell, and the one behind it.
+
+    The curve that a second has gone by in differs in a few cells of each of its lines, and so does
+    a table's row: what is drawn goes over the wire, also where it was there before.
+    """
+    if before == now:
+        return 0, 0
+    old, new = _signs(before), _signs(now)
+    same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
+    same = min(len(old), len(new)) if same is None else same
+    tail = 0
+    while tail < min(len(old), len(new)) - same and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    if len(old) != len(new) or text_width(_text(old)) != text_width(_text(new)):
+        tail = 0
+    end = max(text_width(_text(old[: len(old) - tail])), text_width(_text(new[: len(new) - tail])))
+    return text_width(_text(new[:same])), end
+
+
+def _signs(line: Line) -> list[tuple[str, Tone]]:
+    return [(sign, cell.tone) for cell in line for sign in safe(cell.text)]
+
+
+def _text(signs: Sequence[tuple[str, Tone]]) -> str:
+    return "".join(sign for sign, _ in signs)

@@ -82,6 +82,13 @@ class Slices:
         self._number += 1
         self._is_held = True
 
+    def run_later(self, steps: Iterator[object], on_pause: Callable[[], None]) -> None:
+        """Work in slices, for the first of which keys do not wait either: nobody asked for it."""
+        self.hold(steps, on_pause)
+        self._is_held = False
+        number, self._ended_s = self._number, self.clock()
+        self._later(GAP_S, lambda: self._resume(number))
+
     def pause(self) -> None:
         """Leave what is under way until `begin`."""
         if self._steps is not None:

@@ -290,7 +290,7 @@ async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, m
         drawn.slices.finish()
         await s.pilot.pause()
         with monkeypatch.context() as held:
-            held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
+            held.setattr(drawn.slices, "go_on", lambda: None)
             later = many(35)
             await s.give(later._replace(at=later.at + 5.0))
             await s.press("G")
@@ -339,7 +339,7 @@ async def test_a_large_map_comes_line_by_line_and_keys_are_answered_between(stag
         drawn = s.app.screen.map
         before = s.text
         with monkeypatch.context() as held:
-            held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
+            held.setattr(drawn.slices, "go_on", lambda: None)
             await s.press("c")
         steps = drawn.slices._steps
         lines = drawn._in_sight()
@@ -369,7 +369,7 @@ async def test_lines_that_were_not_drawn_to_the_end_are_drawn_of_the_next_pictur
         await s.pilot.pause()
         done = s.text
         with monkeypatch.context() as held:
-            held.setattr(type(drawn.slices), "go_on", lambda _slices: None)
+            held.setattr(drawn.slices, "go_on", lambda: None)
             await s.press("c")
             while not drawn._coming:
                 next(drawn.slices._steps)

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
-from gpumon.report.text.cells import Cell, Tone
+from gpumon.report.text.cells import Cell
 from gpumon.tui.themed_app import DressedApp
-from gpumon.tui.widgets.text.reader import Reader, changed_cells
+from gpumon.tui.widgets.text.reader import Reader
 
 
 def line(*parts):
     return tuple(Cell(*part) if isinstance(part, tuple) else Cell(part) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "stretch"),
-    [
-        (line("power 408 W"), line("power 408 W"), (0, 0)),
-        (line("power 408 W"), line("power 411 W"), (7, 9)),
-        (line("ab", "cd"), line("abc", "d"), (0, 0)),
-        (line("⣉⣉⣉", "  "), line("⣉⣉⣉", "⡇ "), (3, 4)),
-        (line("abc", ("def", Tone.BAD)), line("abc", ("def", Tone.GOOD)), (3, 6)),
-        (line("short"), line("short and more"), (5, 14)),
-        (line("longer than"), line("longer"), (6, 11)),
-        (line("a語b"), line("a語c"), (3, 4)),
-        (line("語b"), line("xyb"), (0, 3)),
-        ((), line("new"), (0, 3)),
-    ],
-)
-def test_the_stretch_of_a_line_that_changed(before, now, stretch):
-    first, end = changed_cells(before, now)
-    assert ((first, end) if end > first else (0, 0)) == stretch
 
 
 class Held(DressedApp):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from gpumon.cli import main
@@ -13,6 +11,7 @@ from gpumon.model.fault import SourceError
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from tests.worlds import tick as ticks
+from tests.worlds.schemas import checked
 
 
 def look(reason=None, persistence=None, version="570.124.06", **changes):
@@ -100,7 +99,7 @@ def test_only_a_fault_is_a_failure(state, code, monkeypatch, capsys):
     for name in ("driver", "slurm"):
         monkeypatch.setattr(checks, name, lambda: iter(()))
     assert main(["doctor", "--json"]) == code
-    document = json.loads(capsys.readouterr().out)
+    document = checked("doctor-1", capsys.readouterr().out)
     assert document["schema"] == "gpumon-doctor/1"
     assert one._asdict() in document["checks"]
     assert main(["doctor"]) == code

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gpumon.cli import main
+from tests.worlds.schemas import checked
 
 START = 1_793_520_000.0
 PERIOD_S = 30
@@ -87,7 +88,7 @@ def label(path, *rows):
 
 def scored(capsys, *files):
     assert main(["evaluate", "--json", *map(str, files)]) == 0
-    return json.loads(capsys.readouterr().out)
+    return checked("evaluation-1", capsys.readouterr().out)
 
 
 def test_a_recording_written_by_hand_is_scored(capsys, recording):

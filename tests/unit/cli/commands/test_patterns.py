@@ -10,6 +10,7 @@ from gpumon.cli import main
 from gpumon.detect.learning import patterns
 from gpumon.detect.learning.named import named_patterns
 from tests.unit.detect.learning.test_patterns import gathered
+from tests.worlds.schemas import checked
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def test_it_tells_what_is_unexplained_and_of_how_much(recording, capsys):
     assert main(["patterns", recording]) == 0
     assert "are unexplained; " in capsys.readouterr().out
     assert main(["patterns", recording, recording, "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+    made = checked("patterns-1", capsys.readouterr().out)
     assert made["schema"] == "gpumon-patterns/1"
     assert 0.0 <= made["unexplained_gpu_seconds"] < made["allocated_gpu_seconds"]
     # Twelve GPUs at most, for less than forty minutes, twice.
@@ -70,6 +71,9 @@ def test_a_pattern_gets_a_name_that_can_be_taken_back(recording, state, capsys):
     assert told["slow_copies"].traits == found.patterns[1].traits
     assert told["slow_copies"].exemplar == found.patterns[1].exemplar.job_id
     assert main(["patterns", recording, "--name", "3=sleepers"]) == 0
+    assert main(["patterns", "--named", "--json"]) == 0
+    listed = checked("named-patterns-1", capsys.readouterr().out)["patterns"]
+    assert {one["name"]: one["version"] for one in listed} == {"sleepers": 2, "slow_copies": 1}
     assert main(["patterns", "--named"]) == 0
     shown = capsys.readouterr().out
     assert "sleepers  named by " in shown

@@ -9,6 +9,7 @@ from gpumon.cli.books import books_of, folder_of
 from gpumon.cli.commands import report
 from gpumon.fleet.ledger.journal_reader import Entry
 from gpumon.model.settings import DEFAULTS, Chosen, Settings
+from tests.worlds.schemas import checked
 
 START = 1_767_225_600.0
 
@@ -59,7 +60,7 @@ def test_classes_are_listed_with_their_share_of_what_was_observed(books, capsys)
 
 def test_the_document_says_the_same_as_numbers(books, capsys):
     assert main(["report", "--json", "--by", "job"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = checked("report-2", capsys.readouterr().out)
     assert data["schema"] == "gpumon-report/2"
     assert data["skipped_lines"] == 1
     lines = {line["name"]: line for line in data["lines"]}
@@ -127,7 +128,7 @@ def test_with_a_beginning_the_span_before_stands_beside(books, capsys, monkeypat
         assert shares["ada"][4:8] == ["42.9", "%", "42.9", "%"]
     assert main(["report", "--json", "--since", "30min", "--by", by]) == 0
     said = capsys.readouterr()
-    data = json.loads(said.out)
+    data = checked("report-2", said.out)
     assert data["skipped_lines"] == 1
     assert data["before"]["total"]["waste"] == data["total"]["waste"] == {"idle_tail": 1350.0}
     assert [line["name"] for line in data["before"]["lines"]] == [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 
 import pytest
@@ -15,6 +14,7 @@ from gpumon.detect.learning.examples import Collector
 from gpumon.detect.learning.model import read_model
 from gpumon.detect.worker.tuning import Tuning
 from tests.unit.detect.learning.made import KEY, examples
+from tests.worlds.schemas import checked
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_the_default_is_below_the_state_folder(taught, recordings, tmp_path, mon
 def test_scores_as_json(taught, recordings, tmp_path, capsys):
     """Numbers or null, never NaN."""
     assert main(["train", recordings[0], "--json", "--out", str(tmp_path / "m.json")]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = checked("train-1", capsys.readouterr().out)
     assert found["classes"][KEY]["is_kept"] is True
     assert found["classes"][KEY]["jobs"] >= fitting.LEAST_JOBS
 

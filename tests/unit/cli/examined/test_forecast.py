@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from gpumon.cli import main
@@ -15,6 +13,7 @@ from gpumon.sources.address import parse
 from gpumon.sources.probes.clients import LOGIN_CPU_S, OWN_BYTES, Bound
 from gpumon.sources.slurm.poll.poll_loop import COMMAND_PERIODS_S
 from tests.worlds import tick as ticks
+from tests.worlds.schemas import checked
 
 ROOM = Bound(1480, "an eighth of the memory", "")
 NARROW = Bound(100, "each ssh client takes 3 of the 556 files that may be open", "ask for more")
@@ -124,7 +123,7 @@ def test_the_doctor_says_it_first_and_in_its_document(monkeypatch, capsys):
     assert "ssh://n[1-2]" in first
     assert "2 ssh connections" in first
     main(["doctor", "--json", "ssh://n[1-2]"])
-    document = json.loads(capsys.readouterr().out)
+    document = checked("doctor-1", capsys.readouterr().out)
     (numbers,) = document["forecasts"]
     assert (numbers["target"], numbers["connections"]) == ("ssh://n[1-2]", 2)
     assert "will take" in document["checks"][0]["says"]

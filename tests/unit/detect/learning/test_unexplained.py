@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -129,3 +131,60 @@ def test_of_many_usual_jobs_each_has_a_turn_of_a_quarter_of_an_hour(monkeypatch)
     again = books.go_on(unexplained.LEAST_STRETCHES, one=0.0, other=0.0).others
     more = sum(one.stretches for one in again) - sum(one.stretches for one in found)
     assert more < 2 * unexplained.LEAST_STRETCHES
+
+
+class Desk:
+    """A machine that no queue lists, whose two GPUs processes of users hold."""
+
+    def __init__(self):
+        self.scene, self.gatherer = Scene(), Gatherer()
+        self.uuids = self.scene.node("desk", 2)
+        self.scene.unlist("desk")
+        for pid, uuid in enumerate(self.uuids, 311):
+            self.take(pid, uuid, 1000 + pid)
+        self.gatherer.begin()
+
+    def take(self, pid, uuid, uid):
+        self.scene.process(pid, [uuid], uid=uid, name="python")
+        memory = {"context_mem_used_bytes": 30.0 * 2**30}
+        self.scene._set("desk", "context", f"{pid}/{uuid}", memory)
+
+    def go_on(self, looks, values=WORKING, claimed=()):
+        told = tuple(SimpleNamespace(subject=f"gpu:{uuid}") for uuid in claimed)
+        for _ in range(looks):
+            made = self.scene.run(EVERY_S, dict.fromkeys(self.uuids, values))
+            books = LedgerTotals(made.at, 0.0, (), ())
+            self.gatherer.take(made._replace(ledger=books, findings=told))
+        return {one.job_id: one for one in self.gatherer.gathered().others}
+
+
+def test_gpus_without_a_queue_are_looked_at_each_by_itself():
+    desk = Desk()
+    found = desk.go_on(9)
+    assert found.keys() == {f"gpu:{uuid}" for uuid in desk.uuids}
+    first = found[f"gpu:{desk.uuids[0]}"]
+    assert (first.user, first.gpu_seconds) == ("uid 1311", 0.0)
+    assert first.features[COLUMN["util_15m"]] == pytest.approx(0.9, abs=0.01)
+    assert first.features[COLUMN["gpus"]] == 0.0
+
+
+def test_a_gpu_without_a_queue_of_which_something_is_claimed_says_nothing_of_what_is_usual():
+    desk = Desk()
+    desk.go_on(9)
+    first, second = (f"gpu:{uuid}" for uuid in desk.uuids)
+    assert desk.go_on(1, claimed=desk.uuids[:1]).keys() == {second}
+    assert desk.go_on(2).keys() == {second}
+    assert desk.go_on(1).keys() == {first, second}
+
+
+def test_who_takes_a_gpu_from_another_begins_anew():
+    desk = Desk()
+    desk.go_on(9)
+    for pid in (311, 312):
+        desk.scene.no_process(pid, "desk")
+    desk.go_on(3)
+    desk.take(400, desk.uuids[0], 1400)
+    found = desk.go_on(6)
+    taken = found[f"gpu:{desk.uuids[0]}"]
+    # The first ten minutes do not count.
+    assert (taken.user, taken.stretches) == ("uid 1400", 4)

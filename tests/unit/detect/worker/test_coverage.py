@@ -162,3 +162,17 @@ def test_who_needs_values_oftener_than_they_come_is_blind_and_says_why(period_s,
     said = "values come every 60 s, and it needs one every 30 s"
     assert coverage.note == (said if is_blind else "")
     assert coverage.state == "ok"
+
+
+@pytest.mark.parametrize(("needs_s", "is_told"), [(3000.0, False), (7200.0, True)])
+def test_whose_windows_reach_back_to_rarer_values_says_so(needs_s, is_told):
+    scene = Scene(period_s=300.0, span_s=20_000.0)
+    scene.job("7", scene.node("n", 2))
+    scene.run(7200.0, {})
+    scene._period_s = 30.0
+    scene.run(3600.0, {})
+    declared = Declaration("long", "1", ("seen",), ("power_w",), 600.0, needs_s)
+    coverage, _ = places_of(scene.view(), declared)
+    said = "before the last 60 min values come only every 300 s"
+    assert coverage.note == (said if is_told else "")
+    assert coverage.state == "ok"

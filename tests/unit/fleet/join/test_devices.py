@@ -87,6 +87,15 @@ def test_what_comes_more_seldom_than_the_period_is_stale_by_its_own_limit(
     assert seen.nodes["gpu01"].is_stale is is_old
 
 
+@pytest.mark.parametrize(("over_at", "is_old"), [(100.5, False), (100.0, True)])
+def test_what_a_failure_has_ended_is_stale_whatever_its_age(over_at: float, is_old: bool) -> None:
+    blocks = {"gpu": gpu_block("gpu01", [0], power_w=[1.0])}
+    told = frame("gpu01", blocks, 99.0)._replace(stale_after_s=30.0, over_at=over_at)
+    seen = join([told], None, {}, 100.0, 5.0)
+    assert seen.gpus[uuid("gpu01", 0)].is_stale is is_old
+    assert seen.nodes["gpu01"].is_stale is is_old
+
+
 def test_an_exporter_counts_more_than_a_server_that_gathers_and_a_probe_more_than_both() -> None:
     origins = ("prometheus+http://mon", "dcgm+http://gpu01:9400/metrics", "ssh://gpu01")
     frames = [

@@ -132,6 +132,13 @@ def test_no_stride_leaves_a_gap_however_slow_the_machine_is():
     assert max(b.at - a.at for a, b in pairwise(ticks)) <= STRIDE_S < LEAST_GAP_S
 
 
+def test_a_slow_start_is_no_progress_and_no_step_back():
+    real = Real()
+    feed, _ = past_of(2700.0, 1.0, real)
+    real.time += 3.0
+    assert feed.progress.ratio == 0.0
+
+
 def test_progress_counts_pictures_and_is_over_with_the_first_of_the_present():
     feed, _ = past_of(2700.0, 1.0)
     told = [progress for _, progress in lived(feed)]

@@ -8,7 +8,7 @@ import pytest
 
 from gpumon.fleet.history.history import History
 from gpumon.fleet.join.join import join
-from gpumon.fleet.replay import filling
+from gpumon.fleet.replay import filling, missing
 from gpumon.fleet.replay.filling import FillingPast
 from gpumon.model.records.tick import Tick
 from gpumon.sources.source import PastBeat
@@ -75,6 +75,7 @@ class Later:
 @pytest.fixture(autouse=True)
 def _breathless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filling, "BREATH_S", 0.0)
+    monkeypatch.setattr(missing, "BREATH_S", 0.0)
 
 
 def window(past: FillingPast, gpu: str = GPU) -> dict[float, float]:
@@ -119,7 +120,7 @@ def test_of_many_pictures_that_wait_for_a_past_every_other_one_is_held() -> None
     past = FillingPast(History(), [source], run=later)
     for n in range(1000):
         past.append(tick(NOW + n))
-    assert len(past._held) <= filling.MOST_HELD
+    assert len(past._held) <= missing.MOST_HELD
     source.tells(NOW - 600.0, NOW)
     past.append(tick(NOW + 1000))
     later.run()
@@ -142,6 +143,50 @@ def test_what_was_missed_is_filled_in_where_nobody_else_measures() -> None:
     found = window(past)
     assert NOW + 300.0 in found
     assert NOW + 600.0 in found
+
+
+def silent(at: float) -> Tick:
+    """A picture of which no value is of the present."""
+    gone = join([told(at - 60.0, 1.0)], None, {}, at, 5.0)
+    return tick(at)._replace(nodes=gone.nodes, gpus=gone.gpus)
+
+
+def test_what_is_missed_lies_between_what_is_remembered_and_what_comes_and_is_no_new_past() -> None:
+    source, later = Source(), Later()
+    memory = History()
+    past = FillingPast(memory, [source], run=later)
+    for n in range(3):
+        past.append(tick(NOW + n))
+    for n in range(3, 300):
+        past.append(silent(NOW + n))
+    source.is_recalling = True
+    past.append(tick(NOW + 300))
+    # It is not there yet, and nothing is behind it.
+    assert set(window(past)) == {NOW, NOW + 1, NOW + 2}
+    source.tells(NOW + 1.0, NOW + 300.0)
+    past.append(tick(NOW + 301))
+    later.run()
+    # It is being put there: a reader sees what was there before.
+    assert set(window(past)) == {NOW, NOW + 1, NOW + 2}
+    past.append(tick(NOW + 302))
+    found = window(past)
+    filled = [NOW + 61.0, NOW + 121.0, NOW + 181.0, NOW + 241.0]
+    told_at = [at for at, power_w in found.items() if power_w == power_w]
+    assert told_at == [NOW, NOW + 1, NOW + 2, *filled, NOW + 300, NOW + 301, NOW + 302]
+    assert list(found) == sorted(found)
+    assert past._past is memory
+
+
+def test_an_outage_of_which_nothing_is_told_is_remembered_as_one() -> None:
+    source = Source()
+    past = FillingPast(History(), [source], run=Later())
+    past.append(tick(NOW))
+    for n in (1, 2, 3):
+        past.append(silent(NOW + n))
+    past.append(tick(NOW + 4))
+    found = window(past)
+    assert [at for at, power_w in found.items() if power_w == power_w] == [NOW, NOW + 4]
+    assert past._missing._held == []
 
 
 @pytest.mark.parametrize(("after_s", "begins"), [(10.0, NOW - 600.0), (600.0, NOW)])

@@ -107,3 +107,36 @@ def test_a_target_whose_frames_name_a_road_behind_it_is_one_target_that_recovers
     assert newest.target(url, 13.0)[1:] == (True, None, 1.0)
     newest.take([page._replace(blocks={}, errors=(SourceError("gpu01", "is silent", ""),))])
     assert newest.target(url, 13.0).error == SourceError("gpu01", "is silent", "")
+
+
+def failed(at, over_at, node="n1", origin="slurm"):
+    error = SourceError(origin, "cannot be reached")
+    return Frame(origin, node, at, 0.0, {}, (error,), over_at=over_at)
+
+
+def over(newest):
+    return {(f.origin, f.node): f.over_at for f in newest.frames}
+
+
+def test_a_failure_says_when_what_its_node_told_before_is_over():
+    newest = Newest()
+    beat(newest, 100.0, said(100.0), said(100.0, node="n2"))
+    beat(newest, 101.0, failed(101.0, 102.25), failed(101.0, 102.25, node="n3"))
+    assert over(newest) == {("slurm", "n1"): 102.25, ("slurm", "n2"): None}
+    beat(newest, 102.0, failed(102.0, 102.0))
+    assert over(newest)["slurm", "n1"] == 102.0
+    # A server's samples are older than its last failure when it is back.
+    beat(newest, 103.0, said(101.5))
+    assert over(newest)["slurm", "n1"] is None
+
+
+def test_a_failure_of_no_single_node_is_one_of_its_target_alone():
+    newest = Newest()
+    own, other = "gpumon+http://s", "gpumon+http://t"
+    beat(newest, 100.0, said(100.0, origin=own), said(100.0, origin=f"{own}#dcgm+http:1"))
+    beat(newest, 100.0, said(100.0, origin=other))
+    beat(newest, 101.0, failed(101.0, 102.0, "", f"{own}#dcgm+http:1"))
+    assert [at for at in over(newest).values() if at is not None] == [102.0]
+    beat(newest, 101.0, failed(101.0, 102.5, "", own))
+    assert sorted(at for at in over(newest).values() if at is not None) == [102.5, 102.5]
+    assert over(newest)[other, "n1"] is None

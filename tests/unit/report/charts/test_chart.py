@@ -32,6 +32,15 @@ def test_a_line_at_the_top_and_one_at_the_bottom():
     assert empty[1][PLOT:] == "⣀" * 41
 
 
+def test_the_second_curve_has_gaps_that_no_colour_is_needed_for():
+    made = chart([1.0] * 82)
+    (first,) = made.series
+    both = made._replace(series=(first, first._replace(values=[0.0] * 82, tone=Tone.GOOD)))
+    upper, lower = drawn(both)
+    assert upper[PLOT:] == "⠉" * 41
+    assert lower[PLOT:] == ("⣀⣀ " * 14)[:41]
+
+
 def test_the_scale_is_fixed_and_named_at_its_ends():
     lines = drawn(chart([0.1] * 82), height=4)
     assert lines[0].startswith("   100 %│")

@@ -89,7 +89,7 @@ def test_cores_memory_gpu_memory_and_storage_of_one_process():
         "process 4711 CPU cores used 1.50  ",
         "process 4711 memory resident 3.0 GiB  ",
         "process 4711 GPU memory 10 GiB  ",
-        "process 4711 storage read 5.0 MB/s  written –  ",
+        "process 4711 storage read 5.0 MB/s  ┄ written –  ",
     ]
     assert set(found[0].chart.series[0].values) == {1.5}
     assert len(found[0].chart.series[0].values) == 30

@@ -107,3 +107,41 @@ def test_what_few_nodes_tell_otherwise_is_counted_node_by_node():
     fleet = counted(tick((view,), gpus, queue=listed))
     assert dict(fleet.parts) == {"held": 7, "free": 1}
     assert fleet.nodes == 2
+
+
+def test_what_has_not_changed_since_the_picture_before_is_not_counted_again(monkeypatch):
+    views, gpus = [], []
+    for number in range(3):
+        view, its = job_with_gpus(str(number), {f"n{number}": 4})
+        views.append(view)
+        gpus += its
+    listed = queue(*(slurm_node(f"n{number}", "mixed", 4) for number in range(3)))
+    looked_at = []
+    part = module._part
+
+    def noted(*given):
+        looked_at.append(given[1:])
+        return part(*given)
+
+    monkeypatch.setattr(module, "_part", noted)
+    lasting = {}
+
+    def held(jobs, records=listed, seen=gpus):
+        looked_at.clear()
+        found = fleet_gpus(Digest(tick(tuple(jobs), list(seen), queue=records), lasting))
+        return found.held, len(looked_at)
+
+    assert held(views) == (12, 1)
+    assert held([view._replace(contradictions=()) for view in views]) == (12, 0)
+    assert held(views[:2]) == (8, 2)
+    assert held(views[:2], seen=gpus[:4]) == (8, 3)
+    drained = queue(*(slurm_node(f"n{number}", "mixed+drain", 4) for number in range(3)))
+    assert held(views[:2], drained, gpus[:4])[1] > 0
+
+
+def test_counting_takes_many_short_steps_in_a_large_fleet_and_is_done_once():
+    nodes = [slurm_node(f"n{number}", "mixed", 4) for number in range(3 * module._STEP)]
+    digest = Digest(tick((), [], queue=queue(*nodes)))
+    assert sum(1 for _ in module.fleet_gpu_steps(digest)) > 3
+    assert sum(1 for _ in module.fleet_gpu_steps(digest)) == 0
+    assert fleet_gpus(digest).gpus == 12 * module._STEP

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from gpumon.report.document.nodes import WRITTEN_APART
 from gpumon.report.facts.entities import moment
 from tests.lab.standin.driver import CompilerMissingError, start
 from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
+from tests.worlds import schemas
 from tests.worlds import tick as ticks
 from tools.schema import OBJECTS, text_of, updated
 
@@ -37,31 +37,12 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 SCHEMA_FILE = files("gpumon.report") / "document-2.schema.json"
-FORM: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
-
-
-def closed(form: Any) -> Any:
-    """The schema without room for keys that it doesn't describe, as the writer must keep to it."""
-    form = copy.deepcopy(form)
-    todo = [form]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, dict):
-            if "properties" in part:
-                part["additionalProperties"] = False
-            todo += part.values()
-        elif isinstance(part, list):
-            todo += part
-    return form
-
-
-STRICT = Draft202012Validator(closed(FORM))
+FORM = schemas.form_of("document-2")
 
 
 def checked(data: dict[str, Any]) -> dict[str, Any]:
     """The document as its reader gets it, once it has been found to keep to the schema."""
-    parsed: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
-    assert [f"{e.json_path}: {e.message}" for e in STRICT.iter_errors(parsed)] == []
+    parsed: dict[str, Any] = schemas.checked("document-2", data)
     return parsed
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.lists.export import as_csv, as_json
 from gpumon.report.tables.job import JOB_COLUMNS
+from tests.worlds.schemas import checked
 from tests.worlds.tick import fleet
 
 
@@ -17,7 +17,7 @@ def written(*keys: str):
     columns = [column for column in JOB_COLUMNS if column.key in keys]
     views = [view for view in digest.tick.jobs if view.job.job_id == "4711"]
     head, line = csv.reader(as_csv(digest, columns, views).splitlines())
-    (row,) = json.loads(as_json(digest, columns, views))["rows"]
+    (row,) = checked("table-1", as_json(digest, columns, views))["rows"]
     return dict(zip((name.partition(" ")[0] for name in head), line, strict=True)), row
 
 

@@ -78,3 +78,25 @@ def test_of_many_gpus_only_those_that_a_finding_names_are_looked_into(monkeypatc
     )
     assert next_problem(digest, rows, 0, (), 1) == 301
     assert {row.gpu.uuid for row in looked} == {uuid_of("n150", 1)}
+
+
+def test_nothing_below_the_first_that_was_not_gone_to_is_looked_at():
+    three, six = finding("job:3"), finding("job:6")
+    digest = digest_of(three, six, jobs=200)
+    looked = []
+
+    class Rows(list):
+        def __iter__(self):
+            for row in list.__iter__(self):
+                looked.append(row)
+                yield row
+
+    rows = Rows(digest.tick.jobs)
+    assert next_problem(digest, rows, 0, (), 1) == 3
+    assert len(looked) == 4
+    looked.clear()
+    assert next_problem(digest, rows, 3, {three.identity}, 1) == 6
+    assert len(looked) == 7
+    looked.clear()
+    assert next_problem(digest, rows, 6, {three.identity, six.identity}, 1) == 3
+    assert len(looked) == 200

@@ -52,6 +52,12 @@ def test_what_cannot_be_typed_as_it_stands_is_none(step):
     assert advice_of(step) is None
 
 
+def test_a_step_of_a_job_is_its_owners_whoever_is_advised_to_look():
+    """Slurm lets nobody else start one in it, root neither."""
+    one = finding("job:63", finding_class="straggler", advice=(), machine_advice=(DRAIN, STACK))
+    assert [command.about for command in commands_of((one,), WAYS)] == ["owner", "admin"]
+
+
 def test_owners_come_first_then_admins_each_once_in_the_order_of_the_findings():
     grave = finding("job:63", finding_class="hang", advice=(STACK,), machine_advice=(DRAIN, ASK))
     mild = finding(

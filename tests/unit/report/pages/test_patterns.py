@@ -12,6 +12,7 @@ from gpumon.detect.learning.unexplained import Behaviour, Gathered
 from gpumon.model.records.pattern import Patterns, Trait
 from gpumon.report.document.patterns import patterns_document
 from gpumon.report.pages.patterns import pattern_entries, patterns_text
+from tests.worlds.schemas import checked
 
 
 def job(job_id, user="ada", hours=1.0, since=1.767e9):
@@ -57,7 +58,7 @@ def test_without_a_pattern_it_says_so():
 
 def test_the_document_holds_all_of_it():
     made = patterns_document(GATHERED, Found((CARD,), ALONE))
-    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert checked("patterns-1", made) == made
     assert made["schema"] == "gpumon-patterns/1"
     assert (made["unexplained_gpu_seconds"], made["allocated_gpu_seconds"]) == (32400.0, 360000.0)
     (pattern,) = made["patterns"]
@@ -80,6 +81,15 @@ def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what()
     assert "0.25 GPU-h unexplained\n" in odd
     assert "2.3 times as far from all others as jobs here usually lie\n" in odd
     assert "Utilisation, mean of 15 minutes: 7 %, usually 92 %\n" in odd
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
+def test_the_card_of_a_gpu_without_a_job_tells_of_no_books():
+    one = job("gpu:GPU-4f\x1b[31m", "uid 1007", 0.0)
+    text = patterns_text(GATHERED, Found((), ALONE, (ODD._replace(jobs=(one,), exemplar=one),)))
+    assert " 1  GPU-4f" in text
+    assert " without a job of uid 1007, since 20" in text
+    assert text.count("unexplained") == 1
     assert all(char.isprintable() or char == "\n" for char in text)
 
 

@@ -11,13 +11,20 @@ from gpumon.report.document.document import document
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.filter.bind import row_filter
+from gpumon.report.lists.all_processes import (
+    ALL_PROCESS_COLUMNS,
+    every_process,
+    process_search,
+)
 from gpumon.report.lists.filter_tables import understood
 from gpumon.report.lists.once import table
 from gpumon.report.lists.own_rows import own_rows
 from gpumon.report.lists.problems import problems_of
 from gpumon.report.lists.subjects import of_row
+from gpumon.report.pages.machine_glance import machine_glance
 from gpumon.report.pages.node_sections import node_sections
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order, fleet_search_text
+from gpumon.report.tables.process import PROCESS_PARTS
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE
 from tests.worlds.mig import CUT, contexts, instances, mig_uuid, on_cut, picture
 from tests.worlds.node import block
@@ -232,3 +239,34 @@ def test_rows_of_many_instances_are_made_in_steps():
     assert sum(1 for _ in cut.gpu_row_steps()) > 3
     assert len(cut.gpu_rows) == 6 * 600
     assert len(whole.gpu_rows) == 3 * 600
+
+
+def on_an_instance():
+    """One process in an instance of the cut GPU, one of which the driver tells no instance."""
+    blocks = {"context": contexts({4001: (5, 1)})}
+    return picture(blocks, processes=(on_cut(4001, "ada"), on_cut(4002, "bob")))
+
+
+def test_a_process_is_shown_in_its_instance():
+    digest = Digest(on_an_instance())
+    places = {
+        row.process.pid: PROCESS_PARTS["gpu"].cell(digest, row).text
+        for row in every_process(digest)
+    }
+    assert places == {4001: "1:5/1", 4002: "1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "pids"),
+    [("gpu==1", [4001, 4002]), ("gpu==1:5/1", [4001]), ("gpu==n1:1", [4001, 4002])],
+)
+def test_a_process_in_an_instance_is_found_by_its_gpu_and_by_its_instance(words, pids):
+    digest = Digest(on_an_instance())
+    passes = row_filter(words, ALL_PROCESS_COLUMNS, process_search)
+    assert [row.process.pid for row in every_process(digest) if passes(digest, row)] == pids
+
+
+def test_the_machine_shows_the_instance_of_a_process_whole():
+    made = on_an_instance()
+    lines = machine_glance(Digest(made), made.nodes["n1"], 120, 30)
+    assert [line for line in lines if "1:5/1" in "".join(cell.text for cell in line)]

@@ -157,6 +157,26 @@ def test_an_exporter_that_ends_and_comes_back_is_read_again(opened: Open) -> Non
         server.stop()
 
 
+def test_what_an_exporter_told_is_over_once_it_has_failed_for_two_periods(
+    servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "RETRY_S", (0.01, 0.02))
+    monkeypatch.setattr(pages, "RETRY_S", (0.0, 0.02))
+    _, look = opened(address(servers[0]), period_s=0.2)
+    eventually(lambda: bool(look()), "it is read")
+    # As of one that begins, which is asked on every beat.
+    servers[0].answer = Answer(status="503 No")
+    eventually(lambda: sum(bool(frame.errors) for frame in look()) >= 3, "it fails thrice")
+    first, second, third = [frame for frame in look() if frame.errors][:3]
+    assert first.over_at is not None
+    assert first.over_at - first.taken_at <= 2.25 * 0.2
+    assert second.over_at == pytest.approx(first.over_at - 0.25 * 0.2, abs=0.001)
+    assert third.over_at == pytest.approx(second.over_at, abs=0.001)
+    servers[0].answer = Answer(page(1))
+    eventually(lambda: bool(look()[-1].blocks), "it is read again")
+    assert look()[-1].over_at is None
+
+
 def test_one_that_hangs_holds_up_no_other(servers: list[PageServer], opened: Open) -> None:
     servers[0].is_mute = True
     source, look = opened(address(servers[0]), address(servers[1], "gpu02"))

@@ -14,7 +14,8 @@ from tests.unit.sources.exporters.page_server import Answer, PageServer
 JSON = (("Content-Type", "application/json"),)
 
 _BY = re.compile(
-    r"max by \(([^)]*)\) \((timestamp\()?([A-Za-z0-9_]+)(?:\{Hostname=~\"([^\"]*)\"\})?\)?\)"
+    r"max by \(([^)]*)\) \((?:last_over_time\()?(timestamp\()?([A-Za-z0-9_:]+)"
+    r"(?:\[3600s\])?(?:\{Hostname=~\"([^\"]*)\"\})?\)?\)"
 )
 _PLAIN = re.compile(r"(gpumon:\w+:max) \+ 0")
 _LONG = re.compile(r"([\w:]+)\{(\w+)=~\"([^\"]*)\"\}\[300s\]")

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from array import array
+from itertools import pairwise
+from math import nan
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpumon.sources.address import parse
 from gpumon.sources.prometheus import recall
-from gpumon.sources.prometheus.recall import FAR_STEP_S, stretches
+from gpumon.sources.prometheus.nodes import Nodes
+from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.recall import FAR_STEP_S, Recall, stretches
 from gpumon.sources.prometheus.server import PrometheusServer
-from gpumon.sources.source import Remembering, SystemClock
-from tests.unit.sources.prometheus.engine import Engine, labels
+from gpumon.sources.source import Remembering, SystemClock, Wish
+from tests.unit.sources.exporters.page_server import Answer
+from tests.unit.sources.prometheus.engine import JSON, Engine, labels
+from tests.worlds.gathered import Series, Server
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpumon.sources.prometheus.questions import Seen
+    from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.source import PastBeat
-    from tests.unit.sources.exporters.page_server import Answer
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -44,10 +54,10 @@ def engine() -> Iterator[Engine]:
 def opened() -> Iterator[Callable[..., PrometheusServer]]:
     made: list[PrometheusServer] = []
 
-    def start(url: str, once: bool = False) -> PrometheusServer:
+    def start(url: str, once: bool = False, clock: SystemClock | None = None) -> PrometheusServer:
         address = parse(url).engine
         assert address is not None
-        source = PrometheusServer(url, address, 0.1, SystemClock(), once)
+        source = PrometheusServer(url, address, 0.1, clock or SystemClock(), once)
         made.append(source)
         source.start(lambda: None)
         return source
@@ -89,6 +99,12 @@ def test_of_a_large_fleet_the_past_is_coarser_then_shorter_and_at_last_none() ->
         assert sum(one.steps for one in found) * series <= recall.MOST_VALUES
         assert all(one.begin + (one.steps - 1) * one.step_s <= NOW for one in found)
     assert stretches(1_600_000, 15.0, NOW, 24 * HOUR) == ()
+
+
+def test_a_gap_of_any_length_is_asked_about_whole() -> None:
+    (near,) = stretches(10, 60.0, NOW, 70.0, fewest=1)
+    assert (near.begin, near.steps) == (NOW - 120.0, 2)
+    assert stretches(10, 60.0, NOW, 70.0) == ()
 
 
 def test_a_short_past_is_one_stretch() -> None:
@@ -184,17 +200,76 @@ def test_nobody_who_wants_no_past_asks_for_one(
     assert not any(path == "query_range" for path, _ in engine.asked)
 
 
-def test_what_was_missed_is_asked_for_when_the_server_is_back(
-    engine: Engine, opened: Callable[..., PrometheusServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from gpumon.sources.prometheus import server
+class Shifted(SystemClock):
+    """The real clock, and what a test lets pass besides."""
 
-    monkeypatch.setattr(server, "GAP_S", 0.0)
-    monkeypatch.setattr(server, "RECALLED_EVERY_S", 0.0)
-    monkeypatch.setattr(server, "LOOKS_A_GAP", 0.0)
-    source = opened(engine.target)
+    ahead_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead_s
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+
+@pytest.mark.parametrize("away_s", [90.0, 1200.0])
+def test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on(
+    engine: Engine, opened: Callable[..., PrometheusServer], away_s: float
+) -> None:
+    engine.hold("DEV_TOTAL_ENERGY_CONSUMPTION", *((one, 5e6) for one in GPUS))
+    engine.grows = 300_000.0
+    clock = Shifted()
+    source = opened(engine.target, clock=clock)
+    whole = told(source)
+    first = [params for path, params in engine.asked if path == "query_range"]
+    engine.fault = Answer(b"starting", "503 No")
+    eventually(lambda: bool(said(source)), "it is away")
+    engine.asked.clear()
+    engine.now_s = lambda: time.time() + away_s
+    # What it holds was there all along.
+    engine.past_s += away_s
+    clock.ahead_s = away_s
+    engine.fault = None
+    source.wish(Wish(is_by_hand=True))
+    gap = told(source)
+    asked = [params for path, params in engine.asked if path == "query_range"]
+    assert len({params["query"] for params in asked}) == len(asked) == 4
+    steps = [points(params) for params in asked]
+    # The samples of the outage and those on both sides of it, and not one of the day before.
+    assert all(away_s / 15.0 <= count <= away_s / 15.0 + 4 for count in steps)
+    assert sum(steps) < sum(map(points, first)) / 4
+    times = [beat.at for beat in gap]
+    assert times == sorted(times)
+    assert times[0] <= whole[-1].at + 15.0
+    beats = [beat for beat in (whole[-1], *gap) if beat.frames]
+    energy = [beat.frames[0].block("gpu").value("energy_j", 0) or nan for beat in beats]
+    grown = [after - before for before, after in pairwise(energy)]
+    assert grown[1:] == pytest.approx([300.0 * 15.0] * (len(grown) - 1))
+
+
+def points(params: dict[str, str]) -> float:
+    """Values of each series that a question is about."""
+    return (float(params["end"]) - float(params["start"])) / float(params["step"]) + 1
+
+
+@pytest.mark.parametrize("status", ["413 Too Large", "422 No", "503 No"])
+def test_what_was_missed_and_is_refused_is_one_line_and_its_present_stands(
+    engine: Engine, opened: Callable[..., PrometheusServer], status: str
+) -> None:
+    clock = Shifted()
+    source = opened(engine.target, clock=clock)
     told(source)
-    assert [beat for beat in told(source) if beat.frames]
+    body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
+    engine.range_fault = lambda params: Answer(body, status, JSON)  # type: ignore[method-assign]
+    engine.now_s = lambda: time.time() + 600.0
+    clock.ahead_s = 600.0
+    source.wish(Wish(is_by_hand=True))
+    lines: list[str] = []
+    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says what is missing")
+    begin = "tells nothing of the time in which it was not read: answers with an error"
+    assert lines[0].startswith(begin)
+    assert source.recalled() is None
+    assert not source.is_recalling
 
 
 def test_a_past_that_is_no_past_ends_nothing(
@@ -223,3 +298,57 @@ def test_half_a_refusal_leaves_what_is_near(
     lines: list[str] = []
     eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
     assert lines[0].startswith("tells nothing before an hour ago: answers with an error")
+
+
+def test_a_gpu_that_has_vanished_is_of_the_past_and_not_of_the_present() -> None:
+    def series(uuid: str, times: list[float]) -> Series:
+        values = array("d", [300.0] * len(times))
+        return Series("DCGM_FI_DEV_POWER_USAGE", labels(uuid), array("d", times), values)
+
+    every = [NOW - 1800.0 + 30.0 * number for number in range(60)]
+    held = [series("GPU-0", every), series("GPU-1", [at for at in every if at < NOW - 600.0])]
+    server = Server(held, NOW, is_victoria=False)
+
+    async def asked() -> Recalled:
+        questions = Questions(server)  # type: ignore[arg-type]
+        seen = await questions.look()
+        assert {uuid for uuid, _ in seen.known} == {"GPU-0"}
+        past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
+        return await past.past(seen, questions.told_by, NOW)
+
+    frames = [frame for beat in asyncio.run(asked()).beats("p") for frame in beat.frames]
+    assert frames[0].block("gpu").keys == ("GPU-0", "GPU-1")
+    assert {frame.node for frame in frames} == {"gpu01"}
+    assert frames[-1].block("gpu").keys == ("GPU-0",)
+
+
+def test_an_xid_that_came_before_the_first_look_is_an_event_of_its_time() -> None:
+    times = [NOW - 1800.0 + 30.0 * number for number in range(60)]
+    xids = {
+        "GPU-0": [0.0 if at < NOW - 900.0 else 79.0 for at in times],
+        "GPU-1": [31.0 for _ in times],
+    }
+    name = "DCGM_FI_DEV_XID_ERRORS"
+    held = [
+        Series(name, labels(uuid), array("d", times), array("d", values))
+        for uuid, values in xids.items()
+    ]
+    server = Server(held, NOW, is_victoria=False)
+
+    async def asked() -> tuple[Seen, Recalled]:
+        questions = Questions(server)  # type: ignore[arg-type]
+        seen = await questions.look()
+        past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
+        return seen, await past.past(seen, questions.told_by, NOW)
+
+    seen, recalled = asyncio.run(asked())
+    nodes = Nodes()
+    ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
+    assert reading.blocks["event"].keys == ()
+    for _ in range(2):
+        # Told again it is the same one.
+        nodes.remember(recalled.xids(), seen)
+        ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
+        (key,) = reading.blocks["event"].keys
+        assert key.startswith("GPU-0/79/")
+        assert reading.blocks["event"].value("event_age_s", 0) == pytest.approx(900.0, abs=31.0)

@@ -311,6 +311,28 @@ def test_a_server_that_ends_and_comes_back_is_read_again(opened: Open) -> None:
         server.stop()
 
 
+def test_what_a_server_told_is_over_once_it_has_failed_for_two_intervals(
+    engine: Engine, opened: Open
+) -> None:
+    engine.gap_s = 0.5
+    _, look = opened(engine.target)
+    eventually(lambda: bool(look()) and bool(look()[-1].blocks), "it is read")
+    engine.fault = Answer(b"starting", "503 No")
+    eventually(lambda: sum(bool(frame.errors) for frame in look()) >= 2, "it fails twice")
+    first, second = [frame for frame in look() if frame.errors][:2]
+    assert (first.node, second.node) == ("", "")
+    assert first.over_at is not None
+    assert second.over_at is not None
+    # A second at least, as nobody who fails is asked oftener.
+    assert first.over_at - first.taken_at <= 2.25
+    assert second.over_at - second.taken_at <= 2.0
+
+
+def test_a_server_without_a_present_sample_has_not_failed(engine: Engine, opened: Open) -> None:
+    engine.age_s = 290.0
+    assert once(opened, engine)[-1].over_at is None
+
+
 def test_what_fails_rests_ever_longer_until_somebody_asks(
     engine: Engine, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

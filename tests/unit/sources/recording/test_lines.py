@@ -129,6 +129,7 @@ FRAMES = st.builds(
     errors=st.lists(st.builds(SourceError, WORDS, WORDS, WORDS), max_size=2).map(tuple),
     is_left=st.booleans(),
     stale_after_s=st.floats(0, 1e4),
+    over_at=st.none() | st.floats(0, 2e9),
     queue=st.none() | QUEUES,
     host_names=st.lists(WORDS, max_size=2).map(tuple),
 )
@@ -358,6 +359,7 @@ def test_a_recording_tells_every_part_of_a_frame():
         "ended",  # asked for on a screen only, and left out
         "is_left",
         "stale_after_s",
+        "over_at",
     )
     told = {"jobs_at", "nodes_at", "is_filtered", "cluster"}
     assert {*QueueRecords._fields} == {*TABLES, *told}

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpumon.plugin import Job, JobLook, JobView
-from gpumon_detectors.evidence.gpu_use import PAST_S
+from gpumon.detect.view import JobLook
+from gpumon.fleet.history.retention import DEFAULT_SPAN_S
+from gpumon.model.records.cluster import Job, JobView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from gpumon.plugin import GpuFacts, Past, ProcessFacts, View
+    from gpumon.detect.facts.facts import GpuFacts, ProcessFacts
+    from gpumon.detect.series import Past
+    from gpumon.detect.view import View
 
 _MEMORY: Final = "context_mem_used_bytes"
 
@@ -52,7 +55,16 @@ class UserHold(JobLook):
             since: Unix time since when one of them has.
             is_alone: Whether nobody else holds a GPU of the node.
         """
-        super().__init__(view, JobView(_record(gpu, since), (gpu.uuid,), 0, (), ()))
+        super().__init__(
+            view,
+            JobView(
+                job=_record(gpu, since),
+                gpu_uuids=(gpu.uuid,),
+                gpus_unknown=0,
+                ranks=(),
+                contradictions=(),
+            ),
+        )
         self.gpu = gpu
         self.since = since
         self._processes = processes
@@ -120,14 +132,21 @@ class UserHold(JobLook):
         return past._replace(columns=columns, peaks=highs, lows=lows)
 
 
-def holds_of(view: View) -> Iterator[UserHold]:
-    """GPUs of nodes that no queue lists, with processes that have memory on them."""
+def holds_of(
+    view: View, is_wanted: Callable[[str], bool] = lambda _uuid: True
+) -> Iterator[UserHold]:
+    """GPUs of nodes that no queue lists, with processes that have memory on them.
+
+    Args:
+        view: The look.
+        is_wanted: Of which GPUs, by UUID; the past of the others is not read.
+    """
     for node in view.nodes.values():
         if node.slurm is not None or node.is_stale or view.jobs_on(node.name):
             continue
         processes = node.processes
         users = {process.uid for process in processes}
-        for uuid in node.gpu_uuids:
+        for uuid in filter(is_wanted, node.gpu_uuids):
             mine = tuple(process for process in processes if uuid in process.gpu_uuids)
             since = _held_since(view, node.name, uuid, mine) if mine else None
             if since is not None and uuid in view.gpus and not view.jobs_of(uuid):
@@ -144,14 +163,14 @@ def _held_since(
     it is, from now on.
     """
     contexts = [f"{node}/{process.pid}/{uuid}" for process in processes]
-    past = view.past(contexts, (_MEMORY,), PAST_S)
+    past = view.past(contexts, (_MEMORY,), DEFAULT_SPAN_S)
     has_memory: NDArray[np.bool_] = np.logical_or.reduce(past.columns[_MEMORY] > 0, axis=1)
     first = int(np.argmax(has_memory)) if has_memory.any() else len(has_memory)
     since = float(past.begins[first]) if has_memory.any() else view.now
     # The oldest samples may lack what was there: only behind more of them it came later.
     if has_memory.any() and since - float(past.times[0]) > past.longest_s:
         return since
-    whole = view.past([uuid], ("compute_process_count",), PAST_S)
+    whole = view.past([uuid], ("compute_process_count",), DEFAULT_SPAN_S)
     count = whole.columns["compute_process_count"][:, 0]
     is_known = np.isfinite(count)
     known = np.flatnonzero(is_known & (whole.times >= since))

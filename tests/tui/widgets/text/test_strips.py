@@ -1,0 +1,82 @@
+"""Which cells of a line go to the terminal: those that changed, in every widget of text."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.report.tables.sections import Entry, Section
+from gpumon.report.text.cells import Cell, Tone
+from gpumon.tui.themed_app import DressedApp
+from gpumon.tui.widgets.table.split import Pane
+from gpumon.tui.widgets.text.lines import Lines
+from gpumon.tui.widgets.text.sections import Sections
+from gpumon.tui.widgets.text.strips import changed_cells
+
+
+def line(*parts):
+    return tuple(Cell(*part) if isinstance(part, tuple) else Cell(part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "stretch"),
+    [
+        (line("power 408 W"), line("power 408 W"), (0, 0)),
+        (line("power 408 W"), line("power 411 W"), (7, 9)),
+        (line("ab", "cd"), line("abc", "d"), (0, 0)),
+        (line("⣉⣉⣉", "  "), line("⣉⣉⣉", "⡇ "), (3, 4)),
+        (line("abc", ("def", Tone.BAD)), line("abc", ("def", Tone.GOOD)), (3, 6)),
+        (line("short"), line("short and more"), (5, 14)),
+        (line("longer than"), line("longer"), (6, 11)),
+        (line("a語b"), line("a語c"), (3, 4)),
+        (line("語b"), line("xyb"), (0, 3)),
+        ((), line("new"), (0, 3)),
+    ],
+)
+def test_the_stretch_of_a_line_that_changed(before, now, stretch):
+    first, end = changed_cells(before, now)
+    assert ((first, end) if end > first else (0, 0)) == stretch
+
+
+class Held(DressedApp):
+    """One widget."""
+
+    def __init__(self, widget):
+        super().__init__()
+        self.widget = widget
+
+    def compose(self):
+        yield self.widget
+
+
+async def drawn_again(monkeypatch, widget, show):
+    """What a widget draws again of a line whose number changed."""
+    drawn = []
+    async with Held(widget).run_test(size=(40, 6)) as pilot:
+        widget.display = True
+        show(line("power ", ("408", Tone.BAD), " W of 700 W"))
+        await pilot.pause()
+        monkeypatch.setattr(widget, "refresh", lambda *regions, **_: drawn.extend(regions))
+        show(line("power ", ("411", Tone.BAD), " W of 700 W"))
+    return [(one.x, one.width, one.height) for one in drawn]
+
+
+async def test_of_lines_that_stand_what_changed_is_drawn(monkeypatch):
+    widget = Lines()
+    found = await drawn_again(monkeypatch, widget, lambda text: widget.show_lines([text]))
+    assert found == [(7, 2, 1)]
+
+
+@pytest.mark.parametrize(("is_below", "edge"), [(True, 1), (False, 2)])
+async def test_of_the_pane_what_changed_is_drawn(monkeypatch, is_below, edge):
+    widget = Pane()
+    widget.is_below = is_below
+    found = await drawn_again(monkeypatch, widget, lambda text: widget.show_lines([text]))
+    assert found == [(edge + 7, 2, 1)]
+
+
+async def test_of_sections_what_changed_is_drawn(monkeypatch):
+    widget = Sections()
+    found = await drawn_again(
+        monkeypatch, widget, lambda text: widget.show([Section("Use", (Entry("a", text),))])
+    )
+    assert found == [(7, 2, 1)]

@@ -1,0 +1,127 @@
+"""The books of one fleet, kept by probes, by exporters' pages, and by servers that gather them."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from gpumon.fleet.join.join import join
+from gpumon.fleet.ledger.ledger import Ledger
+from gpumon.model.records.frame import Frame
+from gpumon.model.records.tick import Tick
+from gpumon.model.staleness import stale_after_s
+from gpumon.simulate.blocks.frames import FrameMaker
+from gpumon.simulate.cluster.sim_cluster import Fleet
+from gpumon.simulate.records.slurm_queue import queue_records
+from gpumon.sources.exporters.dcgm import PageReader
+from gpumon.sources.exposition.parse import parse
+from gpumon.sources.prometheus.nodes import Nodes, frames_of
+from gpumon.sources.prometheus.questions import SETTLED_S, Questions
+from tests.bench.roads import names_told, page_of
+from tests.worlds.gathered import Series, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpumon.model.records.frame import QueueRecords
+    from gpumon.model.records.ledger import Total
+
+START: Final = 1_800_000_000.0
+EVERY_S: Final = 30.0
+"""Beat of exporters, of the server, and of all who look."""
+
+BEATS: Final = 40
+
+
+class Beat:
+    """The fleet at one time: what probes tell, the pages, and the queue."""
+
+    def __init__(self, at: float, frames: Sequence[Frame], queue: QueueRecords) -> None:
+        self.at, self.frames, self.queue = at, frames, queue
+        names = names_told(is_all=True)
+        self.pages = {
+            frame.node: page_of(frame.block("gpu"), frame.node, names)
+            for frame in frames
+            if frame.block("gpu").keys
+        }
+
+
+@pytest.fixture(scope="module")
+def beats() -> list[Beat]:
+    fleet = Fleet(3, 4, 11, START - 3600.0)
+    maker = FrameMaker(fleet, "demo")
+    found = []
+    for number in range(BEATS):
+        at = START + EVERY_S * number
+        found.append(Beat(at, maker.frames(at, EVERY_S), queue_records(fleet, at)))
+    return found
+
+
+def by_probe(beats: list[Beat]) -> Iterator[Sequence[Frame]]:
+    for beat in beats:
+        yield beat.frames
+
+
+def by_page(beats: list[Beat]) -> Iterator[Sequence[Frame]]:
+    readers: dict[str, PageReader] = {}
+    for beat in beats:
+        frames = []
+        for node, page in beat.pages.items():
+            (reading,) = readers.setdefault(node, PageReader(node)).read(page, beat.at, beat.at)
+            frames.append(Frame("dcgm", node, beat.at, 0.0, reading.blocks, reading.errors))
+        yield frames
+
+
+def by_server(beats: list[Beat], *, is_victoria: bool) -> Iterator[Sequence[Frame]]:
+    """Looks right after each gathering, at what was gathered then."""
+    held: dict[str, Series] = {}
+    for beat in beats:
+        for node, page in beat.pages.items():
+            for one in parse(page).samples:
+                text = f"{one.name}{sorted(one.labels.items())}"
+                labels = {**one.labels, "instance": f"{node}:9400"}
+                made = Series(one.name, labels, array("d"), array("d"))
+                series = held.setdefault(text, made)
+                series.times.append(beat.at)
+                series.values.append(one.value)
+    server = Server([*held.values()], START, is_victoria=is_victoria)
+    questions = Questions(server)  # type: ignore[arg-type]
+    nodes = Nodes()
+    with asyncio.Runner() as runner:
+        for beat in beats:
+            server.now = beat.at + SETTLED_S
+            seen = runner.run(questions.look())
+            told, errors = nodes.read(seen, beat.at, 2.0 * EVERY_S)
+            assert not errors
+            yield frames_of(told, "prometheus", beat.at, 0.0, 2.0 * EVERY_S)
+
+
+def books(beats: list[Beat], told: Iterator[Sequence[Frame]]) -> Total:
+    """What is booked of all jobs, where nothing is claimed."""
+    ledger = Ledger()
+    for number, (beat, frames) in enumerate(zip(beats, told, strict=True)):
+        picture = join(frames, beat.queue, {}, beat.at, stale_after_s(EVERY_S))
+        tick = Tick(
+            *(number, beat.at, START, EVERY_S, (), picture.nodes, picture.gpus, picture.jobs),
+            *(beat.at, (), (), (), 0.0),
+            queue=beat.queue,
+        )
+        ledger.take(tick)
+    return ledger.summary().total()
+
+
+@pytest.mark.parametrize("road", ["exporter", "Prometheus", "VictoriaMetrics"])
+def test_what_was_held_used_and_burnt_is_the_same_by_every_road(beats, road) -> None:
+    told = by_page(beats) if road == "exporter" else by_server(beats, is_victoria=road[0] == "V")
+    probe, other = books(beats, by_probe(beats)), books(beats, told)
+    assert probe.observed_s > 4 * BEATS * EVERY_S
+    assert probe.useful_s > 0.2 * probe.observed_s
+    assert other.allocated_s == pytest.approx(probe.allocated_s, rel=1e-6)
+    assert other.observed_s == pytest.approx(probe.observed_s, rel=0.02)
+    assert other.useful_s == pytest.approx(probe.useful_s, rel=0.02)
+    assert other.unexplained_s == pytest.approx(probe.unexplained_s, rel=0.02)
+    assert other.energy_j == pytest.approx(probe.energy_j, rel=0.02)
+    assert other.energy_s == pytest.approx(probe.energy_s, rel=0.05)

@@ -1,0 +1,141 @@
+"""What detectors see of a scene through a server that has gathered it, read as ever.
+
+gpumon comes last: it looks once, is told the past, and judges both, as after its first minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+from unittest.mock import patch
+
+from gpumon.detect.scene import view_of
+from gpumon.fleet.history.history import History
+from gpumon.fleet.join.join import join
+from gpumon.fleet.replay import filling
+from gpumon.model.records.frame import Frame
+from gpumon.model.records.tick import Tick
+from gpumon.model.staleness import stale_after_s
+from gpumon.sources.exporters.dcgm import PageReader
+from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
+from gpumon.sources.prometheus.questions import SETTLED_S, Questions
+from gpumon.sources.prometheus.recall import Recall
+from gpumon.sources.source import PastBeat
+from tests.worlds.gathered import Server, gathered, interval_of, pages_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from gpumon.detect.view import View
+    from gpumon.model.records.cluster import JobView
+    from gpumon.sources.prometheus.questions import Seen
+    from gpumon.sources.prometheus.recall import Recalled
+    from tests.worlds.gathered import Watched
+
+URL: Final = "prometheus+http://server:9090"
+
+LATER_S: Final = SETTLED_S + 0.5
+"""The first question comes so long after the last sample."""
+
+
+class Past(NamedTuple):
+    """Tells a past at once."""
+
+    beats: Callable[[], Iterator[PastBeat]] | None
+    told: list[bool]
+    is_recalling: bool = False
+
+    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
+        """The past, once."""
+        return None if self.told or self.told.append(True) else self.beats
+
+
+def view_by_server(one: Watched, *, is_victoria: bool) -> View:
+    """What a detector sees by a server of this kind."""
+    now = one.ticks[-1].at + LATER_S
+    server = Server(gathered(one.ticks), now, is_victoria=is_victoria)
+    back_s = now - one.ticks[0].at + 600.0
+    seen, recalled = asyncio.run(_asked(server, back_s))
+    return view_of_answers(one, now, seen, recalled)
+
+
+def view_by_page(one: Watched) -> View:
+    """What a detector sees who has read the nodes' own pages all the time."""
+    readers: dict[str, PageReader] = {}
+    newest: dict[str, Frame] = {}
+    beats: list[PastBeat] = []
+    period_s = interval_of(one.ticks)
+    now = one.ticks[-1].at
+    for at, node, page in pages_of(one.ticks):
+        reader = readers.setdefault(node, PageReader(node))
+        (reading,) = reader.read(page, at, at)
+        frame = Frame(f"dcgm+http://{node}", node, at, 0.0, reading.blocks, reading.errors)
+        newest[node] = frame._replace(stale_after_s=2.0 * period_s)
+        if at < now:
+            beats.append(PastBeat(at, period_s, (newest[node],)))
+    return view_of_frames(one, now, [*newest.values()], lambda: iter(beats))
+
+
+async def _asked(server: Server, back_s: float) -> tuple[Seen, Recalled | None]:
+    questions = Questions(server)  # type: ignore[arg-type]
+    seen = await questions.look()
+    recalled = None
+    if seen.interval_s and seen.known:
+        recall = Recall(server, back_s, lambda: 0.0)  # type: ignore[arg-type]
+        recalled = await recall.past(seen, questions.told_by, server.now)
+        assert recalled.failure is None
+    return seen, recalled
+
+
+def view_of_answers(one: Watched, now: float, seen: Seen, recalled: Recalled | None) -> View:
+    """What a detector sees where a server has told this."""
+    period_s = interval_of(one.ticks)
+    limit_s = limit_of(seen.interval_s, period_s, period_s / 2.0)
+    nodes = Nodes()
+    told, _ = nodes.read(seen, now, limit_s)
+    if recalled is not None:
+        # As it is after the next look.
+        nodes.remember(recalled.xids(), seen)
+        told, _ = nodes.read(seen, now, limit_s)
+    frames = frames_of(told, URL, now, 0.0, limit_s)
+    return view_of_frames(one, now, frames, recalled and partial(recalled.beats, URL))
+
+
+def view_of_frames(
+    one: Watched,
+    now: float,
+    frames: Sequence[Frame],
+    beats: Callable[[], Iterator[PastBeat]] | None,
+) -> View:
+    """What a detector sees where these frames are the present, and beats tell what was before."""
+    last, period_s = one.ticks[-1], interval_of(one.ticks)
+    picture = join(frames, last.queue, {}, now, stale_after_s(period_s))
+    jobs = tuple(map(_as_queued, last.jobs))
+    with patch.object(filling, "BREATH_S", 0.0):
+        past = filling.FillingPast(
+            History(now - one.ticks[0].at + 3600.0), [Past(beats, [])], run=lambda work: work()
+        )
+        tick = Tick(
+            *(1, now, now, period_s, (), picture.nodes, picture.gpus, jobs),
+            *(last.queue_at, (), (), (), 0.0),
+            queue=last.queue,
+        )
+        past.append(tick)
+        # With the next picture what was made of both takes its place.
+        past.append(tick)
+    begins_at = past.begins_at or now
+    return view_of(tick._replace(observed_since=begins_at, history=past.reader()))
+
+
+def _as_queued(view: JobView) -> JobView:
+    """A job as its queue alone tells it: whose ranks are where, processes tell."""
+    return view._replace(ranks=(), contradictions=())
+
+
+ROADS: Final[dict[str, Callable[[Watched], View]]] = {
+    "exporter": view_by_page,
+    "Prometheus": partial(view_by_server, is_victoria=False),
+    "VictoriaMetrics": partial(view_by_server, is_victoria=True),
+}
+"""How a scene is seen, by road."""
