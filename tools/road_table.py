@@ -12,8 +12,8 @@ Counts = dict[str, dict[str, dict[str, int]]]
 FILE: Final = Path(__file__).with_name("roads.json")
 ROAD_TABLE: Final[Counts] = json.loads(FILE.read_text("utf-8"))
 _ROADS: Final = ("exporter", "Prometheus", "VictoriaMetrics")
-ROAD_HEAD: Final = ("class", "probe", *_ROADS)
-_WORDS: Final = {"same": "same", "weaker": "weaker", "unseen": "not seen"}
+_HOW: Final = ("same", "weaker", "not seen")
+ROAD_HEAD: Final = ("class", "probe", *_ROADS, "not seen for want of")
 
 
 def road_rows() -> list[tuple[str, ...]]:
@@ -21,21 +21,22 @@ def road_rows() -> list[tuple[str, ...]]:
     rows = []
     for finding_class, roads in ROAD_TABLE.items():
         total = max(sum(counts.values()) for counts in roads.values())
-        rows.append((f"`{finding_class}`", f"{total}", *(_cell(roads[road]) for road in _ROADS)))
+        cells = [_cell(roads[road]) for road in _ROADS]
+        lacking = ", ".join(
+            dict.fromkeys(word for road in _ROADS for word in _lacking(roads[road]))
+        )
+        rows.append((f"`{finding_class}`", f"{total}", *cells, lacking))
     return rows
 
 
 def _cell(counts: dict[str, int]) -> str:
-    parts = []
-    for how, words in _WORDS.items():
-        some = {key: count for key, count in counts.items() if key.partition(": ")[0] == how}
-        if some:
-            lacking = dict.fromkeys(
-                f"`{name}`" if "_" in name else name
-                for key in some
-                for name in key.partition(": ")[2].split(", ")
-                if name
-            )
-            why = f" (without {', '.join(lacking)})" if lacking else ""
-            parts.append(f"{sum(some.values())} {words}{why}")
-    return ", ".join(parts)
+    found: dict[str, int] = {}
+    for key, count in counts.items():
+        how = key.partition(": ")[0].replace("unseen", "not seen")
+        found[how] = found.get(how, 0) + count
+    return ", ".join(f"{found[how]} {how}" for how in sorted(found, key=_HOW.index))
+
+
+def _lacking(counts: dict[str, int]) -> list[str]:
+    words = [word for key in counts for word in key.partition(": ")[2].split(", ") if word]
+    return [f"`{word}`" if "_" in word else word for word in words]

@@ -36,9 +36,13 @@ class Row:
     def add(self, part: "Row") -> None:
         """Take over everything that another reading of the same entity found."""
         self.values.update(part.values)
-        self.labels.update(part.labels)
-        self.missing.update(part.missing)
-        self.read_at.update(part.read_at)
+        # Of a link, of which there are many, the others are mostly empty.
+        if part.labels:
+            self.labels.update(part.labels)
+        if part.missing:
+            self.missing.update(part.missing)
+        if part.read_at:
+            self.read_at.update(part.read_at)
 
     def copy(self) -> "Row":
         """A row of its own with the same."""

@@ -27,7 +27,7 @@ from gpumon.tui.screens.open import AllViews, first_view
 from gpumon.tui.status import Mood
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
-from gpumon.tui.time_travel import Player, travel_of
+from gpumon.tui.time_travel import ReplayTravel, travel_of
 from gpumon.tui.widgets.text.time_slices import Slices
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class GpumonApp(DressedApp):
         # another textual shows pictures otherwise.
         self.call_after_refresh(self._start_feed)
         # Whoever has nothing to do should not be woken for a look; a recording's time goes on.
-        look_s = 1.0 if isinstance(self._feed, Player) else SILENCE_PERIOD_S
+        look_s = 1.0 if isinstance(self.travel, ReplayTravel) else SILENCE_PERIOD_S
         self.set_interval(look_s, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
@@ -352,7 +352,7 @@ class GpumonApp(DressedApp):
             return
         if self._newest is None:
             return
-        if isinstance(self._feed, Player):
+        if isinstance(self.travel, ReplayTravel):
             self._learn(self.mood._replace(place=self.travel.place()))
             return
         silent_s = self.monotonic() - self._heard_at
@@ -378,7 +378,7 @@ class GpumonApp(DressedApp):
         now = self.monotonic()
         watched_s = now - self._began_at
         is_again, self._warned_at = now - self._warned_at < SAID_S, now
-        if is_again or watched_s <= LITTLE_S or isinstance(self._feed, Player):
+        if is_again or watched_s <= LITTLE_S or isinstance(self.travel, ReplayTravel):
             return ""
         return f"{units.short_duration(watched_s)} were watched and nothing records them"
 
@@ -419,7 +419,7 @@ class GpumonApp(DressedApp):
     @property
     def is_real(self) -> bool:
         """Whether what is shown is there: neither simulated nor recorded."""
-        return not (self._is_demo or isinstance(self._feed, Player))
+        return not (self._is_demo or isinstance(self.travel, ReplayTravel))
 
     @property
     def _is_demo(self) -> bool:

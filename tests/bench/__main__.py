@@ -1,6 +1,9 @@
 """`python -m tests.bench`: gpumon beside its peers on the stand-in driver, in one run.
 
 It prints and asserts nothing: the machine, its load and its Python decide what the numbers are.
+Where all of it is to run before others on one core, take `chrt -r`: with `-f` the end of a watched
+child spun in the kernel for ever (Linux 6.18, `release_task`), for it waits for whoever reads its
+folder in /proc, who gets no time.
 """
 
 from __future__ import annotations

@@ -298,6 +298,7 @@ def test_what_the_gpu_s_own_processor_is_asked_for_comes_every_five_seconds(
     """And its rates are over the time between its own readings."""
     node = standin("h100", gpus=1)
     node.state.set(counters_live=0, gpm_min_interval_ms=0)
+    node.state.write()
     said = []
     with Stepped(tmp_path) as probe:
         for second in range(12):

@@ -1,4 +1,4 @@
-"""Debian's Prometheus and VictoriaMetrics gather pages of dcgm-exporter's form; gpumon asks."""
+"""Prometheus and VictoriaMetrics of three Debians gather dcgm-exporter's pages; gpumon asks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import time
 from itertools import pairwise
 from math import isnan
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -33,12 +34,16 @@ from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from gpumon.fleet.join.join import Picture
     from gpumon.model.records.tick import Tick
 
 PROGRAMS = ("prometheus", "victoria-metrics")
+RELEASES = ("12", "13", "sid")
+"""Of Debian: this machine's, and others of which only the programs were taken. The last one changes
+any day, and is left out where it cannot be had or does not run here."""
+
+TREES = Path(os.environ.get("GPUMON_LAB_TREES", "/var/cache/gpumon-lab"))
 CONFIG = """
 global: {scrape_interval: 1s}
 scrape_configs:
@@ -52,11 +57,13 @@ STALE_S = 5.0
 class Engine:
     """One server that gathers, and gpumon's source of it."""
 
-    def __init__(self, program: str, folder: Path) -> None:
+    def __init__(self, program: str, folder: Path, release: str = RELEASES[0]) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.program = program
+        self.name = f"{program} of Debian {release}"
+        self.file = taken(program, release) or program
         self.folder = folder
         self.url = f"prometheus+http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
@@ -64,7 +71,7 @@ class Engine:
         self.newest = Newest()
 
     def start(self) -> None:
-        config, data = self.folder / "gather.yml", self.folder / self.program
+        config, data = self.folder / "gather.yml", self.folder / self.name
         at = f"127.0.0.1:{self.port}"
         words = {
             "prometheus": (
@@ -76,8 +83,8 @@ class Engine:
                 f"-httpListenAddr={at}",
             ),
         }[self.program]
-        with (self.folder / f"{self.program}.log").open("ab") as log:
-            self.process = subprocess.Popen([self.program, *words], stdout=log, stderr=log)
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen([self.file, *words], stdout=log, stderr=log)
 
     def stop(self) -> None:
         if self.process is not None:
@@ -95,12 +102,34 @@ class Engine:
         return {node.name for node in nodes if node.gpu_uuids and not node.is_stale} == set(fresh)
 
 
-def needed() -> None:
-    """Skip where the engines are not installed."""
+def taken(program: str, release: str) -> str | None:
+    """The program of a release of Debian; None: it is not here."""
+    if release == RELEASES[0]:
+        return shutil.which(program)
+    return shutil.which(program, path=str(TREES / f"servers-{release}" / "usr" / "bin"))
+
+
+def needed(*releases: str) -> None:
+    """Skip where the engines are not here."""
     missing = [program for program in (*PROGRAMS, "promtool") if shutil.which(program) is None]
+    missing += [
+        f"{program} of Debian {release}"
+        for release in releases
+        for program in PROGRAMS
+        if taken(program, release) is None
+    ]
     if missing:
         reason = f"needs {', '.join(missing)}: tests/lab/install-packages installs what is missing"
         (pytest.fail if os.environ.get("GPUMON_LAB") == "require" else pytest.skip)(reason)
+
+
+def runs(release: str) -> bool:
+    """Whether the servers of a release are here and of a kind that runs on this machine."""
+    files = [taken(program, release) for program in PROGRAMS]
+    return all(
+        file is not None and not subprocess.run([file, "--version"], capture_output=True).returncode
+        for file in files
+    )
 
 
 @pytest.fixture
@@ -123,10 +152,16 @@ def pages() -> Iterator[list[PageServer]]:
 
 @pytest.fixture
 def engines(tmp_path: Path, pages: list[PageServer]) -> Iterator[list[Engine]]:
-    needed()
+    """The servers of all releases at once, as most of a test is waiting."""
+    needed(*RELEASES[:-1])
     targets = ", ".join(f"'127.0.0.1:{server.port}'" for server in pages)
     (tmp_path / "gather.yml").write_text(CONFIG % targets)
-    found = [Engine(program, tmp_path) for program in PROGRAMS]
+    found = [
+        Engine(program, tmp_path, release)
+        for release in RELEASES
+        if release != RELEASES[-1] or runs(release)
+        for program in PROGRAMS
+    ]
     for engine in found:
         engine.start()
         engine.source.start(lambda: None)
@@ -140,7 +175,7 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
     engines: list[Engine], pages: list[PageServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for engine in engines:
-        eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.program} is read")
+        eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.name} is read")
         asked = {
             "query": "DCGM_FI_DEV_GPU_UTIL",
             "time": f"{time.time() - 2.0:.3f}",
@@ -166,21 +201,21 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
     # One exporter ends: its node alone is of the past, and each server has a line about it.
     whole, pages[1].answer = pages[1].answer, Answer(status="503 No")
     for engine in engines:
-        eventually(lambda one=engine: one.shows("gpu01"), f"{engine.program} misses one")
+        eventually(lambda one=engine: one.shows("gpu01"), f"{engine.name} misses one")
         assert engine.newest.node_errors["gpu02"]
     pages[1].answer = whole
     for engine in engines:
-        eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.program} has it")
+        eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.name} has it")
 
     # The servers end: all of it is, within the age that a second's interval allows.
     for engine in engines:
         engine.stop()
     for engine in engines:
-        eventually(lambda one=engine: one.shows(), f"{engine.program} is gone")
+        eventually(lambda one=engine: one.shows(), f"{engine.name} is gone")
         assert "Connection refused" in engine.newest.errors[0].message
         engine.start()
     for engine in engines:
-        eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.program} is back")
+        eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.name} is back")
         assert engine.newest.errors == ()
 
 
@@ -234,7 +269,7 @@ def remember(engine: Engine, lines: list[str]) -> None:
         (engine.folder / "past.om").write_text(text + "# EOF\n")
         made = ("create-blocks-from", "openmetrics", engine.folder / "past.om")
         subprocess.run(
-            ["promtool", "tsdb", *made, engine.folder / engine.program],
+            ["promtool", "tsdb", *made, engine.folder / engine.name],
             check=True,
             capture_output=True,
         )

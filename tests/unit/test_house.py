@@ -242,3 +242,68 @@ def test_no_built_thing_is_in_git() -> None:
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\0")
     assert not [name for name in listed if re.search(r"\.(?:pyc|so|so\.1|o)$|/__pycache__/", name)]
+
+
+def unused_imports(tree: ast.Module) -> set[str]:
+    """Names that a module imports, anywhere in it, and mentions nowhere."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        and getattr(node, "module", "") != "__future__"
+        for alias in node.names
+        # `import a as a` and `from b import a as a` hand it on.
+        if alias.asname is None or alias.asname != alias.name
+    }
+    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    # `__all__`, and types that are written as texts.
+    texts = {
+        word
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for word in re.findall(r"\w+", node.value if len(node.value) < 100 else "")
+    }
+    return imported - mentioned - texts
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("import os.path\nimport re\nre.match", {"os"}),
+        ("def f():\n    from a import b, c as d\n    return b", {"d"}),
+        ("from __future__ import annotations\nfrom a import b\n__all__ = ['b']", set()),
+    ],
+)
+def test_an_import_that_nothing_uses_is_found(code: str, names: set[str]) -> None:
+    assert unused_imports(ast.parse(code)) == names
+
+
+def test_no_module_imports_more_than_it_uses() -> None:
+    found = {
+        str(file.relative_to(ROOT)): sorted(names)
+        for file in sources()
+        if "tests" not in file.relative_to(ROOT).parts[:1]
+        and (names := unused_imports(tree_of(file)))
+    }
+    assert found == {}
+
+
+def test_what_a_command_line_was_read_as_is_never_changed() -> None:
+    """A parser's result goes into a frozen `Request`; nobody writes to it on the way."""
+    changed = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in sorted((ROOT / "gpumon" / "cli").rglob("*.py"))
+        for node in ast.walk(tree_of(file))
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, (ast.Store, ast.Del))
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ("options", "namespace")
+        )
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "setattr"
+        )
+    ]
+    assert changed == []

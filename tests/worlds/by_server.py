@@ -6,6 +6,7 @@ gpumon comes last: it looks once, is told the past, and judges both, as after it
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest.mock import patch
@@ -48,7 +49,8 @@ class Past(NamedTuple):
 
     def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
         """The past, once."""
-        return None if self.told or self.told.append(True) else self.beats
+        told, self.told[:] = [*self.told], [True]
+        return None if told else self.beats
 
 
 def view_by_server(one: Watched, *, is_victoria: bool) -> View:
@@ -61,20 +63,31 @@ def view_by_server(one: Watched, *, is_victoria: bool) -> View:
 
 
 def view_by_page(one: Watched) -> View:
-    """What a detector sees who has read the nodes' own pages all the time."""
+    """What a detector sees who has read the nodes' own pages all the time.
+
+    They are read with every picture of the scene, and tell something new when it was collected.
+    """
     readers: dict[str, PageReader] = {}
+    pages: dict[str, bytes] = {}
     newest: dict[str, Frame] = {}
     beats: list[PastBeat] = []
-    period_s = interval_of(one.ticks)
+    told = deque(pages_of(one.ticks))
+    period_s = one.ticks[-1].period_s
+    for tick in one.ticks:
+        while told and told[0].at <= tick.at:
+            _, node, pages[node] = told.popleft()
+        frames = []
+        for node, page in pages.items():
+            if tick.nodes[node].taken_at != tick.at:
+                continue
+            reader = readers.setdefault(node, PageReader(node))
+            (reading,) = reader.read(page, tick.at, tick.at)
+            url = f"dcgm+http://{node}"
+            frames.append(Frame(url, node, tick.at, 0.0, reading.blocks, reading.errors))
+        newest.update((frame.node, frame) for frame in frames)
+        beats.append(PastBeat(tick.at, period_s, tuple(frames)))
     now = one.ticks[-1].at
-    for at, node, page in pages_of(one.ticks):
-        reader = readers.setdefault(node, PageReader(node))
-        (reading,) = reader.read(page, at, at)
-        frame = Frame(f"dcgm+http://{node}", node, at, 0.0, reading.blocks, reading.errors)
-        newest[node] = frame._replace(stale_after_s=2.0 * period_s)
-        if at < now:
-            beats.append(PastBeat(at, period_s, (newest[node],)))
-    return view_of_frames(one, now, [*newest.values()], lambda: iter(beats))
+    return view_of_frames(one, now, [*newest.values()], lambda: iter(beats[:-1]), period_s)
 
 
 async def _asked(server: Server, back_s: float) -> tuple[Seen, Recalled | None]:
@@ -99,7 +112,7 @@ def view_of_answers(one: Watched, now: float, seen: Seen, recalled: Recalled | N
         nodes.remember(recalled.xids(), seen)
         told, _ = nodes.read(seen, now, limit_s)
     frames = frames_of(told, URL, now, 0.0, limit_s)
-    return view_of_frames(one, now, frames, recalled and partial(recalled.beats, URL))
+    return view_of_frames(one, now, frames, recalled and partial(recalled.beats, URL), period_s)
 
 
 def view_of_frames(
@@ -107,9 +120,10 @@ def view_of_frames(
     now: float,
     frames: Sequence[Frame],
     beats: Callable[[], Iterator[PastBeat]] | None,
+    period_s: float,
 ) -> View:
     """What a detector sees where these frames are the present, and beats tell what was before."""
-    last, period_s = one.ticks[-1], interval_of(one.ticks)
+    last = one.ticks[-1]
     picture = join(frames, last.queue, {}, now, stale_after_s(period_s))
     jobs = tuple(map(_as_queued, last.jobs))
     with patch.object(filling, "BREATH_S", 0.0):

@@ -102,18 +102,21 @@ def pages_of(ticks: list[Tick], names: Mapping[str, str] | None = None) -> Itera
     interval_s = interval_of(ticks)
     every = round(interval_s / ticks[-1].period_s)
     # While nothing changes blocks are the same objects, and so are pages.
-    pages: dict[tuple[str, int, int], bytes] = {}
+    pages: dict[tuple[str, int, int, frozenset[str]], bytes] = {}
     for number, tick in enumerate(ticks):
         for place, (node, one) in enumerate(tick.nodes.items()):
             is_due = tick.at - read_at.get(node, -inf) >= interval_s - 1e-6
             is_first = node not in read_at and number < every and number < len(ticks) - 1
             is_turn = not is_first or (number + place) % every == 0
             gpus, events = one.blocks.get("gpu"), one.blocks.get("event")
+            stale = frozenset(uuid for uuid in one.gpu_uuids if tick.gpus[uuid].is_stale)
             if one.taken_at != tick.at or gpus is None or not (is_due and is_turn):
                 continue
             read_at[node] = tick.at
-            key = node, id(gpus), id(events)
+            key = node, id(gpus), id(events), stale
             if key not in pages:
+                gpus = _without(gpus, stale)
+                gpus = _without(gpus, stale)
                 pages[key] = page_of(gpus, node, told) + _xids(gpus, events, node)
             yield Told(tick.at, node, pages[key])
 
@@ -135,6 +138,24 @@ def gathered(ticks: list[Tick], names: Mapping[str, str] | None = None) -> list[
             series.times.append(at)
             series.values.append(sample.value)
     return list(found.values())
+
+
+def _without(block: Block, stale: frozenset[str]) -> Block:
+    """The block without the GPUs that tell nothing."""
+    if not stale:
+        return block
+    rows = [row for row, uuid in enumerate(block.keys) if uuid not in stale]
+    return block._replace(
+        keys=tuple(block.keys[row] for row in rows),
+        columns={
+            key: array(column.typecode, [column[row] for row in rows])
+            for key, column in block.columns.items()
+        },
+        labels={key: tuple(texts[row] for row in rows) for key, texts in block.labels.items()},
+        missing={
+            (key, rows.index(row)): why for (key, row), why in block.missing.items() if row in rows
+        },
+    )
 
 
 def _xids(gpus: Block, events: Block | None, node: str) -> bytes:
@@ -201,7 +222,7 @@ class Server:
             low, high = bisect_left(one.times, at - float(back)), bisect_right(one.times, at)
             values = [[one.times[n], repr(one.values[n])] for n in range(low, high)]
             if values:
-                found.append({"metric": {"__name__": name, **one.labels}, "values": values})
+                found.append({"metric": {"__name__": name} | dict(one.labels), "values": values})
         return found
 
     def _instant(self, params: Mapping[str, str]) -> list[dict[str, Any]]:

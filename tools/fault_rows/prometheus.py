@@ -10,6 +10,7 @@ _OTHERS: Final = "all that other targets tell"
 _ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubling to 60 s"
 _CLIENT: Final = "tests/unit/sources/prometheus/test_client.py::"
 _ELSE: Final = (_CLIENT + "test_whatever_else_answers_is_named_with_the_way_out",)
+_RECALL: Final = "tests/unit/sources/prometheus/test_recall.py::"
 _SERVER: Final = "tests/unit/sources/prometheus/test_server.py::"
 
 PROMETHEUS: Final = (
@@ -19,6 +20,27 @@ PROMETHEUS: Final = (
         "cannot be reached: Connection refused; check that the server runs",
         "its values, until a beat after it is back",
         (_CLIENT + "test_nobody_listens",),
+    ),
+    Fault(
+        "Prometheus is away for minutes, or just begins",
+        _OTHERS,
+        r"answers with an error \(HTTP 503\)",
+        "its values, two of its intervals after it was last read; what was missed is filled in",
+        (_RECALL + "test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on",),
+    ),
+    Fault(
+        "Prometheus tells nothing of its past: too much, too large, or too busy",
+        "its present values",
+        "tells nothing of its past: answers with an error",
+        "the time before gpumon's start: it is asked in ever smaller pieces first",
+        (_RECALL + "test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands",),
+    ),
+    Fault(
+        "Prometheus tells nothing of an outage that is over",
+        "its present values, and what was remembered",
+        "tells nothing of the time in which it was not read",
+        "what was missed",
+        (_RECALL + "test_what_was_missed_and_is_refused_is_one_line_and_its_present_stands",),
     ),
     Fault(
         "Prometheus takes the question and never answers, or drips",

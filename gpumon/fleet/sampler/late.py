@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from gpumon.fleet.sampler.protocols import CLOSE_WAIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,9 +14,6 @@ if TYPE_CHECKING:
     from gpumon.model.fault import SourceError
     from gpumon.model.records.tick import Tick
     from gpumon.sources.source import Wish
-
-CLOSE_WAIT_S: Final = 0.45
-"""Longest wait for one that is being made: as long as the sampler itself waits for its thread."""
 
 
 class LateSampler:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.model.records.ledger import LedgerTotals
     from gpumon.model.records.tick import Tick, WindowReader
+
+CLOSE_WAIT_S: Final = 0.45
+"""Longest wait for the sampler's thread at the end: who quits waits for less than half a second."""
 
 
 class Past(Protocol):

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from gpumon.model.records.cluster import SlurmNode
     from gpumon.report.facts.tick_index import Digest
@@ -77,23 +77,34 @@ def urgency_of(digest: Digest, units: Iterable[Unit]) -> float:
     return float(round(sum(known[one.name].urgency for one in units if one.name in known)))
 
 
-def following(digest: Digest, units: Iterable[Unit], grouping: str) -> str:
-    """The next grouping of which the fleet tells anything; the same one where it tells of none."""
+def following(digest: Digest, units: Collection[Unit], grouping: str) -> str:
+    """The next grouping of which the fleet tells anything; the same one where it tells of none.
+
+    Args:
+        digest: The picture.
+        units: All its nodes.
+        grouping: The one to go on from.
+    """
     at = GROUPINGS.index(grouping)
-    names = {unit.name for unit in units}
     for other in (*GROUPINGS[at + 1 :], *GROUPINGS[:at]):
-        if _is_told(digest, names, other):
+        if _is_told(digest, units, other):
             return other
     return grouping
 
 
-def _is_told(digest: Digest, names: set[str], grouping: str) -> bool:
-    """Whether anything tells the group of one of these nodes."""
-    of = _OF_SLURM.get(grouping)
-    if of is not None:
-        # Without a look at each of the nodes' names: mostly no node says anything.
-        return any(of(node) and name in names for name, node in _listed(digest).items())
-    return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
+def _is_told(digest: Digest, units: Collection[Unit], grouping: str) -> bool:
+    """Whether anything tells the group of one of these nodes; looked for once in a picture."""
+
+    def is_told() -> bool:
+        of = _OF_SLURM.get(grouping)
+        if of is None:
+            names = (unit.name for unit in units)
+            return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
+        # Mostly no node says anything, and then nobody asks for the names.
+        told = [name for name, node in _listed(digest).items() if of(node)]
+        return bool(told) and not {unit.name for unit in units}.isdisjoint(told)
+
+    return digest.remembered(("is told", grouping), is_told)
 
 
 def group_of(digest: Digest, name: str, grouping: str) -> str:

@@ -34,10 +34,20 @@ _PIECE_BYTES: Final = 65536
 class FetchError(UnavailableError):
     """There is no answer."""
 
-    def __init__(self, message: str, hint: str, *, is_refused: bool = False) -> None:
-        """One line, and the way out; `is_refused`: nobody listens there, which costs nobody."""
+    def __init__(
+        self, message: str, hint: str, *, is_refused: bool = False, is_busy: bool = False
+    ) -> None:
+        """One line, and the way out.
+
+        Args:
+            message: What is wrong.
+            hint: The way out.
+            is_refused: Whether nobody listens there, which costs nobody.
+            is_busy: Whether it was asked too often, so that more and smaller questions help nobody.
+        """
         super().__init__(message, hint)
         self.is_refused = is_refused
+        self.is_busy = is_busy
 
 
 def error_of(trouble: Trouble) -> FetchError:

@@ -113,7 +113,9 @@ class Client:
             for secret in self._secrets:
                 # A server may repeat what it was sent.
                 message = message.replace(secret, "(the secret)")
-            raise FetchError(plain(message), error.hint, is_refused=error.is_refused) from None
+            raise FetchError(
+                plain(message), error.hint, is_refused=error.is_refused, is_busy=error.is_busy
+            ) from None
 
     async def close(self) -> None:
         """End every connection."""
@@ -152,6 +154,8 @@ class Client:
                 raise error_of(web_page(_PEER, status))
             if status != HTTPStatus.OK and kind != "application/json":
                 raise _status(status)
+            if status == HTTPStatus.TOO_MANY_REQUESTS:
+                raise _busy()
             if kind not in _TYPES:
                 message = f"answers with {plain(kind, SHOWN)}, which is no answer of Prometheus"
                 raise FetchError(message, _PEER.elsewhere)
@@ -175,6 +179,8 @@ class Client:
         )
         if named is None:
             hint = "name a file with what lets you in: ?token_file=/path or ?login_file=/path"
+            if not address.tenant:
+                hint += "; or, as Mimir wants, whose data: ?tenant=NAME"
         else:
             hint = f"renew what the file of ?{named}= holds; it is read anew for each look"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
@@ -228,8 +234,15 @@ def _status(status: int) -> FetchError:
     if status == HTTPStatus.NOT_FOUND:
         message = "has no such interface (HTTP 404)"
         return FetchError(message, "check the prefix: what stands before /api/v1/")
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return _busy()
     hint = f"look at the log of the server, or of the proxy in front of it; {RETRIED}"
     return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status in AWAY)
+
+
+def _busy() -> FetchError:
+    hint = f"whoever runs the server limits how often it is asked; {RETRIED}, ever more seldom"
+    return FetchError("is asked too often (HTTP 429)", hint, is_busy=True)
 
 
 def _too_large() -> FetchError:

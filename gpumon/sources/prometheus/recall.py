@@ -336,8 +336,9 @@ class _Pieces:
         }
         try:
             return response.samples(await self._client.ask("query_range", params))
-        except FetchError:
-            if some == 1:
+        except FetchError as error:
+            # Who is asked too often must not be asked more and smaller questions.
+            if some == 1 or error.is_busy:
                 raise
             return None
         finally:

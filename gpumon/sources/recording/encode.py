@@ -114,9 +114,10 @@ class Encoder:
             "errors": [error._asdict() for error in frame.errors],
             "left": frame.is_left,
             "stale_after_s": frame.stale_after_s,
-            "over_at": frame.over_at,
         }
         message |= {name: value for name, value in optional.items() if value}
+        if frame.over_at is not None:
+            message["over_at"] = frame.over_at
         if frame.queue is not None:
             self._queues[frame.origin] = frame
             message["queue"] = self._queue(frame.origin, frame.queue)

@@ -165,7 +165,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             )
             self.needle, self._keeps = found.text, found.keeps
         self.is_counting = True
-        self._arrange()
+        self._arrange(is_answer=True)
 
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
@@ -217,12 +217,12 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         chosen = column_layout.with_sorted(self.plan.columns, self._columns, self.sorting.key)
         return widened(chosen, self._widths)
 
-    def _arrange(self) -> None:
+    def _arrange(self, *, is_answer: bool = False) -> None:
         """Filter and sort, at once where that is quick."""
         if self._asked is None:
             self.is_counting = False
         else:
-            self.slices.run(self._steps(), self._show_part)
+            self.slices.run(self._steps(), self._show_part, is_answer=is_answer)
 
     def _steps(self) -> Iterator[bool]:
         """Filter and sort until the newest tick is shown; true where there is a part to show."""

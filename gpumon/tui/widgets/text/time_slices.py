@@ -61,19 +61,30 @@ class Slices:
         self._on_pause: Callable[[], None] | None = None
         self._number = 0
         self._is_held = False
+        self._asked_s = -inf
+        """When the last key came to which what is under way is the answer."""
 
     @property
     def is_busy(self) -> bool:
         """Whether work is under way."""
         return self._steps is not None
 
-    def run(self, steps: Iterator[object], on_pause: Callable[[], None]) -> None:
+    def run(
+        self, steps: Iterator[object], on_pause: Callable[[], None], *, is_answer: bool = False
+    ) -> None:
         """Work for one slice at once, for the others later; `on_pause` follows each but the last.
 
         What is short is so done when this returns. A step that comes to something true ends its
         slice: there is something to show.
+
+        Args:
+            steps: The work.
+            on_pause: Called after each slice but the last.
+            is_answer: Whether the last key waits for this: until the first part of it is shown only
+                a further key keeps a slice from beginning.
         """
         self.hold(steps, on_pause)
+        self._asked_s = self._typed_s() if is_answer else -inf
         self.go_on()
 
     def hold(self, steps: Iterator[object], on_pause: Callable[[], None]) -> None:
@@ -108,6 +119,7 @@ class Slices:
         end_s = self.clock() + SLICE_S
         for has_news in steps:
             if has_news or self.clock() >= end_s:
+                self._asked_s = -inf if has_news else self._asked_s
                 if self._on_pause is not None:
                     self._on_pause()
                 self._ended_s = self.clock()
@@ -120,8 +132,9 @@ class Slices:
         if number != self._number:
             return
         now_s = self.clock()
-        hush_s = self._typed_s() + HUSH_S - now_s
-        if hush_s > 0 and now_s - self._ended_s < STARVED_S:
+        typed_s = self._typed_s()
+        hush_s = typed_s + HUSH_S - now_s
+        if hush_s > 0 and typed_s != self._asked_s and now_s - self._ended_s < STARVED_S:
             self._later(hush_s, lambda: self._resume(number))
         else:
             self.go_on()

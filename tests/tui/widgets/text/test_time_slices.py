@@ -70,6 +70,46 @@ def test_no_slice_begins_while_a_key_is_being_answered_unless_keys_never_end():
     assert done == [0, 1, 2]
 
 
+def test_what_a_key_waits_for_goes_on_until_a_part_is_shown_or_another_key_comes():
+    delays, waiting, now, typed, done = [], [], [1.0], [1.0], []
+
+    def later(delay_s, call):
+        delays.append(delay_s)
+        waiting.append(call)
+
+    def work():
+        for number in range(9):
+            done.append(number)
+            now[0] += SLICE_S * 1.01
+            yield number == 3
+
+    slices = Slices(later, lambda: now[0], lambda: typed[0])
+    slices.run(work(), lambda: None, is_answer=True)
+    waiting.pop()()
+    assert (done, delays) == ([0, 1], [GAP_S] * 2)
+    typed[0] = now[0]
+    waiting.pop()()
+    assert done == [0, 1]
+    assert delays[-1] == pytest.approx(HUSH_S)
+    typed[0] = 1.0
+    waiting.pop()()
+    waiting.pop()()
+    assert done == [0, 1, 2, 3]
+    typed[0] = now[0]
+    waiting.pop()()
+    assert done == [0, 1, 2, 3]
+
+
+def test_what_nobody_waits_for_begins_later():
+    later, done = Later(looks=9), []
+    slices = Slices(later, later.clock)
+    slices.run_later(steps(3, done), lambda: None)
+    assert slices.is_busy
+    assert done == []
+    later.all_turns()
+    assert done == [0, 1, 2]
+
+
 def test_a_slice_ends_in_time_and_the_rest_follows_later():
     later, done, pauses = Later(looks=2), [], []
     slices = Slices(later, later.clock)
@@ -238,6 +278,30 @@ async def test_ticks_do_not_keep_slow_work_from_coming_to_an_end():
         assert app.grid.shown == (COUNT, COUNT)
         later.all_turns()
         assert app.grid.current.key == f"r{COUNT - 29}"
+
+
+async def test_rows_of_a_large_fleet_are_looked_at_after_the_picture_has_come():
+    app, looked = GridApp(), []
+
+    def given(offset):
+        def made():
+            looked.append(offset)
+            return rows(COUNT, offset)
+
+        return made
+
+    async with app.run_test(size=(40, 12)):
+        app.grid.show(Digest(tick()), given(0), is_large=True)
+        app.grid.slices.finish()
+        later = sliced(app)
+        digest = Digest(tick())
+        app.grid.show(digest, given(1), is_large=True)
+        assert looked == [0]
+        later.all_turns()
+        assert looked == [0, 1]
+        # The same picture once more: a key has asked for it.
+        app.grid.show(digest, given(2), is_large=True)
+        assert looked == [0, 1, 2]
 
 
 async def test_a_sort_asked_for_while_a_tick_is_arranged_holds_for_the_newest_tick():

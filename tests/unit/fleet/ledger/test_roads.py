@@ -125,3 +125,18 @@ def test_what_was_held_used_and_burnt_is_the_same_by_every_road(beats, road) -> 
     assert other.unexplained_s == pytest.approx(probe.unexplained_s, rel=0.02)
     assert other.energy_j == pytest.approx(probe.energy_j, rel=0.02)
     assert other.energy_s == pytest.approx(probe.energy_s, rel=0.05)
+
+
+@pytest.mark.parametrize("is_victoria", [False, True])
+def test_a_server_tells_of_each_gpu_what_its_page_does(beats, is_victoria) -> None:
+    pages = {frame.node: frame.block("gpu") for frame in [*by_page(beats)][-1]}
+    told = {frame.node: frame for frame in [*by_server(beats, is_victoria=is_victoria)][-1]}
+    assert told.keys() == pages.keys()
+    for node, page in pages.items():
+        block = told[node].block("gpu")
+        assert sorted(block.keys) == sorted(page.keys)
+        assert {*block.columns} == {*page.columns}
+        for row, uuid in enumerate(page.keys):
+            place = block.keys.index(uuid)
+            for key in page.columns:
+                assert block.value(key, place) == pytest.approx(page.value(key, row)), (uuid, key)

@@ -9,6 +9,7 @@ from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Gpu
 from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.fleet_map import groups
 from gpumon.report.fleet_map.groups import GROUPINGS, Cluster, clusters, following
 from gpumon.report.fleet_map.layout import HeatLayout
 from gpumon.report.fleet_map.map import Unit, units
@@ -97,6 +98,21 @@ def test_groupings_of_which_the_fleet_tells_nothing_are_passed_over():
     listed = (slurm_node("n1"), slurm_node("n2", block="b1"))
     blocks = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
     assert turns(Digest(blocks)) == ["partition", "block", "name", "state"]
+
+
+def test_what_the_nodes_of_a_picture_tell_is_looked_for_once(monkeypatch):
+    view, gpus = job_with_gpus("1", {f"n{number}": 1 for number in range(50)})
+    listed = tuple(slurm_node(f"n{number}") for number in range(50))
+    digest = Digest(tick((view,), gpus, queue=QueueRecords((), listed, AT, AT)))
+    asked, group_of = [], groups.group_of
+    monkeypatch.setattr(
+        groups, "group_of", lambda *given: asked.append(given[1:]) or group_of(*given)
+    )
+    first = turns(digest)
+    assert len(asked) >= len(listed)
+    asked.clear()
+    assert turns(digest) == first
+    assert asked == []
 
 
 def test_a_fleet_that_tells_nothing_keeps_its_grouping():

@@ -150,6 +150,13 @@ def test_a_certificate_of_ours_lets_us_in_and_theirs_is_checked(
         server.stop()
 
 
+LIMIT = b'{"status":"error","errorType":"too_many_requests","error":"too many requests"}'
+RANGE = (
+    b'{"status":"error","errorType":"execution","error":"the total query time range exceeds the '
+    b'limit (query length: 24h0m0s, limit: 12h0m0s) (err-mimir-max-total-query-length)"}'
+)
+"""As Mimir's code and runbook have it."""
+
 HTML = (("Content-Type", "text/html; charset=x"),)
 TEXT = (("Content-Type", "text/plain"),)
 
@@ -174,6 +181,10 @@ TEXT = (("Content-Type", "text/plain"),)
         (Answer(GOOD, headers=JSON, is_short=True), "broke off", "port"),
         (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "no HTTP", "https"),
         (Answer(b'{"status":"error","error":"e"}', "422 No", JSON), "error: e", "log"),
+        (Answer(b"too many requests", "429 No", TEXT), "too often (HTTP 429)", "limits"),
+        (Answer(LIMIT, "429 No", JSON), "too often (HTTP 429)", "limits"),
+        (Answer(RANGE, "422 No", JSON), "err-mimir-max-total-query-length", "log"),
+        (Answer(b"no org id", "401 No", TEXT), "does not let gpumon in", "?tenant=NAME"),
         (Answer(b"no", headers=(*JSON, ("Content-Encoding", "gzip"))), "gzip", "proxy"),
         (Answer(GOOD, headers=(*JSON, ("Content-Encoding", "br"))), "packs its answer", "proxy"),
     ],
@@ -185,7 +196,7 @@ def test_whatever_else_answers_is_named_with_the_way_out(
     error = failed(said, server)
     assert words in error.message
     assert way_out in error.hint
-    assert not error.is_refused
+    assert error.is_refused == answer.status.startswith("502")
 
 
 def test_a_refusal_of_what_was_sent_names_the_file(

@@ -26,9 +26,12 @@ from tests.worlds.probe import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpumon.model.fault import SourceError
     from gpumon.sources.prometheus.questions import Seen
     from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.source import PastBeat
+
+    Say = Callable[..., None]
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -80,8 +83,8 @@ def told(source: PrometheusServer) -> list[PastBeat]:
     return found
 
 
-def said(source: PrometheusServer) -> list[str]:
-    return [error.message for frame in source.poll() for error in frame.errors]
+def heard(source: PrometheusServer) -> list[SourceError]:
+    return [error for frame in source.poll() for error in frame.errors]
 
 
 def test_the_last_hour_is_as_fine_as_the_samples_and_the_day_before_it_coarser() -> None:
@@ -160,22 +163,33 @@ def test_a_server_that_bears_no_large_question_is_asked_smaller_ones(
     assert sum(bool(beat.frames) for beat in told(source)) > 240
     asked = [params for path, params in engine.asked if path == "query_range"]
     assert any(engine.range_fault(params) for params in asked)
-    assert not said(source)
+    assert not heard(source)
 
 
+def refusing(engine: Engine, status: str) -> None:
+    body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
+    engine.range_fault = lambda params: Answer(body, status, JSON)  # type: ignore[method-assign]
+
+
+REFUSALS = pytest.mark.parametrize("status", ["413 Too Large", "422 No", "503 No"])
+
+
+@REFUSALS
 def test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands(
-    engine: Engine, opened: Callable[..., PrometheusServer]
+    engine: Engine, opened: Callable[..., PrometheusServer], status: str, said: Say
 ) -> None:
-    engine.most_steps = 0
+    refusing(engine, status)
     source = opened(engine.target)
-    lines: list[str] = []
+    lines: list[SourceError] = []
 
     def has_said() -> bool:
-        lines.extend(said(source))
+        lines.extend(heard(source))
         return bool(lines)
 
     eventually(has_said, "it says what is missing")
-    assert lines[0].startswith("tells nothing of its past: answers with an error (HTTP 422)")
+    begin = f"tells nothing of its past: answers with an error (HTTP {status[:3]})"
+    assert lines[0].message.startswith(begin)
+    said(lines[0].message, lines[0].hint)
     assert source.recalled() is None
     assert not source.is_recalling
 
@@ -185,9 +199,9 @@ def test_what_takes_too_long_is_left_out(
 ) -> None:
     monkeypatch.setattr(recall, "LONGEST_S", -1.0)
     source = opened(engine.target)
-    lines: list[str] = []
-    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
-    assert "took longer than" in lines[0]
+    lines: list[SourceError] = []
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says so")
+    assert "took longer than" in lines[0].message
 
 
 @pytest.mark.parametrize(("query", "once"), [("?history=0", False), ("", True)])
@@ -214,7 +228,7 @@ class Shifted(SystemClock):
 
 @pytest.mark.parametrize("away_s", [90.0, 1200.0])
 def test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on(
-    engine: Engine, opened: Callable[..., PrometheusServer], away_s: float
+    engine: Engine, opened: Callable[..., PrometheusServer], away_s: float, said: Say
 ) -> None:
     engine.hold("DEV_TOTAL_ENERGY_CONSUMPTION", *((one, 5e6) for one in GPUS))
     engine.grows = 300_000.0
@@ -223,7 +237,9 @@ def test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on(
     whole = told(source)
     first = [params for path, params in engine.asked if path == "query_range"]
     engine.fault = Answer(b"starting", "503 No")
-    eventually(lambda: bool(said(source)), "it is away")
+    lines: list[SourceError] = []
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it is away")
+    said(lines[0].message, lines[0].hint)
     engine.asked.clear()
     engine.now_s = lambda: time.time() + away_s
     # What it holds was there all along.
@@ -252,22 +268,33 @@ def points(params: dict[str, str]) -> float:
     return (float(params["end"]) - float(params["start"])) / float(params["step"]) + 1
 
 
-@pytest.mark.parametrize("status", ["413 Too Large", "422 No", "503 No"])
+def test_who_is_asked_too_often_is_not_asked_smaller_questions(
+    engine: Engine, opened: Callable[..., PrometheusServer]
+) -> None:
+    refusing(engine, "429 Too Many Requests")
+    source = opened(engine.target)
+    lines: list[SourceError] = []
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says what is missing")
+    assert lines[0].message == "tells nothing of its past: is asked too often (HTTP 429)"
+    assert sum(path == "query_range" for path, _ in engine.asked) == 1
+
+
+@REFUSALS
 def test_what_was_missed_and_is_refused_is_one_line_and_its_present_stands(
-    engine: Engine, opened: Callable[..., PrometheusServer], status: str
+    engine: Engine, opened: Callable[..., PrometheusServer], status: str, said: Say
 ) -> None:
     clock = Shifted()
     source = opened(engine.target, clock=clock)
     told(source)
-    body = b'{"status":"error","errorType":"execution","error":"too many samples"}'
-    engine.range_fault = lambda params: Answer(body, status, JSON)  # type: ignore[method-assign]
+    refusing(engine, status)
     engine.now_s = lambda: time.time() + 600.0
     clock.ahead_s = 600.0
     source.wish(Wish(is_by_hand=True))
-    lines: list[str] = []
-    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says what is missing")
+    lines: list[SourceError] = []
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says what is missing")
     begin = "tells nothing of the time in which it was not read: answers with an error"
-    assert lines[0].startswith(begin)
+    assert lines[0].message.startswith(begin)
+    said(lines[0].message, lines[0].hint)
     assert source.recalled() is None
     assert not source.is_recalling
 
@@ -277,9 +304,9 @@ def test_a_past_that_is_no_past_ends_nothing(
 ) -> None:
     engine.long_result = lambda _: {"resultType": "vector", "result": []}  # type: ignore[method-assign,assignment]
     source = opened(engine.target)
-    lines: list[str] = []
-    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
-    assert "another form than a matrix" in lines[0]
+    lines: list[SourceError] = []
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says so")
+    assert "another form than a matrix" in lines[0].message
 
 
 def test_half_a_refusal_leaves_what_is_near(
@@ -295,9 +322,9 @@ def test_half_a_refusal_leaves_what_is_near(
     source = opened(engine.target)
     beats = told(source)
     assert {beat.period_s for beat in beats} == {15.0}
-    lines: list[str] = []
-    eventually(lambda: bool(lines.extend(said(source)) or lines), "it says so")
-    assert lines[0].startswith("tells nothing before an hour ago: answers with an error")
+    lines: list[SourceError] = []
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says so")
+    assert lines[0].message.startswith("tells nothing before an hour ago: answers with an error")
 
 
 def test_a_gpu_that_has_vanished_is_of_the_past_and_not_of_the_present() -> None:

@@ -225,6 +225,33 @@ def test_series_without_a_gpu_and_warnings_are_told_once(
     ]
 
 
+def test_replicas_of_thanos_are_one_and_a_store_that_is_down_is_a_warning(
+    engine: Engine, opened: Open
+) -> None:
+    """As its documentation has it: one series for each replica where nobody merges them."""
+    pair = [({**one, "replica": name}, 97.0) for one in GPUS for name in "AB"]
+    engine.series.clear()
+    engine.hold("DEV_GPU_UTIL", *pair)
+    engine.warnings = ["No StoreAPIs matched for this query"]
+    first, second = once(opened, engine)
+    assert first.block("gpu").keys == ("GPU-0", "GPU-1")
+    assert second.block("gpu").keys == ("GPU-2",)
+    assert first.block("gpu").value("gpu_util_ratio", 0) == 0.97
+    assert "No StoreAPIs matched" in first.errors[0].message
+
+
+def test_mimir_is_asked_behind_its_prefix_for_one_tenant(opened: Open) -> None:
+    mimir = Engine(prefix="/prometheus")
+    mimir.hold("DEV_GPU_UTIL", *((one, 97.0) for one in GPUS))
+    try:
+        source, look = opened(f"{mimir.target}?tenant=ml", once=True)
+        eventually(lambda: not source.pending(), "it has answered")
+        assert [frame.node for frame in look()] == ["gpu01", "gpu02"]
+        assert all(b"x-scope-orgid: ml\r\n" in head.lower() for head in mimir.requests)
+    finally:
+        mimir.stop()
+
+
 def test_nodes_that_are_alike_share_all_but_names_and_values(engine: Engine, opened: Open) -> None:
     engine.series.clear()
     nodes = [
