@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.detect.view import JobLook
-from gpumon.fleet.history.plan import DEFAULT_SPAN_S
+from gpumon.fleet.history.retention import DEFAULT_SPAN_S
 from gpumon.model.records.cluster import Job, JobView
 
 if TYPE_CHECKING:
@@ -55,7 +55,16 @@ class UserHold(JobLook):
             since: Unix time since when one of them has.
             is_alone: Whether nobody else holds a GPU of the node.
         """
-        super().__init__(view, JobView(_record(gpu, since), (gpu.uuid,), 0, (), ()))
+        super().__init__(
+            view,
+            JobView(
+                job=_record(gpu, since),
+                gpu_uuids=(gpu.uuid,),
+                gpus_unknown=0,
+                ranks=(),
+                contradictions=(),
+            ),
+        )
         self.gpu = gpu
         self.since = since
         self._processes = processes

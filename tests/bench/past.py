@@ -16,7 +16,7 @@ import numpy as np
 
 from gpumon.fleet.history.fields import HISTORY_BLOCKS, kept_keys
 from gpumon.fleet.history.history import History
-from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES
+from gpumon.fleet.history.retention import DEFAULT_MAX_BYTES
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Gpu, Node

@@ -26,7 +26,7 @@ from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.missing import Reason
 from gpumon.sources.address import Look, parse
 from gpumon.sources.open import open_source
-from gpumon.sources.prometheus import answer, questions
+from gpumon.sources.prometheus import questions, response
 from gpumon.sources.prometheus.rules import TOLD_AT
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
@@ -182,7 +182,7 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
             "nocache": "1",
         }
         told = httpx.get(f"http://127.0.0.1:{engine.port}/api/v1/query", params=asked)
-        assert answer.opened(told.content, 200).cut is not None, told.text[:200]
+        assert response.opened(told.content, 200).cut is not None, told.text[:200]
         gpu = engine.picture().gpus["GPU-10"]
         assert (gpu.node, gpu.value("gpu_util_ratio"), gpu.value("power_w")) == (
             "gpu01",

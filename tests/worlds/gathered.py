@@ -19,7 +19,7 @@ from unittest.mock import patch
 from gpumon.detect.scene import Scene
 from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exposition.parse import parse
-from gpumon.sources.prometheus.answer import opened
+from gpumon.sources.prometheus.response import opened
 from tests.bench.roads import COLLECTED_S, names_told, page_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.block import Block
     from gpumon.model.records.tick import Tick
     from gpumon.sources.exposition.parse import Sample
-    from gpumon.sources.prometheus.answer import Answer
+    from gpumon.sources.prometheus.response import Answer
 
 LOOKBACK_S: Final = 300.0
 """A value is told for so long (Prometheus' `--query.lookback-delta`, and VictoriaMetrics' step of

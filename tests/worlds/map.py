@@ -12,7 +12,7 @@ from gpumon.report.fleet_map.layout import fitting
 from gpumon.report.fleet_map.lines import glyphs
 from gpumon.report.fleet_map.map import Heat, units
 from gpumon.report.fleet_map.marks import FIELDS
-from gpumon.report.fleet_map.roster import roster_of
+from gpumon.report.fleet_map.numbered_nodes import roster_of
 from tests.worlds.steps import outcome
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ _OTHERS: Final = "all other nodes, on their beat"
 _ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubling to 60 s"
 _FETCH: Final = "tests/unit/sources/exporters/test_fetch.py::"
 _ELSE: Final = (_FETCH + "test_whatever_else_answers_is_named_with_the_way_out",)
-_PLAN: Final = "tests/unit/sources/exporters/test_plan.py::"
+_PLAN: Final = "tests/unit/sources/exporters/test_series_layout.py::"
 _DCGM: Final = "tests/unit/sources/exporters/test_dcgm.py::"
 
 EXPORTERS: Final = (

@@ -110,7 +110,7 @@ MACHINE: Final = (
         "reads .* of .* nodes at a time, in turns of .*, because",
         "values of a node between two of its turns",
         (
-            "tests/unit/sources/probes/test_turns.py::test_beyond_the_bound_nodes_take_turns_and_one_line_says_so",
+            "tests/unit/sources/probes/test_start_order.py::test_beyond_the_bound_nodes_take_turns_and_one_line_says_so",
         ),
     ),
     Fault(

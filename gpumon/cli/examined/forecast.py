@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.cli.examined.check import ABSENT, LESS, OK, Check
-from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES
+from gpumon.fleet.history.retention import DEFAULT_MAX_BYTES
 from gpumon.sources.own_login import own_login
 from gpumon.sources.probes.clients import LOGIN_CPU_S, OWN_BYTES, bound, read_limits
-from gpumon.sources.probes.turns import Places, in_turns
+from gpumon.sources.probes.start_order import Places, in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

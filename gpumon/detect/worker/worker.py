@@ -20,8 +20,8 @@ from gpumon.detect.wire.protocol import encode, framed, receive
 from gpumon.detect.worker.coverage import ToldBlind
 from gpumon.detect.worker.evaluate import answer_of
 from gpumon.detect.worker.registry import entries, load
-from gpumon.detect.worker.replica import Replica
 from gpumon.detect.worker.rotation import Turns
+from gpumon.detect.worker.tick_copy import Replica
 from gpumon.detect.worker.tuning import ParameterError, Tuning
 
 if TYPE_CHECKING:

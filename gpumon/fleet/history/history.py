@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.history.fields import HISTORY_BLOCKS, HISTORY_KEYS
-from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES, DEFAULT_SPAN_S
+from gpumon.fleet.history.retention import DEFAULT_MAX_BYTES, DEFAULT_SPAN_S
 from gpumon.fleet.join.membership import Membership
 
 if TYPE_CHECKING:

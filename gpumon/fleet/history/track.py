@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.fleet.history.bucket import Bucket
 from gpumon.fleet.history.chunk import Chunk, ChunkShape, Stamp, row_bytes
 from gpumon.fleet.history.fields import FLEETING, in_order, kept_keys
-from gpumon.fleet.history.plan import RowBytes, tier_plans
+from gpumon.fleet.history.retention import RowBytes, tier_plans
 from gpumon.fleet.history.rows import Gathering, Increases, part_of
 from gpumon.model.catalogue.field import Kind
 from gpumon.model.catalogue.fields import CATALOGUE
@@ -16,7 +16,7 @@ from gpumon.model.catalogue.fields import CATALOGUE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumon.fleet.history.plan import TierPlan
+    from gpumon.fleet.history.retention import TierPlan
     from gpumon.fleet.history.rows import Part
     from gpumon.model.records.tick import Tick
 

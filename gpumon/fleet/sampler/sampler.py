@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpumon.fleet.join.join import join
-from gpumon.fleet.sampler.closer import Closer
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.pace import Pace, SetClock
 from gpumon.fleet.sampler.protocols import CLOSE_WAIT_S
+from gpumon.fleet.sampler.zoom_ticks import Closer
 from gpumon.model.fault import DETECTION, SourceError, fault
 from gpumon.model.records.tick import TargetState, Tick
 from gpumon.model.staleness import stale_after_s

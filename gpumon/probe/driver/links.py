@@ -62,7 +62,7 @@ PARTS = (
 
 PERIOD_S = 10.0
 """Between two readings of bytes and states, from the second on: history keeps a row of a link for
-as long (fleet.history.plan), and the sum over a GPU's links is read at every beat."""
+as long (fleet.history.retention), and the sum over a GPU's links is read at every beat."""
 
 REMOTES = ["remote_type", "remote"]
 

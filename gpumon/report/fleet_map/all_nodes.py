@@ -13,7 +13,7 @@ from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.fleet_map import marks
 from gpumon.report.fleet_map.columns import DOWN_NODE, FleetColumns
 from gpumon.report.fleet_map.map import FINDING_MARKS, OWNER_RANK, Heat
-from gpumon.report.fleet_map.roster import NOBODY, STEP
+from gpumon.report.fleet_map.numbered_nodes import NOBODY, STEP
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -15,7 +15,7 @@ from gpumon.model.records.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.model.records.cluster import Gpu
 from gpumon.report.fleet_map.map import closed_mark
 from gpumon.report.fleet_map.marks import DOWN
-from gpumon.report.fleet_map.roster import NOBODY, holders_of, told_use
+from gpumon.report.fleet_map.numbered_nodes import NOBODY, holders_of, told_use
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpumon.model.missing import Reason
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.fleet_map.marks import HeatField
-    from gpumon.report.fleet_map.roster import Holders, Roster
+    from gpumon.report.fleet_map.numbered_nodes import Holders, Roster
 
 OPEN, DRAINED_NODE, DOWN_NODE = 0, 1, 2
 """What the queue says of a node: it takes jobs, is closed to them, or is away."""

@@ -18,7 +18,7 @@ from gpumon.model.gpu.xid import XID_EVENT
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.gpu_names import ZERO_IS_NONE
-from gpumon.sources.exporters.plan import NodePlan, plans_of
+from gpumon.sources.exporters.series_layout import NodePlan, plans_of
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.exposition.shape import Shape, numbers, shape_of
 from gpumon.sources.probes.rates import Rates
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from gpumon.sources.exporters.gpu_names import Metric
-    from gpumon.sources.exporters.plan import Table
+    from gpumon.sources.exporters.series_layout import Table
 
 HUNG_S: Final = 300.0
 """Energy counts on at every collection, and no site collects more seldom than every minute (our

@@ -23,7 +23,7 @@ from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.http.outage import Outage
 from gpumon.sources.probes.clients import FILES_KEPT
-from gpumon.sources.probes.turns import RETRY_S
+from gpumon.sources.probes.start_order import RETRY_S
 from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from gpumon.sources.probes.turns import RETRY_S
+from gpumon.sources.probes.start_order import RETRY_S
 
 
 class Pauses:

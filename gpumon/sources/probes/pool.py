@@ -17,8 +17,7 @@ from gpumon.model.text import plain
 from gpumon.sources.probes import clients as machine
 from gpumon.sources.probes.decode import GarbageError
 from gpumon.sources.probes.program import start_options
-from gpumon.sources.probes.stream import Stream
-from gpumon.sources.probes.turns import (
+from gpumon.sources.probes.start_order import (
     MAX_STARTING,
     YIELD_S,
     Places,
@@ -27,6 +26,7 @@ from gpumon.sources.probes.turns import (
     in_turns,
     untried,
 )
+from gpumon.sources.probes.stream import Stream
 from gpumon.sources.probes.zoom import Zoom
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from gpumon.sources.http.failures import (
     web_page,
 )
 from gpumon.sources.http.secret_file import SecretError, read_secret
-from gpumon.sources.prometheus.answer import Answer, opened
+from gpumon.sources.prometheus.response import Answer, opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,13 +13,13 @@ from gpumon.model.fault import SourceError
 from gpumon.model.records.frame import Frame
 from gpumon.model.staleness import stale_after_s
 from gpumon.sources.exporters.dcgm import HUNG_S, NodeMemory, Reading, hung_error
-from gpumon.sources.exporters.plan import LABELS, label_of, plans_of
+from gpumon.sources.exporters.series_layout import LABELS, label_of, plans_of
 from gpumon.sources.exposition.parse import Page, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
 
-    from gpumon.sources.exporters.plan import NodePlan
+    from gpumon.sources.exporters.series_layout import NodePlan
     from gpumon.sources.prometheus.questions import Key, Seen
 
 MOST_NODES: Final = 16384

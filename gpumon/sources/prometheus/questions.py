@@ -16,16 +16,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.text import plain
 from gpumon.sources.exporters.gpu_names import METRICS
-from gpumon.sources.exporters.plan import HOLDER_LABELS, HOLDERS, LABELS, MOST_HOLDERS, label_of
+from gpumon.sources.exporters.series_layout import (
+    HOLDER_LABELS,
+    HOLDERS,
+    LABELS,
+    MOST_HOLDERS,
+    label_of,
+)
 from gpumon.sources.http.exchange import FetchError
-from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.rules import ALL, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
 
-    from gpumon.sources.prometheus.answer import Answer
     from gpumon.sources.prometheus.client import Client
+    from gpumon.sources.prometheus.response import Answer
 
 SETTLED_S: Final = 2.0
 """A page is written down within so much of the time that its samples bear: dcgm-exporter serves
@@ -164,7 +170,7 @@ class Questions:
         """
         self._warnings, self._left_out = {}, 0
         self._client.renew()
-        now = answer.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
+        now = response.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
         if not 0.0 <= now - self._named_at < NAMED_EVERY_S or not self._names:
             await self._ask_names(now)
         values = await self._values(now - SETTLED_S, self._hosts(near))
@@ -187,14 +193,14 @@ class Questions:
             "end": f"{now:.3f}",
         }
         told = self._said(await self._client.ask("label/__name__/values", params))
-        found = set(answer.names(told))
+        found = set(response.names(told))
         self._tells_jobs = JOB_ID in found
         recorded = {name for name, record in RECORDED.items() if record in found}
         self._recorded = recorded if TOLD_AT in found else set()
         self._is_large = False
         if self._recorded:
             told = self._said(await self._client.ask("query", _at(f"count({TOLD_AT})", now)))
-            self._is_large = any(row.value > MANY_GPUS for row in answer.vector(told).rows)
+            self._is_large = any(row.value > MANY_GPUS for row in response.vector(told).rows)
         self._names = tuple(name for name in METRICS if name in found or name in self._recorded)
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
@@ -251,7 +257,7 @@ class Questions:
 
     async def _told(self, question: str, at: float) -> Column:
         told = self._said(await self._client.ask("query", _at(question, at)))
-        found, values, left_out = answer.by_labels(told, self._keys, key_of)
+        found, values, left_out = response.by_labels(told, self._keys, key_of)
         self._left_out += left_out
         keys = [key for key in found if key is not None]
         if len(keys) < len(found):
@@ -290,7 +296,7 @@ class Questions:
                     break
                 question = f"max by ({by}) (timestamp({name}))"
             told = self._said(await self._client.ask("query", _at(question, at)))
-            found, times, left_out = answer.by_labels(told, self._labels, self._labelled)
+            found, times, left_out = response.by_labels(told, self._labels, self._labelled)
             self._left_out += left_out
             if told.cut is not None:
                 memory |= zip(told.cut.labels, found, strict=False)
@@ -355,7 +361,7 @@ class Questions:
             some = "|".join(list(chosen.values())[:MOST_LONG])
             question = f'{name}{{{label}=~"{some}"}}[{INTERVAL_BACK_S:.0f}s]'
             told = await self._client.ask("query", _at(question, at))
-            for times in answer.times(self._said(told)):
+            for times in response.times(self._said(told)):
                 gaps = [after - before for before, after in pairwise(times)]
                 found += [median(gaps)] if gaps else []
             if found:

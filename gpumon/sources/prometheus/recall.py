@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.staleness import stale_after_s
 from gpumon.sources.exporters.dcgm import FIRST_BLANK
 from gpumon.sources.exporters.gpu_names import METRICS
-from gpumon.sources.exporters.plan import HOLDER_LABELS
+from gpumon.sources.exporters.series_layout import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
-from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, harmless, key_of
 from gpumon.sources.prometheus.rules import ALL, PARTS
@@ -245,7 +245,7 @@ class Recall:
         for name in told_by:
             question = f"max by ({','.join(ALL)}) (last_over_time({name}[{NEAR_S:.0f}s]))"
             params = {"query": question, "time": f"{at:.3f}", "nocache": "1"}
-            for labels, _ in answer.vector(await self._client.ask("query", params)).rows:
+            for labels, _ in response.vector(await self._client.ask("query", params)).rows:
                 key = key_of(labels)
                 if key is not None:
                     found.setdefault(key, Known(harmless(labels), 0.0))
@@ -320,7 +320,7 @@ class _Pieces:
                         column[place] = value
         return found
 
-    async def _asked(self, question: str, first: int, some: int) -> list[answer.Samples] | None:
+    async def _asked(self, question: str, first: int, some: int) -> list[response.Samples] | None:
         """The answer about some steps; None: the server gives none about so many at once."""
         begin, step_s, _ = self._stretch
         asked = self._monotonic()
@@ -335,7 +335,7 @@ class _Pieces:
             "nocache": "1",
         }
         try:
-            return answer.samples(await self._client.ask("query_range", params))
+            return response.samples(await self._client.ask("query_range", params))
         except FetchError as error:
             # Who is asked too often must not be asked more and smaller questions.
             if some == 1 or error.is_busy:

@@ -17,7 +17,7 @@ from gpumon.sources.exporters.pauses import Pauses, rest
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.http.outage import Outage
-from gpumon.sources.probes.turns import RETRY_S
+from gpumon.sources.probes.start_order import RETRY_S
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
 from gpumon.sources.prometheus.questions import Questions

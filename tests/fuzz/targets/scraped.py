@@ -12,7 +12,7 @@ from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.exposition.parse import LONGEST_LABEL, parse
 from gpumon.sources.exposition.shape import numbers, shape_of
 from gpumon.sources.http.exchange import FetchError
-from gpumon.sources.prometheus import answer
+from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.nodes import Nodes
 from gpumon.sources.prometheus.questions import Questions
 from tests.fuzz import mutation, oracle
@@ -123,7 +123,7 @@ class _Said:
     def renew(self) -> None:
         """Nothing lets anybody in."""
 
-    async def ask(self, path: str, params: dict[str, str]) -> answer.Answer:
+    async def ask(self, path: str, params: dict[str, str]) -> response.Answer:
         """The answer to any question: mostly one of its kind."""
         kinds = {"label/__name__/values": 3, "time()": 2}
         kind = kinds.get(path, kinds.get(params.get("query", ""), 0))
@@ -131,7 +131,7 @@ class _Said:
         kind = 4 if "[300s]" in params.get("query", "") else kind
         self._count += 1
         own = self._bodies[kind] if self._count % 7 else self._bodies[self._count % 6]
-        return answer.opened(own, 200)
+        return response.opened(own, 200)
 
 
 def _answers_made(rng: Random) -> list[bytes]:
@@ -147,12 +147,12 @@ def _answers_made(rng: Random) -> list[bytes]:
 def _answers(given: list[bytes]) -> None:
     for body in given:
         try:
-            opened = answer.opened(body, 200)
+            opened = response.opened(body, 200)
         except FetchError as error:
             oracle.well_formed((error.message, error.hint))
             continue
         oracle.well_formed(opened.warnings)
-        for read in (answer.names, answer.instant, answer.vector, answer.times):
+        for read in (response.names, response.instant, response.vector, response.times):
             try:
                 read(opened)
             except FetchError as error:
@@ -183,7 +183,7 @@ TARGETS: Final = (
         _answers_made,
         _answers,
         (
-            "sources/prometheus/answer.py",
+            "sources/prometheus/response.py",
             "sources/prometheus/questions.py",
             "sources/prometheus/nodes.py",
         ),
@@ -193,7 +193,7 @@ TARGETS: Final = (
         _dcgm_made,
         _dcgm,
         (
-            *("sources/exporters/dcgm.py", "sources/exporters/plan.py"),
+            *("sources/exporters/dcgm.py", "sources/exporters/series_layout.py"),
             *("sources/exporters/host_plan.py", "sources/exporters/host_names.py"),
         ),
     ),

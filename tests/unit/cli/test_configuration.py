@@ -13,7 +13,7 @@ from gpumon.cli.configuration import ConfigurationError, _lines_of_keys, load, p
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.request import chosen_targets, past_of, settings_with
 from gpumon.detect.worker.tuning import Tuning
-from gpumon.fleet.history.plan import DEFAULT_MAX_BYTES
+from gpumon.fleet.history.retention import DEFAULT_MAX_BYTES
 from gpumon.model.settings import BY_KEY, SETTINGS
 from gpumon.sources.address import Target
 

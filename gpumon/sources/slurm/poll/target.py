@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.sources.own_login import own_login
 from gpumon.sources.probes.pool import ProbePool
 from gpumon.sources.probes.ssh import login
-from gpumon.sources.probes.turns import MAX_STARTING
+from gpumon.sources.probes.start_order import MAX_STARTING
 from gpumon.sources.slurm.accounting import accounting
 from gpumon.sources.slurm.accounting.accounting import Accounting
 from gpumon.sources.slurm.accounting.commands import SacctCommands

@@ -9,7 +9,7 @@ from gpumon.report.fleet_map.columns import FleetColumns
 from gpumon.report.fleet_map.groups import grouped
 from gpumon.report.fleet_map.legend import legend
 from gpumon.report.fleet_map.map import owner_marks
-from gpumon.report.fleet_map.roster import roster_of
+from gpumon.report.fleet_map.numbered_nodes import roster_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.report.fleet_map.groups import Cluster
     from gpumon.report.fleet_map.map import Unit
     from gpumon.report.fleet_map.marks import HeatField
-    from gpumon.report.fleet_map.roster import Roster
+    from gpumon.report.fleet_map.numbered_nodes import Roster
 
 _EACH: Final = 50
 """Nodes to which a filter is put in one step."""

@@ -172,7 +172,7 @@ def test_why_a_worker_ended_is_told_on_one_line(engine, plugin, scene, look, err
     path = plugin(
         "saboteur",
         f"""
-        from gpumon.detect.worker.replica import Replica
+        from gpumon.detect.worker.tick_copy import Replica
         def fail(*_given):
             raise {error}
         Replica.take = fail

@@ -13,7 +13,7 @@ from gpumon.detect.scene import Scene, view_of
 from gpumon.detect.wire.protocol import encode, receive, send
 from gpumon.detect.wire.tick_messages import Sender
 from gpumon.detect.worker.coverage import names_of, places_of
-from gpumon.detect.worker.replica import Replica
+from gpumon.detect.worker.tick_copy import Replica
 
 FIELDS = {
     "gpu": ("power_w", "pcie_gen"),

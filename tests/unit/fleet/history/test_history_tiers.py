@@ -13,7 +13,7 @@ import pytest
 from gpumon.detect.wire.protocol import MAX_DESCRIPTORS
 from gpumon.fleet.history.fields import FLEETING, HISTORY_BLOCKS, kept_keys
 from gpumon.fleet.history.history import History
-from gpumon.fleet.history.plan import RowBytes, tier_plans
+from gpumon.fleet.history.retention import RowBytes, tier_plans
 from gpumon.model.records.block import MISSING_INTEGER, Block
 from gpumon.model.records.cluster import Gpu, Node
 from gpumon.model.records.tick import Tick

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.fleet.sampler.closer import Closer
 from gpumon.fleet.sampler.sampler import Sampler
+from gpumon.fleet.sampler.zoom_ticks import Closer
 from gpumon.model.records.frame import Frame
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.source import Wish

@@ -11,8 +11,7 @@ import pytest
 
 from gpumon.sources.probes.decode import Decoder
 from gpumon.sources.probes.pool import GREETING_LIMIT_S, LEASE_BEAT_S, STALLED_S, ProbePool
-from gpumon.sources.probes.stream import Endpoint
-from gpumon.sources.probes.turns import (
+from gpumon.sources.probes.start_order import (
     MAX_STARTING,
     MAX_STARTING_AGAIN,
     RETRY_S,
@@ -20,6 +19,7 @@ from gpumon.sources.probes.turns import (
     YIELD_S,
     Slot,
 )
+from gpumon.sources.probes.stream import Endpoint
 from gpumon.sources.source import Wish
 from tests.unit.sources.pools import LIVE, Clock, Run, others_have_ended
 from tests.worlds.probe import HELLO, REPORT, children, eventually, is_alive, talker

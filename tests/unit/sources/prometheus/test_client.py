@@ -21,7 +21,7 @@ from tests.unit.sources.prometheus.engine import JSON
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpumon.sources.prometheus.answer import Answer as Said
+    from gpumon.sources.prometheus.response import Answer as Said
 
 Say = Callable[..., None]
 GOOD = b'{"status":"success","data":["a"]}'

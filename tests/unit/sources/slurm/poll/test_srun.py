@@ -10,7 +10,7 @@ import pytest
 
 from gpumon.sources.probes.decode import GarbageError
 from gpumon.sources.probes.program import START_SCRIPT, remote_program
-from gpumon.sources.probes.turns import STEP_RETRY_S
+from gpumon.sources.probes.start_order import STEP_RETRY_S
 from gpumon.sources.slurm.poll.srun import AGAIN, WAYS_OUT, endpoint, explain
 from tests.unit.sources.pools import Run
 from tests.worlds.probe import Probe, eventually, talker

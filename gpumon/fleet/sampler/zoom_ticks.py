@@ -1,6 +1,6 @@
-"""Pictures between two beats of what somebody looks at: whether they are worth making.
+"""Zoom ticks, made between two periods of what is on the screen: whether they are worth making.
 
-They are for the eyes alone, neither remembered, judged nor booked: see `Sampler`, which makes them.
+They are only shown, never stored, evaluated or charged: see `Sampler`, which makes them.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.sources.exporters import plan
-from gpumon.sources.exporters.plan import plans_of
+from gpumon.sources.exporters import series_layout
+from gpumon.sources.exporters.series_layout import plans_of
 from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.probes.decode import MOST_ROWS
@@ -57,7 +57,7 @@ def test_a_node_with_more_gpus_than_any_has_is_read_in_part() -> None:
 
 
 def test_more_nodes_than_a_page_can_mean_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_NODES", 2)
+    monkeypatch.setattr(series_layout, "MOST_NODES", 2)
     body = b"".join(page(1, host=f"gpu{number}", DEV_GPU_UTIL=1) for number in range(4))
     found, _, remarks = plans_of(parse(body))
     assert [one.host_name for one in found] == ["gpu0", "gpu1"]
@@ -114,7 +114,7 @@ def test_a_label_that_is_no_job_is_told_and_left_out(text: str, said: Callable[.
 
 
 def test_of_any_number_of_jobs_on_a_gpu_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_HOLDERS", 2)
+    monkeypatch.setattr(series_layout, "MOST_HOLDERS", 2)
     jobs, _, (remark,) = held(told(*({"hpc_job": str(number)} for number in range(1, 5))))
     assert jobs == ("1 2",)
     assert remark == "has more than 2 jobs or pods on GPU-0; the first are read"

@@ -1,4 +1,4 @@
-"""Which nodes a map draws and which GPUs these name: numbered once, not with every picture."""
+"""The nodes and GPUs that a map draws, numbered once and not with every tick."""
 
 from __future__ import annotations
 

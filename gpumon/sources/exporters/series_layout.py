@@ -1,4 +1,4 @@
-"""Which series of a page stands where in which block of which node; made once for a page's shape.
+"""Which series of a page belongs to which field of which node; made once for a page's shape.
 
 Labels drift from version to version and from site to site: what one is called is looked up in one
 table. What is about one GPU may come several times, for each job or pod that uses it.

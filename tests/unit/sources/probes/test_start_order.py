@@ -9,7 +9,7 @@ import pytest
 
 from gpumon.sources.probes import clients, pool
 from gpumon.sources.probes.clients import Bound, Clients, Limits
-from gpumon.sources.probes.turns import (
+from gpumon.sources.probes.start_order import (
     MAX_STARTING_AGAIN,
     TOLD_AFTER_S,
     TURN_PERIODS,

@@ -1,4 +1,4 @@
-"""Answers of Prometheus' interface, read strictly: what has another form is counted, not read."""
+"""Responses of Prometheus' HTTP API, read strictly: what has another form is counted, not read."""
 
 from __future__ import annotations
 

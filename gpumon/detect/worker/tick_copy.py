@@ -1,4 +1,4 @@
-"""The worker's copy of the picture, kept up from messages and mapped memory."""
+"""The worker's copy of the tick, kept up to date from messages and mapped memory."""
 
 from __future__ import annotations
 

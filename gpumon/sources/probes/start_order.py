@@ -1,4 +1,4 @@
-"""Whose turn it is: which nodes are started next, and which give their place to others.
+"""Which nodes are started next, and which give their place to others that wait.
 
 Pure decisions on the pool's slots; nothing here starts or ends a child.
 """

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpumon.sources.http.exchange import FetchError
-from gpumon.sources.prometheus import answer
-from gpumon.sources.prometheus.answer import Answer
+from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.response import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 def opened(told: Any, status: int = 200) -> Answer:
-    return answer.opened(json.dumps(told).encode(), status)
+    return response.opened(json.dumps(told).encode(), status)
 
 
 def vector(*rows: Any) -> Answer:
@@ -51,7 +51,7 @@ def test_of_many_warnings_the_first_are_told() -> None:
 )
 def test_what_is_no_answer_shows_its_beginning(body: bytes) -> None:
     with pytest.raises(FetchError) as caught:
-        answer.opened(body, 200)
+        response.opened(body, 200)
     assert "another form" in caught.value.message
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 256
@@ -65,7 +65,7 @@ def test_an_error_is_told_in_the_servers_words() -> None:
 
 
 def test_rows_are_labels_and_a_value() -> None:
-    rows = answer.vector(
+    rows = response.vector(
         vector(
             {"metric": {"a": "b"}, "value": [1.5, "2"]},
             {"metric": {}, "value": [1, "NaN"]},
@@ -97,13 +97,13 @@ def test_rows_are_labels_and_a_value() -> None:
     ],
 )
 def test_a_row_that_cannot_be_read_is_counted(row: Any) -> None:
-    rows = answer.vector(vector(row, {"metric": {}, "value": [1, "1"]}))
+    rows = response.vector(vector(row, {"metric": {}, "value": [1, "1"]}))
     assert (len(rows.rows), rows.left_out) == (1, 1)
 
 
 def test_no_more_rows_are_read_than_there_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "MOST_ROWS", 2)
-    rows = answer.vector(vector(*({"metric": {}, "value": [1, "1"]} for _ in range(5))))
+    monkeypatch.setattr(response, "MOST_ROWS", 2)
+    rows = response.vector(vector(*({"metric": {}, "value": [1, "1"]} for _ in range(5))))
     assert (len(rows.rows), rows.left_out) == (2, 3)
 
 
@@ -113,29 +113,29 @@ def test_no_more_rows_are_read_than_there_can_be(monkeypatch: pytest.MonkeyPatch
 )
 def test_another_form_is_one_line(data: Any) -> None:
     with pytest.raises(FetchError, match="another form than a vector"):
-        answer.vector(Answer(data, ()))
+        response.vector(Answer(data, ()))
 
 
 def test_a_time_may_be_a_scalar_or_a_vector() -> None:
-    assert answer.instant(Answer({"resultType": "scalar", "result": [5, "5.5"]}, ())) == 5.5
-    assert answer.instant(vector({"metric": {}, "value": [5, "5.5"]})) == 5.5
+    assert response.instant(Answer({"resultType": "scalar", "result": [5, "5.5"]}, ())) == 5.5
+    assert response.instant(vector({"metric": {}, "value": [5, "5.5"]})) == 5.5
     for wrong in ("NaN", "-1", "1e300"):
         with pytest.raises(FetchError, match="a time"):
-            answer.instant(vector({"metric": {}, "value": [5, wrong]}))
+            response.instant(vector({"metric": {}, "value": [5, wrong]}))
     with pytest.raises(FetchError):
-        answer.instant(vector())
+        response.instant(vector())
 
 
 def test_names_are_texts() -> None:
-    assert answer.names(Answer(["a", 1, "b"], ())) == ["a", "b"]
+    assert response.names(Answer(["a", 1, "b"], ())) == ["a", "b"]
     with pytest.raises(FetchError, match="names"):
-        answer.names(Answer({}, ()))
+        response.names(Answer({}, ()))
 
 
 def test_samples_over_time_have_their_times() -> None:
     series = [{"metric": {}, "values": [[1, "1"], [2, "x"], [3.5, "1"]]}, {"values": 1}, 7]
     data = {"resultType": "matrix", "result": series}
-    assert answer.times(Answer(data, ())) == [[1.0, 3.5]]
+    assert response.times(Answer(data, ())) == [[1.0, 3.5]]
 
 
 def instant_body(*rows: Any, **more: Any) -> bytes:
@@ -147,14 +147,14 @@ def series(value: str = "5", at: float = 1.5, **labels: str) -> dict[str, Any]:
     return {"metric": labels, "value": [at, value]}
 
 
-def both_ways(body: bytes) -> tuple[answer.Rows, bool]:
+def both_ways(body: bytes) -> tuple[response.Rows, bool]:
     """The series of an answer, which are the same where it is read the long way."""
-    quick = answer.opened(body, 200)
-    slow = answer.opened(body.replace(b'"result":[', b'"result": ['), 200)
+    quick = response.opened(body, 200)
+    slow = response.opened(body.replace(b'"result":[', b'"result": ['), 200)
     assert slow.cut is None
     assert quick.warnings == slow.warnings
-    told = answer.vector(quick)
-    others = answer.vector(slow)
+    told = response.vector(quick)
+    others = response.vector(slow)
     assert [repr(row) for row in told.rows] == [repr(row) for row in others.rows]
     assert told.left_out == others.left_out
     return told, quick.cut is not None
@@ -194,7 +194,7 @@ def test_each_text_of_labels_is_read_once() -> None:
 
     known: dict[str, str | None] = {}
     for told in (instant_body(*(series(str(n), UUID=f"{n}") for n in range(3))), body, body):
-        found, values, left_out = answer.by_labels(answer.opened(told, 200), known, named)
+        found, values, left_out = response.by_labels(response.opened(told, 200), known, named)
         assert len(found) == len(values) == 3
         assert left_out == 0
     assert found == ["a", "b", None]
@@ -203,7 +203,7 @@ def test_each_text_of_labels_is_read_once() -> None:
 
 
 def test_no_more_series_are_cut_out_than_there_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "MOST_ROWS", 2)
+    monkeypatch.setattr(response, "MOST_ROWS", 2)
     body = instant_body(*(series(UUID=f"{n}") for n in range(5)))
-    found, values, left_out = answer.by_labels(answer.opened(body, 200), {}, lambda own: own)
+    found, values, left_out = response.by_labels(response.opened(body, 200), {}, lambda own: own)
     assert (len(found), len(values), left_out) == (2, 2, 3)
