@@ -128,12 +128,12 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
         if node.is_stale and tick.at - node.taken_at <= usual_s:
             # Its source has failed, so that its age alone does not tell.
             yield Frame(
-                gpus[0].origin if gpus else origin,
-                node.name,
-                tick.at,
-                0.0,
-                {},
-                node.errors,
+                origin=gpus[0].origin if gpus else origin,
+                node=node.name,
+                taken_at=tick.at,
+                lateness_s=0.0,
+                blocks={},
+                errors=node.errors,
                 over_at=tick.at,
             )
 

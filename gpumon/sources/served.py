@@ -362,7 +362,14 @@ class ServedFrames:
                 origin = own
             elif over_at is not None:
                 # What one of several targets has told is over, not what all have.
-                yield Frame(own, "", taken_at, 0.0, {}, over_at=over_at)
+                yield Frame(
+                    origin=own,
+                    node="",
+                    taken_at=taken_at,
+                    lateness_s=0.0,
+                    blocks={},
+                    over_at=over_at,
+                )
         over_at = over_at if frame.node else None
         yield frame._replace(origin=origin, taken_at=taken_at, queue=queue, over_at=over_at)
 
