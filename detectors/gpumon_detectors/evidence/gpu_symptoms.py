@@ -33,7 +33,6 @@ VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
 _ECC: Final = "ecc_uncorrected_volatile_count"
 _CLOSED: Final = "open_error"
 _ECC_EVENT: Final = 0x2
-_XID_EVENT: Final = 0x8
 
 _GRAVE: Final = frozenset(
     {Action.RESET_GPU, Action.RESTART_NODE, Action.CHECK_ECC, Action.CHECK_POWER}
