@@ -1,4 +1,4 @@
-"""What the sampler hands its pictures to: the past, the books, detection."""
+"""What the sampler hands its pictures to: the past, the books, detection; how long it may end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick, WindowReader
 
 CLOSE_WAIT_S: Final = 0.45
-"""Longest wait for the sampler's thread at the end: who quits waits for less than half a second."""
+"""Longest wait for a sampler's thread at the end, also of one that is still being made."""
 
 
 class Past(Protocol):

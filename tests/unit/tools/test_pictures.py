@@ -44,8 +44,8 @@ def test_some_are_named(monkeypatch, capsys) -> None:
 
 def test_every_picture_of_the_docs_has_a_name_and_every_tool_is_there() -> None:
     shown = {path.stem.removesuffix("-80x24").removesuffix("-lab") for path in IMAGES.glob("*.svg")}
-    # Another program's screen, beside which ours is shown.
-    assert shown - {"local-nvitop"} == {*PICTURES, *PLACES}
+    # Other programs' screens, beside which ours is shown.
+    assert shown - {"local-nvitop", "local-nvtop"} == {*PICTURES, *PLACES}
     assert all(find_spec(tool) for tool, *_ in commands_of([], is_root=True))
 
 

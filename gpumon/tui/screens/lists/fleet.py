@@ -10,7 +10,6 @@ from gpumon.report.filter.tree import FilterError
 from gpumon.report.fleet_map.density import allowed
 from gpumon.report.fleet_map.groups import GROUPINGS, following
 from gpumon.report.fleet_map.legend import density_words, legend, legend_glyphs, spot_words, untold
-from gpumon.report.fleet_map.map import units
 from gpumon.report.fleet_map.marks import FIELDS, STATES
 from gpumon.report.lists.subjects import of_scope
 from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_search_text
@@ -315,9 +314,10 @@ class HeatView(RootView, ColumnFiltered):
 
     def action_grouping(self) -> None:
         """Put the nodes together by something else."""
-        if self.map.heat is not None:
-            digest = self.map.heat.digest
-            self.map.grouping = following(digest, units(digest), self.map.grouping)
+        heat = self.map.heat
+        if heat is not None:
+            # The nodes as they are numbered for the map: no other picture has them listed anew.
+            self.map.grouping = following(heat.digest, heat.roster.units, self.map.grouping)
         self.map.redraw()
         self._keep_drawing()
 
