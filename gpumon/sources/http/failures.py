@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-RETRIED: Final = "gpumon tries again by itself"
+RETRIED: Final = "gpumon asks again by itself"
 """End of an advice where nobody has to do anything more."""
 
 REFUSED: Final = (401, 403)
