@@ -37,7 +37,9 @@ def folder_of(settings: Settings, environ: Mapping[str, str] | None = None) -> P
         try:
             return Path(named).expanduser()
         except RuntimeError:
-            raise FileNotFoundError(errno.ENOENT, "nobody of that name has a home", named) from None
+            raise FileNotFoundError(
+                errno.ENOENT, "no user of that name has a home directory", named
+            ) from None
     return Path(state_folder(environ), "ledger")
 
 

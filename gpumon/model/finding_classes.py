@@ -222,7 +222,7 @@ _LISTED: Final = (
     ),
     FindingClass(
         "program_error", "program error", _REQ,
-        "The driver tells of an error that programs cause, not hardware.", severity=_I,
+        "The driver reports an error that programs cause, not hardware.", severity=_I,
         loss=Loss.NONE,
     ),
     FindingClass(

@@ -153,7 +153,7 @@ SETTINGS: Final = (
         "period_s",
         Form.NUMBER,
         1.0,
-        "Seconds between two pictures.",
+        "Seconds between two ticks.",
         choices=(),
         least=0.1,
         most=86400,
@@ -188,8 +188,8 @@ SETTINGS: Final = (
         "terminal.bell",
         Form.FLAG,
         False,
-        "Ring the terminal's bell when a warning or worse comes that is new since somebody looked, "
-        "that is since the last key before a minute without any.",
+        "Ring the terminal's bell for a warning or worse that is new since the last key before a "
+        "minute without any.",
     ),
     Setting(
         "detectors.disabled",
@@ -231,13 +231,13 @@ SETTINGS: Final = (
         "ledger.is_kept",
         Form.FLAG,
         False,
-        "Keep the books of GPU time on disk, for `gpumon report`, while gpumon watches.",
+        "Store the ledger of GPU time on disk, for `gpumon report`, while gpumon watches.",
     ),
     Setting(
         "ledger.directory",
         Form.TEXT,
         "",
-        "Folder of the books; empty: gpumon/ledger in $XDG_STATE_HOME (~/.local/state).",
+        "Folder of the ledger; empty: gpumon/ledger in $XDG_STATE_HOME (~/.local/state).",
     ),
     Setting(
         "serve.listen",

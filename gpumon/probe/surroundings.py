@@ -75,7 +75,7 @@ class JobFolders:
         count = len(known.keys() | self._found.keys())
         self.refused = []
         if count > most:
-            hint = "sstat tells CPU time and memory of the others"
+            hint = "sstat reports CPU time and memory of the others"
             self.refused = [too_many("control groups", "jobs on this node", count, most, hint)]
         jobs = dict(known)
         for job in sorted(self._found):

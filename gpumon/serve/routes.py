@@ -188,7 +188,7 @@ class Routes:
         tick = self._newest()
         age_s = max(0.0, self._served.clock.now() - tick.at)
         if age_s > stale_after_s(tick.period_s):
-            message = f"the newest picture is {age_s:.0f} s old"
+            message = f"the newest tick is {age_s:.0f} s old"
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message)
         return Answer(HTTPStatus.OK, b"ok\n")
 
@@ -243,7 +243,7 @@ class Routes:
     def _newest(self) -> Tick:
         tick = self._pages.tick
         if tick is None:
-            message = "there is no picture yet; ask again in a second"
+            message = "there is no tick yet; ask again in a second"
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "1"))
         return tick
 

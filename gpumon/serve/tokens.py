@@ -136,7 +136,7 @@ def _text(path: str) -> str:
 
 def _viewer(name: str, shows: Mapping[str, tuple[str, ...]]) -> Viewer:
     if name not in shows:
-        message = f'serve.tokens: {name} shows nobody; write {name} = ["user:{name}"] or ["*"]'
+        message = f'serve.tokens: {name} shows no jobs; write {name} = ["user:{name}"] or ["*"]'
         raise TokenError(message)
     if EVERYBODY in shows[name]:
         return Viewer(name, None)

@@ -299,7 +299,7 @@ class ServedFrames:
             try:
                 said = self._decoder.read(raw)
             except LineError as error:
-                message = f"tells what no gpumon tells ({error})"
+                message = f"sent something that gpumon does not send ({error})"
                 raise _FailedError(message, "check what listens there") from None
             if isinstance(said, Header):
                 self._begun(said)
@@ -400,7 +400,7 @@ class _Mark(NamedTuple):
                 raise ValueError
             return cls(f"{run[:64]}-{number}", float(at))
         except (ValueError, LookupError, TypeError, OverflowError):
-            message = "tells what no gpumon tells (its mark)"
+            message = "sent something that gpumon does not send (its mark)"
             raise _FailedError(message, "check what listens there") from None
 
 

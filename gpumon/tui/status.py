@@ -27,7 +27,7 @@ DEAR_BYTES: Final = 2 * 2**30
 """What gpumon itself may take of the machine on which it runs without a word."""
 
 POSITION_WIDTH: Final = 12
-"""Cells in which the place between the oldest and the newest picture is marked."""
+"""Cells in which the place between the oldest and the newest tick is marked."""
 
 
 LEAST_TITLE: Final = 7
@@ -140,7 +140,7 @@ def without_spare(parts: list[Cell], spare: list[Cell], width: int, gap: str = "
 def own_lines(tick: Tick, mood: Mood) -> list[Line]:
     """How gpumon itself fares, for the page of errors."""
     late = f"the newest came {tick.lateness_s:.1f} s after its time"
-    words = [f"a picture every {tick.period_s:g} s, {late}"]
+    words = [f"a tick every {tick.period_s:g} s, {late}"]
     if tick.queue_at is not None:
         words.append(f"the queue answered {units.short_duration(tick.at - tick.queue_at)} ago")
     words.append(f"watching since {units.clock_time(tick.observed_since)}")

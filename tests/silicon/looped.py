@@ -136,7 +136,7 @@ def write_job(
         out: The file to write.
         job_id: As its processes' control groups name it.
         parts: What it does.
-        every_s: Seconds between two pictures.
+        every_s: Seconds between two ticks.
     """
     found, counters = stretches(recording, [part.workload for part in parts])
     going = _Counters(counters)

@@ -219,8 +219,8 @@ async def test_a_waiting_job_names_no_trouble_of_nodes_that_are_not_its_own(stag
         ("ended", "No answer yet"),
         ("users", "The queue lists no jobs."),
         ("accounts", "The queue lists no jobs."),
-        ("partitions", "The queue tells of no partition."),
-        ("reservations", "The queue tells of no reservation."),
+        ("partitions", "The queue has no partition."),
+        ("reservations", "The queue has no reservation."),
     ],
 )
 async def test_empty(stage, view, words):

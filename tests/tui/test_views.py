@@ -142,7 +142,7 @@ async def test_what_gpumon_costs_stands_on_the_page_of_errors_unless_it_is_much(
         assert "MiB" not in s.lines[-2]
         await s.press("e")
         assert "gpumon itself takes 3 % of a core, 150 MiB" in s.text
-        assert "a picture every 1 s, the newest came 0.2 s after its time" in s.text
+        assert "a tick every 1 s, the newest came 0.2 s after its time" in s.text
         assert "the queue answered 12s ago" in s.text
         await s.press("escape")
         s.app.mood = s.app.mood._replace(own_cpu_ratio=1.4)

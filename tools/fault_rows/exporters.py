@@ -120,7 +120,7 @@ EXPORTERS: Final = (
     Fault(
         "a page tells of several hosts without saying of which",
         _OTHERS,
-        "tells of several hosts, whose values cannot be told apart; name the hosts' own pages",
+        "mixes several hosts, whose values cannot be separated; name the hosts' own pages",
         "what it tells of hosts; its GPUs are shown",
         (
             (

@@ -82,7 +82,7 @@ FILES: Final = (
     Fault(
         "the file server of the books hangs",
         "all booking and the screen; all is written once it answers",
-        "the books wait to be written: .* does not answer",
+        "the ledger waits to be written: .* does not answer",
         "nothing",
         (
             "tests/unit/fleet/ledger/test_writer.py::test_a_disk_that_does_not_answer_is_said_and_no_longer_when_it_does",
@@ -91,7 +91,7 @@ FILES: Final = (
     Fault(
         "the file server of the books hangs at the start",
         "the totals on screen",
-        "the books are not kept: .* does not answer",
+        "the ledger is not stored: .* does not answer",
         "books of this run",
         (
             "tests/unit/fleet/ledger/test_writer.py::test_a_folder_that_does_not_answer_is_given_up_and_not_locked",

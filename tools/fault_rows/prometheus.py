@@ -29,16 +29,16 @@ PROMETHEUS: Final = (
         (_RECALL + "test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on",),
     ),
     Fault(
-        "Prometheus tells nothing of its past: too much, too large, or too busy",
+        "Prometheus has no past: too much, too large, or too busy",
         "its present values",
-        "tells nothing of its past: answers with an error",
+        "has no past: answers with an error",
         "the time before gpumon's start: it is asked in ever smaller pieces first",
         (_RECALL + "test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands",),
     ),
     Fault(
         "Prometheus tells nothing of an outage that is over",
         "its present values, and what was remembered",
-        "tells nothing of the time in which it was not read",
+        "has nothing of the time in which it was not read",
         "what was missed",
         (_RECALL + "test_what_was_missed_and_is_refused_is_one_line_and_its_present_stands",),
     ),
@@ -80,7 +80,7 @@ PROMETHEUS: Final = (
     Fault(
         "an exporter ends whose pages Prometheus gathers",
         "all other nodes, on their beat",
-        "the server tells no present sample of its GPUs",
+        "the server has no present sample of its GPUs",
         "its values, after two of the server's intervals, though the server repeats them for 5 min",
         (_SERVER + "test_samples_that_are_too_old_are_no_picture_of_now",),
     ),

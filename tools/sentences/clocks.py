@@ -86,7 +86,7 @@ def others_wait() -> Scene:
 
 
 def no_reason() -> Scene:
-    """The clock is below those of its like from the start, and no reason is told."""
+    """The clock is below those of its like from the start, and no reason is reported."""
     scene, uuids = _job()
     scene.run(930, {**alike(uuids, _BUSY), uuids[1]: _held(0x0, 1180.0)})
     return scene

@@ -206,7 +206,7 @@ class HostUse(NamedTuple):
             own: What its own CPU time is of, in words.
         """
         if not self.is_seen:
-            text = f"not seen: CPU time of {own}, which could tell of staging or of work on CPUs"
+            text = f"not seen: CPU time of {own}, which could show staging or work on CPUs"
             return Evidence("job_cpu_cores_used", job.subject, text)
         whose = own if self.is_own else "all programs of its nodes together"
         of = f" of {job.cores}" if job.cores and self.is_own else ""

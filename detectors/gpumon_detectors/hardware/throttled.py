@@ -143,7 +143,7 @@ class _Case:
     @property
     def untold(self) -> str:
         """That the driver does not say why, where nothing that it told holds a clock down."""
-        return f"{'mostly ' if self.bits & ~IDLE_BIT else ''}no reason is told"
+        return f"{'mostly ' if self.bits & ~IDLE_BIT else ''}no reason is reported"
 
 
 class Throttled(Detector):
@@ -151,9 +151,9 @@ class Throttled(Detector):
 
     A sample is bad where the GPU is loaded and (1) the driver names a hardware slowdown, a thermal
     slowdown of software or hardware, or a power brake as the reason, or one of the driver's
-    counters of time lost to these grew by more than 1 % of the time; or (2) no reason is told and
-    its SM clock is below `clock_ratio` of the median of at least three of the job's loaded GPUs of
-    the same product and power limit, while it is used as much and draws no more power than they
+    counters of time lost to these grew by more than 1 % of the time; or (2) no reason is reported
+    and its SM clock is below `clock_ratio` of the median of at least three of the job's loaded GPUs
+    of the same product and power limit, while it is used as much and draws no more power than they
     do. An episode lasts as long as bad samples are no further apart than 3 minutes, and is claimed
     while they fall into 6 of 10 minutes.
 
@@ -396,7 +396,9 @@ def _evidence(view: View, case: _Case) -> Iterator[Evidence]:
     names = ", ".join(clock_event_names(case.bits & ~IDLE_BIT))
     text = f"{int(held.sum())} of {len(held)} samples with {', '.join(case.held_by)}"
     if case.held_by and case.bits & ~(HELD_BITS | IDLE_BIT):
-        text += f"; also told: {', '.join(clock_event_names(case.bits & ~(HELD_BITS | IDLE_BIT)))}"
+        text += (
+            f"; also reported: {', '.join(clock_event_names(case.bits & ~(HELD_BITS | IDLE_BIT)))}"
+        )
     if not case.held_by:
         told = f"{case.untold}, in some samples {names}" if names else case.untold
         text = f"{told}; {int(bad.sum())} of {len(bad)} samples below GPUs of its kind"

@@ -300,7 +300,7 @@ def _advice(job: JobLook, suspects: Suspects) -> Iterator[str]:
         node = next(iter(suspects.nodes), "")
         where = f" -w {node}" if is_host_name(node) else ""
         pid = "PID" if suspects.pid is None else suspects.pid
-        yield f"See where its processes stand: {within}{where} py-spy dump --pid {pid}"
+        yield f"See where its processes wait: {within}{where} py-spy dump --pid {pid}"
     if len(job.gpus) == 1:
         yield (
             "Attach cuda-gdb to see which kernel runs (info cuda kernels), then cancel the job and "

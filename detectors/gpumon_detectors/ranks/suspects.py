@@ -140,7 +140,7 @@ def _named(
     if len(stuck) == 1 and len(job.job.nodes) > 1:
         return Suspects(f"a process on {stuck_nodes[0]}", stuck_nodes, stuck_nodes, tuple(evidence))
     if len(still.members) > 1:
-        text = "which rank keeps the others waiting: counters cannot tell"
+        text = "which rank keeps the others waiting: counters do not show it"
         evidence.append(Evidence("gpu_util_ratio", job.subject, text))
     return Suspects("", stuck_nodes, stuck_nodes, tuple(evidence))
 

@@ -101,13 +101,13 @@ def _of_samples(job: JobLook, waits: Waits) -> Iterator[Doubt]:
         return
     count = int(np.isfinite(waits.rows.util[waits.first :]).sum())
     if count < _LEAST_SAMPLES:
-        text = f"only {count} samples of a moment's utilisation: a shorter period tells sooner"
+        text = f"only {count} samples of a moment's utilisation: a shorter period shows it sooner"
         yield _guess("gpu_util_ratio", job, text, float(count))
 
 
 def _of_pauses(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     """Pauses between pieces of work, or no more than what samples show of quick waits."""
-    text = "breaks between files or batches look the same: only the program's log can tell"
+    text = "breaks between files or batches look the same: only the program's log can show it"
     yield _guess("gpu_util_ratio", job, text)
     if waits.pauses is None or waits.pauses.are_sure:
         return
@@ -121,7 +121,7 @@ def _of_pauses(job: JobLook, waits: Waits) -> Iterator[Doubt]:
 def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     host, rows, first = waits.host, waits.rows, waits.first
     if not host.is_own:
-        text = "not seen: CPU time of the job alone, which its control group would tell"
+        text = "not seen: CPU time of the job alone, which its control group would show"
         yield _guess("job_cpu_cores_used", job, text)
     # Loaders that never rest are as good as full CPUs, whatever is left beside them.
     full = 1.0 if waits.loaders else mean(host.cpu_share[first:], rows.seconds[first:])
@@ -153,7 +153,7 @@ def _of_way_back(job: JobLook, waits: Waits) -> Iterator[Doubt]:
 def _of_storage(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     host = waits.host
     if not host.is_own_io:
-        text = "not seen: I/O pressure of the job alone, which its control group would tell"
+        text = "not seen: I/O pressure of the job alone, which its control group would show"
         yield _guess("job_io_pressure_some_ratio", job, text)
     growth = cache_growth(waits)
     if growth:

@@ -257,7 +257,7 @@ def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
 def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
     sm = stretch.mean("sm_active_ratio")
     if sm != sm:
-        text = "how many SMs are active is not told: only utilisation says that kernels pause"
+        text = "SM activity is not reported: only utilisation shows that kernels pause"
         yield Evidence("sm_active_ratio", job.subject, text)
     used = stretch.share("mem_used_bytes", "mem_total_bytes")
     if used >= _FULL:

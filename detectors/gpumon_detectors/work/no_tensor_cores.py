@@ -188,10 +188,10 @@ def _has_fast_tensor(name: str | None) -> bool:
 def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
     fp32, fp64 = (stretch.mean(key) for key in ("fp32_active_ratio", "fp64_active_ratio"))
     if fp32 != fp32:
-        text = "which pipes compute is not told: it may be integers"
+        text = "which pipes compute is not reported: it may be integers"
         yield Evidence("fp32_active_ratio", job.subject, text)
     elif fp64 != fp64:
-        text = "whether fp64 pipes compute is not told: it may need the precision"
+        text = "whether fp64 pipes compute is not reported: it may need the precision"
         yield Evidence("fp64_active_ratio", job.subject, text)
     used = stretch.share("mem_used_bytes", "mem_total_bytes")
     traffic = stretch.mean("dram_active_ratio")

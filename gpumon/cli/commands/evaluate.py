@@ -105,7 +105,7 @@ def _played(
         narrate_error(failure)
         return None
     if account is None or not (account.holds or account.node_of):
-        narrate(f"{path} holds no picture of a job or a GPU that can be read; try gpumon replay")
+        narrate(f"{path} has no tick with a job or a GPU that can be read; try gpumon replay")
         return None
     return account._replace(errors=(*account.errors, *unread)), observer.said()
 

@@ -236,7 +236,7 @@ class _Run:
             self._trouble = said
             narrate(said or f"recording goes on in {self._where}")
         if self._steady.lost_pictures > self._lost == 0:
-            narrate(f"{self._where} is too slow: pictures are being lost")
+            narrate(f"{self._where} is too slow: ticks are being dropped")
         self._lost = self._steady.lost_pictures
         if tick.at - self._told_at >= STATUS_S or tick.at < self._told_at:
             self._told_at = tick.at
@@ -249,7 +249,7 @@ class _Run:
 
     def _summary(self) -> str:
         mib = self._steady.size_bytes / 2**20
-        lost = f", {self._lost} pictures lost" if self._lost else ""
+        lost = f", {self._lost} ticks dropped" if self._lost else ""
         frames = self._recorder.frame_count
         return f"{self._pictures} pictures, {frames} frames, {mib:.1f} MiB{lost}"
 

@@ -155,7 +155,7 @@ def _instant(request: _Request, recording: Recording) -> int:
         narrate_error(failure)
         return NOTHING_READ
     if not ticks:
-        narrate(f"{recording.path} holds no picture")
+        narrate(f"{recording.path} has no ticks")
         return NOTHING_READ
     tick = ticks[-1]
     for error in tick.errors:

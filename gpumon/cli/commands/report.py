@@ -70,7 +70,7 @@ def report(words: list[str]) -> int:
         narrate(_without_books(folder))
         return NOTHING_READ
     for link in pages.links():
-        narrate(f"{link} is a link, to which no books are written: move it away")
+        narrate(f"{link} is a symbolic link, through which no ledger is written: move it away")
     now = time.time()
     began = options.since.seen_from(now) if isinstance(options.since, Since) else None
     prices = prices_of(settings)
@@ -94,14 +94,14 @@ def report(words: list[str]) -> int:
 
 
 def _without_books(folder: Path) -> str:
-    """Why there are no books in a folder: nobody keeps them, or it cannot be read."""
+    """Why there are no ledger in a folder: nobody keeps them, or it cannot be read."""
     try:
         next(folder.iterdir(), None)
     except FileNotFoundError:
         pass
     except OSError as error:
         return f"{folder}: {error.strerror}"
-    return f"no books in {folder}; gpumon keeps them where ledger.is_kept is set"
+    return f"no ledger in {folder}; gpumon keeps them where ledger.is_kept is set"
 
 
 def _document(

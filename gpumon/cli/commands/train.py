@@ -77,7 +77,7 @@ def train(words: list[str]) -> int:
     else:
         write(_table(scores))
     if not model.classes:
-        narrate("no class is told well enough; nothing is written")
+        narrate("no class is predicted well enough; nothing is written")
         return NOTHING_READ
     return _kept(model, path)
 

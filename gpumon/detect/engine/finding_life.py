@@ -276,7 +276,7 @@ class Lives:
         """Take in one picture's looks.
 
         Args:
-            at: Unix time of the picture.
+            at: Unix time of the tick.
             looks: One per detector that answered; of the others nothing new is known.
             in_view: Subjects that exist in the picture; jobs that do not have ended.
             resting: Detectors that were not asked on purpose: what they said still holds.

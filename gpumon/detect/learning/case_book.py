@@ -54,9 +54,9 @@ class CaseBook:
         """
         kind, _, name = finding.subject.partition(":")
         if not self._is_real:
-            return "these jobs are simulated: what is said of them is not kept"
+            return "these jobs are simulated: judgements of them are not stored"
         if kind != "job":
-            return "only findings about jobs are kept as cases: of others counters tell enough"
+            return "only findings about jobs are stored as cases: for others counters suffice"
         job_id = name.partition("/")[0]
         if is_right is None:
             return self._taken_back(finding.finding_class, job_id)
@@ -70,7 +70,7 @@ class CaseBook:
         from gpumon.detect.scene import view_of
 
         if tick.history is None:
-            return "the past of that instant is not kept: judge it while it is now"
+            return "the past of that instant is not stored: judge it while it is current"
         view = view_of(tick)
         job = next((one for one in view.running if one.job.job_id == job_id), None)
         if job is None or not job.gpus:
@@ -92,7 +92,7 @@ class CaseBook:
         word = "right" if case.is_right else "wrong"
         use = "gpumon train learns from them"
         if case.finding_class not in SIGNATURES:
-            use = "of this class no model is taught, its rule tells it"
+            use = "no model is trained for this class: its rule decides"
         return self._changed(
             lambda cases: with_case(cases, case),
             lambda count: f"kept as {word}: {count}; {use}",

@@ -91,7 +91,7 @@ def case_of(
         job_id: Whom it is about.
         row: All features of the job.
         owner: Who judges it.
-        at: Unix time of the picture.
+        at: Unix time of the tick.
         lost: Share of the job's GPU time that is said to be lost; None: nobody says.
         is_right: Whether the job is of the class.
     """
@@ -122,7 +122,7 @@ def with_case(cases: Sequence[Case], added: Case) -> Cases:
     """
     left = tuple(one for one in cases if not _is_same(one, added))
     if len(left) >= MOST_CASES:
-        raise CasesError(f"no more than {MOST_CASES} cases are kept; take some back first")
+        raise CasesError(f"no more than {MOST_CASES} cases are stored; take some back first")
     return (*left, added)
 
 
@@ -134,7 +134,7 @@ def without_case(cases: Sequence[Case], finding_class: str, job_id: str) -> Case
     """
     left = tuple(one for one in cases if (one.finding_class, one.job_id) != (finding_class, job_id))
     if len(left) == len(cases):
-        raise CasesError("nobody has judged this, so there is nothing to take back")
+        raise CasesError("this has no judgement to take back")
     return left
 
 

@@ -88,6 +88,6 @@ def kept_in_time(path: Path, keep: Callable[[], T]) -> T:
     try:
         return outcome.get()
     except TimeoutError:
-        raise FileError(f"{path} does not answer: nothing is sure to be kept") from None
+        raise FileError(f"{path} does not answer: storing is not certain") from None
     except OSError as error:
         raise FileError(f"{path} was not written: {error.strerror}") from error

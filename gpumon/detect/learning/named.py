@@ -141,7 +141,7 @@ def with_name(versions: Sequence[Named], added: Named) -> tuple[Named, ...]:
     if added.name in _TAKEN:
         raise NamedError(f"{added.name} means something already; call it otherwise")
     if len(versions) >= MOST_VERSIONS:
-        raise NamedError(f"no more than {MOST_VERSIONS} versions are kept; take some back first")
+        raise NamedError(f"no more than {MOST_VERSIONS} versions are stored; take some back first")
     before = max((one.version for one in versions if one.name == added.name), default=0)
     return (*versions, added._replace(version=before + 1))
 

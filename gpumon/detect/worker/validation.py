@@ -55,7 +55,7 @@ class Bounds(NamedTuple):
     """What no finding of one look can exceed."""
 
     at: float
-    """Unix time of the picture."""
+    """Unix time of the tick."""
     observed_since: float
     """Unix time of the first sample."""
     gpus_of: Mapping[str, int]

@@ -115,9 +115,9 @@ class WatchedJob:
 
         Args:
             view: The job.
-            at: Unix time of the picture.
+            at: Unix time of the tick.
             passed_s: Seconds since the last one that count as observed.
-            period_s: Seconds between two pictures.
+            period_s: Seconds between two ticks.
             gpus: Every GPU of the picture.
         """
         self.view = view

@@ -59,7 +59,7 @@ def is_stale(frame: Frame, now: float, stale_after_s: float) -> bool:
 
     Args:
         frame: What an origin said.
-        now: Unix time of the picture.
+        now: Unix time of the tick.
         stale_after_s: Age beyond which that is so, unless its source asks for longer.
     """
     if frame.over_at is not None and now >= frame.over_at:
@@ -93,7 +93,7 @@ def gpus_of(
 
     Args:
         frames: Canonical node name and newest frame of that node, per origin.
-        now: Unix time of the picture.
+        now: Unix time of the tick.
         stale_after_s: Age beyond which values are no longer shown as the present.
         listed: the queue's jobs.
         disputes: What several nodes claim.

@@ -59,7 +59,7 @@ def join(
         frames: Newest frame with values of every node and origin.
         queue: Last answer of the queue, None without one.
         errors: What is wrong now with a node, by the name its source uses.
-        now: Unix time of the picture.
+        now: Unix time of the tick.
         stale_after_s: Age beyond which values are no longer shown as the present.
         left: Since when a source looks at a node no more, by origin and node: Unix time.
         disputes: GPUs that two nodes of one target claim; None: there are none.

@@ -96,7 +96,7 @@ def nodes_of(
         queue: Last answer of the queue, None without one.
         on_node: The GPUs of each node.
         errors: What is wrong now with a node.
-        now: Unix time of the picture.
+        now: Unix time of the tick.
         stale_after_s: Age beyond which values are no longer shown as the present.
         left: Since when a source looks at a node no more, by origin and node: Unix time.
     """

@@ -72,7 +72,7 @@ class KeptBooks:
         pages = Pages(self._folder)
         try:
             if not pages.files():
-                self.trouble = f"no books in {self._folder} yet: the first come after five minutes"
+                self.trouble = f"no ledger in {self._folder} yet: the first come after five minutes"
                 return
             found = compared(pages, now - WEEK_S, WEEK_S, lambda entry: entry.user, self._prices)
         except OSError as error:

@@ -32,7 +32,7 @@ MAX_WAITING_BYTES: Final = 32 * 2**20
 
 
 def _not_followed(path: Path) -> str:
-    return f"the books cannot be written to {path}: it is a link, which is not followed; move it"
+    return f"the ledger cannot be written to {path}: it is a link, which is not followed; move it"
 
 
 class PageWriter:
@@ -58,7 +58,7 @@ class PageWriter:
         self._thread.take(self._open)
         if not self._thread.settle(open_wait_s):
             self._is_given_up = True
-            self._note = f"the books are not kept: {folder} does not answer"
+            self._note = f"the ledger is not stored: {folder} does not answer"
         if not self._is_open:
             self._thread.close(0.0)
 
@@ -74,7 +74,7 @@ class PageWriter:
         if error is not None:
             return error.strerror or str(error)
         if not self._note and self._thread.busy_s > SLOW_S:
-            return f"the books wait to be written: {self._folder} does not answer"
+            return f"the ledger waits to be written: {self._folder} does not answer"
         return self._note
 
     def take(self, at: float, data: bytes) -> bool:
@@ -107,10 +107,12 @@ class PageWriter:
             self._note = _not_followed(today) if today in pages.links() else ""
             self.booked, self.accounts, self._is_open = booked, booked.accounts, True
         except BlockingIOError:
-            self._note = f"another gpumon writes the books in {self._folder}; these are not kept"
+            self._note = (
+                f"another gpumon writes the ledger in {self._folder}; this one is not stored"
+            )
             self.accounts = Pages(self._folder).resumed().accounts
         except OSError as error:
-            self._note = f"the books cannot be kept in {self._folder}: {error.strerror}"
+            self._note = f"the ledger cannot be stored in {self._folder}: {error.strerror}"
 
     def _let_go(self) -> None:
         if self._lock is not None:
@@ -123,7 +125,7 @@ class PageWriter:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise OSError(error.errno, _not_followed(self._folder / page_name(at))) from None
-            said = f"the books cannot be written to {self._folder}: {error.strerror}"
+            said = f"the ledger cannot be written to {self._folder}: {error.strerror}"
             raise OSError(error.errno, said) from None
         self._note = ""
 

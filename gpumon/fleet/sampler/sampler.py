@@ -250,7 +250,7 @@ class Sampler:
                 message = f"no answer in {DETECTION_WAIT_S:.0f} s: nothing was looked for"
                 hint = "look again when less runs here"
                 if not is_taken:
-                    message = "nothing was looked for: there was no whole picture to look at"
+                    message = "not evaluated: there was no complete tick"
                     hint = "the other errors say why"
                 unjudged = SourceError(DETECTION, message, hint)
                 tick = tick._replace(errors=(*tick.errors, unjudged))
@@ -316,7 +316,7 @@ class Sampler:
             # It may begin with what a recording knows.
             self._began_at = None if self._past is None else self._past.begins_at
         if self._keep_books is not None:
-            self._books = self._faults.trying("opening the books", self._keep_books, None)
+            self._books = self._faults.trying("opening the ledger", self._keep_books, None)
 
     def _free(self) -> None:
         for part in (*self._sources, self._detection, self._past, self._books):

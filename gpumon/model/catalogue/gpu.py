@@ -428,7 +428,7 @@ _CODES: Final = (
         "fabric_health",
         "FABHEALTH",
         255,
-        "Health of the fabric: 0 not said, 1 healthy, 2 unhealthy, 3 limited.",
+        "Health of the fabric: 0 unknown, 1 healthy, 2 unhealthy, 3 limited.",
         "nvmlDeviceGetGpuFabricInfoV.healthSummary (version 3)",
         "DCGM_FI_DEV_FABRIC_HEALTH_SUMMARY",
     ),

@@ -72,7 +72,7 @@ class Tick(NamedTuple):
 
     number: int
     at: float
-    """Unix time of the picture."""
+    """Unix time of the tick."""
     observed_since: float
     """Unix time of the first frame: every total says since when it was observed."""
     period_s: float

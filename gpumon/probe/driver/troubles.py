@@ -18,7 +18,7 @@ CLOSED = (
     "this user may not use it: inside a job only the job's GPUs open; else ask an administrator"
 )
 
-HIDDEN = "root sees them; without them nobody can tell which GPUs are in use by whom"
+HIDDEN = "root sees them; without them it is unknown who uses which GPU"
 
 WAYS_OUT = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (

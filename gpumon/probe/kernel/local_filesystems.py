@@ -229,7 +229,7 @@ class LocalFilesystems:
             errors = [too_many("file systems", "local mounts", count, MAX_MOUNTS, hint)]
         if stuck is not None:
             name = stuck.decode("utf-8", "replace")
-            message = "%s has not told its space for %.0f s" % (name, now - self._asked_at)
+            message = "%s has not reported its space for %.0f s" % (name, now - self._asked_at)
             hint = "its disk may hang: look at dmesg on the node"
             errors.append({"where": "file systems", "message": message, "hint": hint})
         return errors

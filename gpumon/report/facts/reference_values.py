@@ -106,7 +106,7 @@ def tensor_peak(sheet: Sheet | None) -> tuple[str, float, float | None] | None:
 def sheet_words(gpu: Gpu, sheet: Sheet | None) -> str:
     """What the data sheet says of the tensor pipes and the memory, or that there is none."""
     if sheet is None:
-        return "unknown GPU: no data sheet, so no share of a peak can be told"
+        return "unknown GPU: no data sheet, so no share of a peak"
     parts = []
     peak = tensor_peak(sheet)
     if peak is not None:

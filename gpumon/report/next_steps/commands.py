@@ -146,7 +146,7 @@ def _of_process(road: Road, pid: str) -> list[Command]:
         Command(
             road.typed("py-spy", "dump", "--pid", pid),
             "rank",
-            "Where the Python code stands now; as the same user, or with CAP_SYS_PTRACE.",
+            "Where the Python code is now; as the same user, or with CAP_SYS_PTRACE.",
         ),
         Command(
             road.typed("py-spy", "record", "--pid", pid, "--duration", "30", "-o",

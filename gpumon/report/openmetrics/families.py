@@ -103,7 +103,7 @@ def families(tick: Tick) -> Iterator[Family]:
         yield from _ledger(tick.ledger, left_out)
     yield _gauge(
         "gpumon_left_out",
-        "What this page leaves out, as there is more than it tells.",
+        "What this page leaves out, beyond its limits.",
         [(labelled({"what": what}), count) for what, count in sorted(left_out.items()) if count],
     )
 
@@ -118,10 +118,10 @@ def _own(tick: Tick) -> Iterator[Family]:
         "gpumon_build_info", "Version of gpumon.", [(labelled({"version": __version__}), 1)]
     )
     times = (
-        ("picture_time", "Unix time of the picture.", tick.at),
+        ("picture_time", "Unix time of the tick.", tick.at),
         ("observed_since", "Unix time since when gpumon watches.", tick.observed_since),
-        ("picture_period", "Time between two pictures.", tick.period_s),
-        ("picture_lateness", "How late the picture was made.", tick.lateness_s),
+        ("picture_period", "Time between two ticks.", tick.period_s),
+        ("picture_lateness", "How late the tick was made.", tick.lateness_s),
     )
     for name, doc, value in times:
         told = round(value, 3)
@@ -138,9 +138,7 @@ def _own(tick: Tick) -> Iterator[Family]:
         [(k, round(t.age_s, 3)) for k, t in targets.items() if t.age_s is not None],
         "seconds",
     )
-    yield _gauge(
-        "gpumon_errors", "Errors that stand, as --json lists them.", [("", len(tick.errors))]
-    )
+    yield _gauge("gpumon_errors", "Present errors, as --json lists them.", [("", len(tick.errors))])
 
 
 def _nodes(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
@@ -148,7 +146,7 @@ def _nodes(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
     labels = {node.name: labelled({"node": node.name}) for node in nodes}
     yield _gauge(
         "gpumon_node_up",
-        "Whether a node that is watched tells values that are not stale.",
+        "Whether a watched node has values that are not stale.",
         [
             (labels[node.name], int(not node.is_stale))
             for node in nodes
@@ -288,11 +286,11 @@ def _findings(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
         )
         for finding in tick.findings
     )
-    yield _gauge("gpumon_findings", "Findings that stand.", sorted(counted.items()))
+    yield _gauge("gpumon_findings", "Open findings.", sorted(counted.items()))
     gravest = sorted(tick.findings, key=lambda one: -one.severity.rank)
     shown = _first(gravest, MOST_FINDINGS, "finding", left_out)
     told = {labelled(_info(one)): 1 for one in shown}
-    yield _gauge("gpumon_finding_info", "A finding that stands, about which subject.", told.items())
+    yield _gauge("gpumon_finding_info", "An open finding and its subject.", told.items())
     rates = ((one, losing_of(tick, one)) for one in shown)
     lost = {
         labelled({**_about(one), "state": state}): round(gpus, 3)
@@ -347,7 +345,7 @@ def _ledger(books: LedgerTotals, left_out: Counter[str]) -> Iterator[Family]:
     total = line(books.total())
     yield _gauge(
         "gpumon_ledger_gpu_seconds",
-        "What became of GPU time since the books were opened: the states sum to the allocation.",
+        "GPU time by state since the ledger began: the states sum to the allocation.",
         [(labelled({"state": state}), amount) for state, amount in _shares(total)],
     )
     for share, by_class in (("wasted", total["waste"]), ("suspected", total["suspected"])):

@@ -74,7 +74,7 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
         entries.append([*paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  "), ()])
     if ended.jobstats_fields:
         told = ", ".join(_JOBSTATS_WORDS[field] for field in ended.jobstats_fields)
-        text = f"by Jobstats' summary, as Slurm tells nothing of it: {told}"
+        text = f"by Jobstats' summary, as Slurm has nothing of it: {told}"
         entries.append([*paragraph(text, width, Tone.DIM, "", "  "), ()])
     if ended.steps:
         entries.append([(Cell("Steps", Tone.STRONG),)])
@@ -87,7 +87,7 @@ def _became(digest: Digest, ended: EndedJob, width: int) -> list[Line]:
     title = (Cell("What became of its GPU time", Tone.STRONG),)
     shares = books_lines(digest, booked_run(digest.tick, ended), width)
     if not shares and ended.gpu_util_ratio is None and ended.job.gpu_count != 0:
-        text = "not watched: gpumon kept no books while it ran, or no longer has them"
+        text = "not watched: gpumon stored no ledger while it ran, or no longer has it"
         return [title, *paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  ")]
     return [title, (ended_verdict(digest.tick, ended),), *shares]
 

@@ -173,7 +173,7 @@ def _others(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
     if verdict is None or not verdict.explained:
         return []
     main = verdict.main
-    lines: list[Line] = [(), (Cell("Also said of it", Tone.STRONG),)]
+    lines: list[Line] = [(), (Cell("Also found", Tone.STRONG),)]
     if main.identity == finding.identity:
         text = "this finding accounts for the others: GPU time is charged to it"
     else:

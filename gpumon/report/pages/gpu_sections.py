@@ -193,7 +193,9 @@ def _processes(digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | N
                 note="the node no longer answers",
                 note_tone=Tone.WARN,
             )
-        none = "none holds a context on it" if gpu.tells_processes else "not told by an exporter"
+        none = (
+            "none holds a context on it" if gpu.tells_processes else "not reported by an exporter"
+        )
         note = stale_words(digest, gpu) if gpu.is_stale else none
         return Section(title="Processes", entries=(), head=(), note=note, note_tone=Tone.DIM)
     return table_section(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 _ODD_HEAD: Final = (
-    "Jobs that are like nothing usual here. It proves no waste; beside each value stands that of "
-    "the jobs nearest to it:"
+    "Jobs unlike anything usual here. This proves no waste; beside each value is that of the "
+    "nearest jobs:"
 )
 
 _NAMED: Final = 3
@@ -63,7 +63,7 @@ def named_text(named: Sequence[Named]) -> str:
 def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
     """What was found since somebody looks, then a card each, for a screen of this width."""
     if found is None:
-        text = "Patterns need a quarter of an hour of jobs whose GPU time nobody explains."
+        text = "Patterns need 15 minutes of jobs with unexplained GPU time."
         return [paragraph(text, width, Tone.DIM)]
     entries: list[list[Line]] = []
     if found.allocated_s > 0.0:

@@ -137,9 +137,7 @@ def _whole(scores: Scoreboard) -> str:
         f"                {scores.excess_s / HOUR_S:.2f} charged beyond what was claimed",
     ]
     if scores.jobs_left_out:
-        lines.append(
-            f"                {scores.jobs_left_out} jobs left out: nobody says their loss"
-        )
+        lines.append(f"                {scores.jobs_left_out} jobs left out: their loss is unknown")
     if scores.unknown_claims:
         lines.append(f"not judged      {scores.unknown_claims} claims about jobs without a label")
     return "".join(f"{line}\n" for line in lines)

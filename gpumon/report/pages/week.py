@@ -60,7 +60,7 @@ def week_entries(weeks: Compared, width: int) -> list[list[Line]]:
 
 def session_entries(books: LedgerTotals | None, width: int) -> list[list[Line]]:
     """The same of the time since gpumon began, where no books are kept on disk."""
-    text = "No books are kept on disk here; with [ledger] is_kept = true weeks can be compared."
+    text = "No ledger is stored on disk here; with [ledger] is_kept = true weeks can be compared."
     found: list[list[Line]] = [[*paragraph(text, width, Tone.DIM), ()]]
     if books is None:
         return found

@@ -217,8 +217,8 @@ _COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         priority=1,
         cell=lambda d, e: loss_cell(total_loss(booked_run(d.tick, e))),
         order=lambda d, e: loss_key(total_loss(booked_run(d.tick, e))),
-        doc="GPU-hours that the books have as wasted; after ~ what is suspected; – where nobody "
-        "saw the job.",
+        doc="Wasted GPU-hours by the ledger; after ~ suspected ones; – where the job was not "
+        "watched.",
         max_width=0,
         is_descending=True,
         unit="GPU-s",

@@ -258,7 +258,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         priority=2,
         cell=lambda d, f: _dimmed(f, loss_cell(loss_of(d.tick, f))),
         order=lambda d, f: loss_key(loss_of(d.tick, f)),
-        doc="GPU-hours lost since its onset, as the books have it; after ~ what is suspected.",
+        doc="GPU-hours lost since its onset, by the ledger; after ~ suspected ones.",
         is_descending=True,
         unit="GPU-s",
     ),
@@ -281,8 +281,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         priority=3,
         cell=_state,
         order=lambda d, f: (_STATE_ORDER[state_of(f)], state_words(d, f)),
-        doc="open, unknown since its subject is out of sight, acknowledged by somebody, or "
-        "cleared.",
+        doc="open, unknown since its subject is out of sight, acknowledged, or cleared.",
         max_width=14,
         value=lambda _d, f: state_of(f),
     ),

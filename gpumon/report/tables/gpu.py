@@ -131,7 +131,7 @@ def rank_why(digest: Digest, row: RankRow) -> Cell:
     if row.gpu is not None and (throttle := throttle_cell(row.gpu)):
         return throttle
     if row.rank is None:
-        return Cell("no rank: its source tells no processes", Tone.DIM)
+        return Cell("no rank: its source reports no processes", Tone.DIM)
     if row.rank.why:
         return Cell(f"rank: {row.rank.why}", Tone.DIM)
     return EMPTY_CELL if row.gpu else Cell("on no GPU", Tone.WARN)

@@ -144,7 +144,7 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             key="allocated_gpu_s", title="GPU-H", width=7, align="right", priority=2,
             cell=lambda _d, r: hours_cell(_allocated_s(pick(r))),
             order=lambda _d, r: _key(_allocated_s(pick(r))),
-            doc="GPU-hours held since the books were opened, also by jobs that have ended.",
+            doc="GPU-hours held since the ledger began, also by jobs that have ended.",
             max_width=0, is_descending=True, unit="GPU-s",
         ),
         Column(
@@ -201,7 +201,7 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             key="gpus_unknown", title="?", width=4, align="right", priority=6,
             cell=lambda _d, r: _count(_unknown(pick(r))),
             order=lambda _d, r: (float(_unknown(pick(r))),),
-            doc="Of these, GPUs whose activity nobody tells.", max_width=0, is_descending=True,
+            doc="Of these, GPUs of unknown activity.", max_width=0, is_descending=True,
             unit="",
         ),
         Column(

@@ -351,7 +351,7 @@ _COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
         "power_w", "POWER W", 7, "right", priority=3,
         cell=lambda _d, r: _number(r.total("power_w"), ",.0f"),
         order=lambda _d, r: _key(r.total("power_w")),
-        doc="Power of its GPUs together; – where one of them does not tell.", max_width=0,
+        doc="Power of its GPUs together; – if that of one is unknown.", max_width=0,
         is_descending=True,
     ),
     Column(

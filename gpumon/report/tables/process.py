@@ -349,7 +349,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         priority=2,
         cell=_bytes("process_io_write_bytes_per_s"),
         order=None,
-        doc="Written to storage, told likewise.",
+        doc="Written to storage, known likewise.",
     ),
     Column(
         "past",

@@ -26,7 +26,7 @@ MOST_ERRORS: Final = 5
 MOST_ABOVE: Final = 2
 """Errors that stand above a table."""
 
-UNTOLD_PROCESSES: Final = "Exporters do not tell which processes are on GPUs."
+UNTOLD_PROCESSES: Final = "Exporters do not report which processes are on GPUs."
 """Said where no source of the GPUs in view knows of processes, which is not that there is none."""
 
 

@@ -139,7 +139,7 @@ def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
     job, at = view.job, digest.tick.at
     state = f"{state_cell(job.state).text} {job.state.lower()}"
     if job.is_labelled:
-        state = "not told: only the label of an exporter names the job"
+        state = "unknown: only the label of an exporter names the job"
     used = units.slurm_duration(None if job.start_at is None else at - job.start_at)
     limit = "unlimited or unknown"
     if job.time_limit_s is not None:

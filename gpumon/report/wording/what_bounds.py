@@ -195,11 +195,11 @@ def what_bounds(
 
 def _unknown(gpus: Sequence[Gpu], products: set[str | None]) -> str:
     if not gpus:
-        return "No GPU of it tells anything now, so nothing can be said of what bounds it."
+        return "No GPU of it has values now, so its bottleneck is unknown."
     if len(products) > 1:
         return "Its GPUs are of several products, each with ceilings of its own."
     name = products.pop() or "this GPU"
-    return f"No data sheet is known of {name} as it is here: what bounds it cannot be told."
+    return f"No data sheet is known of {name} as it is here: its bottleneck is unknown."
 
 
 def _past(digest: Digest, gpus: Sequence[Gpu], view: JobView | None, span_s: float) -> Past | None:
@@ -246,7 +246,7 @@ def _untold(
         if what not in known
     ]
     if has_ports and "network" not in known:
-        why = "no port of its nodes tells its speed and what it carries"
+        why = "no port of its nodes reports its speed and traffic"
         found.append(
             Untold(what="network", per_s=None, published_per_s=None, is_compute=False, why=why)
         )
@@ -259,12 +259,12 @@ def _why(sheet: Sheet, what: str, values: Mapping[str, float], gpus: Sequence[Gp
     if not keys:
         if what in ("bf16", "fp16", *_TENSOR_NAMES) and counted:
             return f"no counter tells it from {counted}, as which it is counted"
-        return "no counter tells for how much of the time it is at work"
+        return "no counter reports how long it works"
     if what == "nvlink" and sheet.nvlink_bytes_per_s is None:
         return "its data sheet knows no NVLink"
     if not any(key in values or CATALOGUE[key].is_kept for key in keys if "clock" not in key):
         as_what = f", so it is counted as {counted}" if counted else ""
-        return f"its counter is not kept over time{as_what}"
+        return f"its counter is not stored over time{as_what}"
     missing = [key for key in keys if key not in values]
     for key in missing:
         for gpu in gpus:
@@ -353,7 +353,7 @@ def _note(sheet: Sheet, values: Mapping[str, float]) -> str:
         why.append(f"no counter tells {' or '.join(alike)} apart")
     if unkept:
         those = "those" if alike else "the counters"
-        why.append(f"{those} of {' and '.join(unkept)} are not kept over time")
+        why.append(f"{those} of {' and '.join(unkept)} are not stored over time")
     if not why:
         return ""
     return f"All tensor work counts as 16 bit: {'; '.join(why)}."

@@ -142,7 +142,7 @@ def hung_error(where: str, for_s: float) -> SourceError:
     """What is said where values have been the same for so long that nobody reads them any more."""
     return SourceError(
         where,
-        f"its page has told the same values for {for_s / 60.0:.0f} min, energy among them",
+        f"its page has had the same values for {for_s / 60.0:.0f} min, energy among them",
         "its collection hangs: look at the log of dcgm-exporter and of nv-hostengine",
     )
 

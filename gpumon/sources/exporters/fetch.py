@@ -62,7 +62,7 @@ PEER: Final = Peer(
     speaks_no_tls="it speaks no TLS there: dcgm+http:// reads it without",
     speaks_no_http="check that the port is the exporter's, and whether it wants dcgm+https://",
     elsewhere="check host, port and path",
-    certificate="whoever runs the exporter has to renew its certificate",
+    certificate="the exporter's certificate has to be renewed",
 )
 """An exporter, in the words of its failures."""
 

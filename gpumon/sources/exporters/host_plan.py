@@ -155,7 +155,7 @@ def host_plan(page: Page, wanted: list[int]) -> tuple[HostPlan | None, list[tupl
             continue
         identity = (sample.name, *(sample.labels.get(label, "") for label in _TOLD_APART))
         if identity in seen:
-            text = "tells of several hosts, whose values cannot be told apart"
+            text = "mixes several hosts, whose values cannot be separated"
             return None, [(text, "name the hosts' own pages")]
         seen.add(identity)
         if "mode" in sample.labels:

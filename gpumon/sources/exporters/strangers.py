@@ -31,7 +31,7 @@ _NODE_EXPORTER: Final = "node_"
 _OF_ITSELF: Final = ("go_", "process_", "promhttp_", "python_")
 """What every exporter tells of its own program."""
 
-_WHERE: Final = "check host and port: dcgm-exporter listens on 9400 unless told otherwise"
+_WHERE: Final = "check host and port: dcgm-exporter listens on 9400 by default"
 
 _SHOWN_NAMES: Final = 3
 
@@ -60,19 +60,19 @@ def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -
         return PlanError("its page is empty", hint)
     if nameless:
         text = f"none of its {nameless:,} series names a GPU by its UUID"
-        return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter tell that label")
+        return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter add that label")
     if any(name.startswith(PREFIX) for name in names):
         text = (
-            f"tells none of DCGM's metrics that gpumon knows, but {', '.join(names[:_SHOWN_NAMES])}"
+            f"has none of DCGM's metrics that gpumon knows, but {', '.join(names[:_SHOWN_NAMES])}"
         )
         return PlanError(text, "see the list of fields that dcgm-exporter was given (its -f)")
     if all(name.startswith(_OF_ITSELF) for name in names):
-        return PlanError("tells of nothing but its own program", "look at the exporter's log")
+        return PlanError("describes only its own program", "look at the exporter's log")
     names = [name for name in names if not name.startswith(_OF_ITSELF)]
     whose = [who for begin, who in _OTHER_EXPORTERS.items() if names[0].startswith(begin)]
     if names[0].startswith(_NODE_EXPORTER):
         shown = ", ".join(names[:_SHOWN_NAMES])
-        text = f"tells nothing of its host that gpumon knows, but {shown} (node_exporter)"
+        text = f"has nothing of its host that gpumon knows, but {shown} (node_exporter)"
         return PlanError(text, "see which collectors node_exporter was given")
-    told = f"is no page that gpumon reads: it tells {', '.join(names[:_SHOWN_NAMES])}"
+    told = f"is no page that gpumon reads: it has {', '.join(names[:_SHOWN_NAMES])}"
     return PlanError(f"{told} ({whose[0]})" if whose else told, _WHERE)

@@ -58,7 +58,7 @@ HOP_FAILED: Final = "UNKNOWN port 65535"
 FORWARDING_FAILED: Final = "stdio forwarding failed"
 """What ssh on the hop says when the login node is there but the node behind it is not."""
 
-NO_WAY_THROUGH: Final = "the login node lets nobody through to it"
+NO_WAY_THROUGH: Final = "the login node lets no connection through to it"
 
 REFUSALS: Final = frozenset(
     {"the key is refused", "it closed the connection", "nothing listens on its ssh port",

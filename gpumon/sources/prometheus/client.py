@@ -63,7 +63,7 @@ _PEER: Final = Peer(
     speaks_no_tls="it speaks no TLS there: prometheus+http:// asks without",
     speaks_no_http="check that the port is the server's, and whether it wants prometheus+https://",
     elsewhere="check host, port and prefix",
-    certificate="whoever runs the server has to renew its certificate",
+    certificate="the server's certificate has to be renewed",
 )
 
 
@@ -233,7 +233,7 @@ def _status(status: int) -> FetchError:
     """Any other answer without data."""
     if status == HTTPStatus.NOT_FOUND:
         message = "has no such interface (HTTP 404)"
-        return FetchError(message, "check the prefix: what stands before /api/v1/")
+        return FetchError(message, "check the prefix: what comes before /api/v1/")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return _busy()
     hint = f"look at the log of the server, or of the proxy in front of it; {RETRIED}"
@@ -241,7 +241,7 @@ def _status(status: int) -> FetchError:
 
 
 def _busy() -> FetchError:
-    hint = f"whoever runs the server limits how often it is asked; {RETRIED}, ever more seldom"
+    hint = f"the server limits how often it is asked; {RETRIED}, ever more seldom"
     return FetchError("is asked too often (HTTP 429)", hint, is_busy=True)
 
 

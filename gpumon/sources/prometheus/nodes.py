@@ -108,7 +108,7 @@ class Nodes:
             if age_s > FORGOTTEN_S:
                 self._readers.pop(host, None)
                 continue
-            text = "the server tells no present sample of its GPUs"
+            text = "the server has no present sample of its GPUs"
             hint = "look at the server's targets: dcgm-exporter or its node may be down"
             errors.append(SourceError(host, text, hint))
         return errors

@@ -99,9 +99,9 @@ class Recalled(NamedTuple):
         """What is missing and why, with a way out; None: nothing is."""
         if self.failure is None:
             return None
-        what = "tells nothing before an hour ago" if self.told else "tells nothing of its past"
+        what = "has nothing older than an hour" if self.told else "has no past"
         if self.is_gap:
-            what = "tells nothing of the time in which it was not read"
+            what = "has nothing of the time in which it was not read"
         return f"{what}: {self.failure.message}", _LESS
 
     def xids(self) -> Iterator[tuple[Key, tuple[float, str, int]]]:

@@ -71,7 +71,7 @@ class Beat(NamedTuple):
     """The frames that one picture was made of."""
 
     at: float
-    """Unix time of the picture."""
+    """Unix time of the tick."""
     period_s: float
     frames: tuple[Frame, ...] = ()
 

@@ -64,8 +64,8 @@ MOVE_ACTIONS: Final = (
         ("n",),
         "n",
         "problem",
-        doc="To the next row with a finding that is a warning at least and nobody knows of yet; "
-        "what is new, or was not gone to, comes first.",
+        doc="To the next row with an unacknowledged finding, a warning at least; new and "
+        "unvisited ones come first.",
         views=PROBLEMS,
     ),
     Action(
@@ -197,7 +197,7 @@ GO_ACTIONS: Final = (
         ("B",),
         "B",
         "",
-        doc="The books: where GPU time went this week, beside the week before: what got better.",
+        doc="Ledger: where GPU time went this week, beside the week before: what got better.",
         views=MAIN,
     ),
     Action(

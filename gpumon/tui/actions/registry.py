@@ -44,7 +44,7 @@ HAND_ACTIONS: Final = (
         ("E",),
         "E",
         "",
-        doc="Write the table to a file, CSV or JSON, or the screen as a picture, SVG.",
+        doc="Write the table to a CSV or JSON file, or the screen to an SVG file.",
         views=EVERYWHERE,
     ),
     Action(

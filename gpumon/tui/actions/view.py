@@ -48,7 +48,7 @@ SHOW_ACTIONS: Final = (
         views=frozenset({"processes"}),
     ),
     Action("sort", ("s",), "s", "sort", doc="Sort by the next column.", views=TABLES),
-    Action("reverse", ("S",), "S", "", doc="Sort the other way round.", views=TABLES),
+    Action("reverse", ("S",), "S", "", doc="Reverse the order.", views=TABLES),
     Action(
         "sort_left",
         ("less_than_sign",),
@@ -166,9 +166,7 @@ SHOW_ACTIONS: Final = (
         doc="The next theme: dark, light, high contrast, colour-blind, greys; :theme names one.",
         views=EVERYWHERE,
     ),
-    Action(
-        "refresh", ("r", "ctrl+l"), "r", "", doc="Draw the newest picture afresh.", views=EVERYWHERE
-    ),
+    Action("refresh", ("r", "ctrl+l"), "r", "", doc="Redraw the newest tick.", views=EVERYWHERE),
 )
 """Which rows, columns and cells, in which order, size and colours."""
 
@@ -179,11 +177,11 @@ TIME_ACTIONS: Final = (
         ("p", "space"),
         "p Space",
         "pause",
-        doc="Freeze the picture; sampling goes on behind it. Again to go on.",
+        doc="Pause the screen; sampling continues. Press again to resume.",
         views=TIMED,
     ),
-    Action("step_back", ("comma",), ",", "", doc="One picture back, and stand there.", views=TIMED),
-    Action("step_on", ("full_stop",), ".", "", doc="One picture on, and stand there.", views=TIMED),
+    Action("step_back", ("comma",), ",", "", doc="Step back one tick and pause.", views=TIMED),
+    Action("step_on", ("full_stop",), ".", "", doc="Step forward one tick and pause.", views=TIMED),
     Action("minute_back", ("left_curly_bracket",), "{", "", doc="One minute back.", views=TIMED),
     Action("minute_on", ("right_curly_bracket",), "}", "", doc="One minute on.", views=TIMED),
     Action(
@@ -216,7 +214,7 @@ FINDING_ACTIONS: Final = (
         ("a",),
         "a",
         "known",
-        doc="Say that somebody knows of the finding, or take it back.",
+        doc="Acknowledge the finding, or undo that.",
         views=JUDGING,
     ),
     Action(
@@ -224,7 +222,7 @@ FINDING_ACTIONS: Final = (
         ("m",),
         "m",
         "mute",
-        doc="Do not tell of it for a while: of it, of its class, or of all of its subject.",
+        doc="Mute this finding, its class, or its subject for a while.",
         views=JUDGING,
     ),
     Action(
@@ -232,8 +230,8 @@ FINDING_ACTIONS: Final = (
         ("V",),
         "V",
         "right?",
-        doc="Say whether the finding is right: kept with how its job behaves, for gpumon train "
-        "and for jobs that are like it.",
+        doc="Judge whether the finding is right: stored with how its job behaves, for gpumon train "
+        "and for similar jobs.",
         views=JUDGING,
     ),
 )

@@ -139,7 +139,7 @@ class Fleet:
 
     @property
     def standing(self):
-        """Findings that stand."""
+        """Open findings."""
         return self.lives.standing(self._looked_at)
 
     @property

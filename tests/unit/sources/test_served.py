@@ -255,8 +255,14 @@ MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'
         (Answer(200, b"<html>", "text/html"), "answers with text/html, which is no gpumon serve"),
         (Answer(200, b"", NDJSON), "its answer is cut off"),
         (Answer(200, b'{"kind":"sync"', NDJSON), "its answer is cut off, or larger than 256 MiB"),
-        (Answer(200, b"rubbish\n", NDJSON), "tells what no gpumon tells (it is no JSON)"),
-        (Answer(200, MARK.replace(b"1.0", b'"x"'), NDJSON), "tells what no gpumon tells"),
+        (
+            Answer(200, b"rubbish\n", NDJSON),
+            "sent something that gpumon does not send (it is no JSON)",
+        ),
+        (
+            Answer(200, MARK.replace(b"1.0", b'"x"'), NDJSON),
+            "sent something that gpumon does not send",
+        ),
         (
             Answer(200, b'{"kind":"header","format":"x"}\n', NDJSON),
             "what it tells is not a recording of gpumon",

@@ -51,7 +51,7 @@ _CLOSE_S: Final = 0.4
 _IDLE_S: Final = 3600.0
 _MAX_FRAMES: Final = 4
 
-OWNERS_ONLY: Final = "Slurm tells nobody but its owner what a running job uses (sstat)"
+OWNERS_ONLY: Final = "Slurm shows what a running job uses only to its owner (sstat)"
 
 UNREACHED: Final = "Slurm's accounting (slurmdbd) cannot be reached"
 

@@ -45,7 +45,7 @@ _PEER: Final = Peer(
     ),
     speaks_no_http="check that the port is slurmrestd's, and whether it wants slurm+https://",
     elsewhere=_VERSIONS_HINT,
-    certificate="whoever runs slurmrestd has to renew its certificate",
+    certificate="slurmrestd's certificate has to be renewed",
 )
 
 

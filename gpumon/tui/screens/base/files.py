@@ -88,7 +88,7 @@ def _path_of(name: str) -> Path:
     try:
         return Path(name).expanduser()
     except RuntimeError:
-        message = f"{name}: nobody of that name has a home here"
+        message = f"{name}: no user of that name has a home directory here"
         raise FileRefusedError(message) from None
 
 

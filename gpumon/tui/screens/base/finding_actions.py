@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MUTE_EXAMPLES: Final = "1h, 1d, 1h class (everywhere), 1h subject (all of it), off"
 
-CASE_ANSWERS: Final = "yes, no, or off (forget what was said)"
+CASE_ANSWERS: Final = "yes, no, or off (undo)"
 
 _CASE_WORDS: Final = {"yes": True, "no": False, "off": None}
 
@@ -65,7 +65,7 @@ class Judging(View):
         for muted in self.gpumon.muted:
             if muted.until > digest.tick.at:
                 until = units.clock_time(muted.until)
-                text = f"muted until {until}: {muted.words} (m, off tells it again)"
+                text = f"muted until {until}: {muted.words} (m, off unmutes it)"
                 lines += paragraph(text, width, Tone.DIM, "· ", "  ")
         return lines
 
@@ -80,7 +80,7 @@ class Judging(View):
         if self.gpumon.acknowledge(finding.identity, is_known):
             self.say(f"{title} is {'acknowledged' if is_known else 'open again'}{_SOON}")
         else:
-            self.say(f"{title} does not stand: there is nothing to acknowledge")
+            self.say(f"{title} is not open: there is nothing to acknowledge")
 
     async def action_mute(self) -> None:
         """Ask how long not to be told."""
@@ -114,7 +114,7 @@ class Judging(View):
         from gpumon.tui.widgets.text.prompt import AnswerPrompt
 
         if self.gpumon.cases is None:
-            self.say("what is said of findings is kept only where a fleet is watched as it is now")
+            self.say("judgements of findings are stored only while a fleet is watched live")
         elif self.current_finding() is not None:
             await self.ask(AnswerPrompt(f"is it right? {CASE_ANSWERS}", self._keep))
         else:

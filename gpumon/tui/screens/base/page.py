@@ -230,7 +230,7 @@ def patterns_page(trail: tuple[str, ...], discovery: Discovering | None) -> Page
 
     def entries(_digest: Digest | None, width: int) -> list[list[Line]]:
         if discovery is None:
-            text = "Nobody looks for patterns here; gpumon patterns FILE finds those of a recording"
+            text = "Patterns are not searched here; gpumon patterns FILE finds those of a recording"
             return [paragraph(text, width, Tone.DIM)]
         from gpumon.report.pages.patterns import pattern_entries
 
@@ -254,7 +254,7 @@ def books_page(trail: tuple[str, ...], kept: Bookkeeping | None) -> Page:
         if kept.trouble:
             return [paragraph(kept.trouble, width, Tone.WARN, "! ", "  ")]
         if kept.weeks is None:
-            return [paragraph("Reading the books …", width, Tone.DIM)]
+            return [paragraph("Reading the ledger …", width, Tone.DIM)]
         return week_entries(kept.weeks, width)
 
     return Page("books", trail, entries)

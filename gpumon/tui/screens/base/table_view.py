@@ -337,7 +337,7 @@ class TableView(ColumnFiltered, Generic[R]):
         self.grid.sort_aside(1)
 
     def action_reverse(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         self.grid.reverse()
 
     def action_sort_waste(self) -> None:

@@ -390,7 +390,7 @@ class View(HandOff):
         """Give a pattern a name, or take one back, on a thread: a home may hang."""
         discovery = self.gpumon.discovery
         if discovery is None:
-            self.say("nobody looks for patterns here, so none gets a name")
+            self.say("patterns are not searched here, so none gets a name")
             return
         number, _, name = words.partition(" ")
         act = partial(discovery.unname, words)

@@ -32,7 +32,7 @@ _COLUMNS: Final[tuple[Column[Command], ...]] = (
         order=lambda _d, c: (c.line,), doc="What is copied.", max_width=100,
     ),
     Column(
-        "meaning", "WHAT IT TELLS OR DOES", 28, "left", priority=1,
+        "meaning", "WHAT IT SHOWS OR DOES", 28, "left", priority=1,
         cell=lambda _d, c: Cell(c.doc, Tone.WARN if c.change else Tone.DIM), order=None,
         doc="In words.", max_width=90,
     ),

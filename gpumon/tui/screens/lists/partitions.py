@@ -43,7 +43,7 @@ class PartitionsView(FleetView["PartitionRow"]):
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No queue, or one that tells of no partition."""
         words = self.no_queue_words(digest)
-        return words or ("The queue tells of no partition.", "Tab shows the other views.")
+        return words or ("The queue has no partition.", "Tab shows the other views.")
 
     def open_row(self, row: PartitionRow) -> None:
         """The jobs of the partition."""

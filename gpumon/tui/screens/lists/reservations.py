@@ -59,7 +59,7 @@ class ReservationsView(FleetView["ReservationRow"]):
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No queue, or nothing is set aside."""
         words = self.no_queue_words(digest)
-        return words or ("The queue tells of no reservation.", "Tab shows the other views.")
+        return words or ("The queue has no reservation.", "Tab shows the other views.")
 
     def open_row(self, row: ReservationRow) -> None:
         """The jobs that ask for it or cross its start."""

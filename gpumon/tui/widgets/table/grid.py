@@ -462,7 +462,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self._set_sorting(Sorting(key, column.is_descending if column else False))
 
     def reverse(self) -> None:
-        """Sort the other way round."""
+        """Reverse the order."""
         self._set_sorting(Sorting(self.sorting.key, not self.sorting.is_descending))
 
     def _set_sorting(self, sorting: Sorting) -> None:

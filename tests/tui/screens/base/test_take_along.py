@@ -398,7 +398,7 @@ def test_what_no_file_can_be_named_is_refused(tmp_path, monkeypatch, name, is_fo
 async def test_a_mistyped_home_ends_no_terminal(stage):
     async with stage(fleet()) as s:
         await typed(s, "~nobody-of-that-name/a.csv")
-        assert "nobody of that name has a home here" in s.text
+        assert "no user of that name has a home directory here" in s.text
 
 
 def test_a_name_tells_the_form():

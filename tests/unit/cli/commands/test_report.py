@@ -94,7 +94,9 @@ def test_a_page_that_is_a_link_is_named(books, capsys):
     page.symlink_to(books / "nowhere")
     assert main(["report", "--json"]) == 0
     said = capsys.readouterr()
-    assert f"{page} is a link, to which no books are written: move it away" in said.err
+    assert (
+        f"{page} is a symbolic link, through which no ledger is written: move it away" in said.err
+    )
     assert json.loads(said.out)["total"]["allocated_gpu_seconds"] == 14400
 
 
@@ -151,7 +153,7 @@ def test_without_books_it_says_how_to_keep_them(tmp_path, capsys):
 def test_a_folder_in_the_home_of_nobody_is_one_line(monkeypatch, capsys):
     monkeypatch.setenv("GPUMON_LEDGER_DIRECTORY", "~nobody-of-that-name/books")
     assert main(["report"]) == 2
-    told = "ledger.directory: ~nobody-of-that-name/books: nobody of that name has a home"
+    told = "ledger.directory: ~nobody-of-that-name/books: no user of that name has a home directory"
     assert capsys.readouterr().err == f"gpumon: {told}\n"
 
 

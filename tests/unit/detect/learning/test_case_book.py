@@ -54,7 +54,7 @@ def test_a_case_holds_how_the_job_behaves_and_what_was_said(book, tick):
 
 def test_of_a_class_that_rules_alone_tell_it_is_said_that_no_model_learns_it(book, tick):
     said = book.keep(tick, finding()._replace(finding_class="never_started"), is_right=False)
-    assert said.endswith("; of this class no model is taught, its rule tells it")
+    assert said.endswith("; no model is trained for this class: its rule decides")
     assert len(read_cases(book.path)) == 1
 
 
@@ -106,6 +106,6 @@ def test_a_home_that_fails_or_hangs_is_told(book, tick, monkeypatch):
         "gpumon.detect.learning.cases.cases_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )
     said = book.keep(tick, finding(), is_right=True)
-    assert said == f"{book.path} does not answer: nothing is sure to be kept"
+    assert said == f"{book.path} does not answer: storing is not certain"
     held.set()
     assert book.renewed == []

@@ -242,7 +242,7 @@ def test_a_home_that_fails_or_hangs_is_told(begun, pictures, tmp_path, monkeypat
     monkeypatch.setattr(
         "gpumon.detect.learning.named.names_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )
-    assert one.name(1, "odd") == f"{path} does not answer: nothing is sure to be kept"
+    assert one.name(1, "odd") == f"{path} does not answer: storing is not certain"
     held.set()
 
 

@@ -16,7 +16,7 @@ def _label(finding_class: str, subject: str, start: float, end: float, lost: flo
 
 
 def _collected(labels: list[Label], seconds: float = 3600.0) -> Examples:
-    """Two jobs of one GPU each, a picture every five minutes."""
+    """Two jobs of one GPU each, a tick every five minutes."""
     scene, collector = Scene(), Collector()
     first, second = scene.node("n1", 2)
     scene.job("1", (first,))

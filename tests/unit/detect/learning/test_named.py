@@ -174,7 +174,9 @@ def test_versions_without_number_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(named, "MOST_VERSIONS", 2)
     kept = with_name((), one())
     kept = with_name(kept, one())
-    with pytest.raises(NamedError, match="no more than 2 versions are kept; take some back first"):
+    with pytest.raises(
+        NamedError, match="no more than 2 versions are stored; take some back first"
+    ):
         with_name(kept, one())
 
 

@@ -69,7 +69,7 @@ def test_a_disk_that_does_not_answer_is_said_and_no_longer_when_it_does(tmp_path
     assert waits.wait(WAIT_S)
     assert pages.note == ""
     now[0] = SLOW_S + 1
-    assert pages.note == f"the books wait to be written: {tmp_path} does not answer"
+    assert pages.note == f"the ledger waits to be written: {tmp_path} does not answer"
     said(pages.note)
     goes_on.set()
     assert pages.settle(WAIT_S)
@@ -116,7 +116,7 @@ def test_a_folder_that_does_not_answer_is_given_up_and_not_locked(tmp_path, monk
     monkeypatch.setattr(Pages, "resumed", resumed)
     journal = JournalFile(tmp_path, open_wait_s=0.0)
     assert journal.kept_in is None
-    assert journal.note == f"the books are not kept: {tmp_path} does not answer"
+    assert journal.note == f"the ledger is not stored: {tmp_path} does not answer"
     said(journal.note)
     assert run(Ledger(journal=journal), START, START + 700, [view("1", ["a"])]).kept_in is None
     goes_on.set()
@@ -155,7 +155,7 @@ def test_what_the_disk_refuses_at_the_end_is_still_said_afterwards(tmp_path, mon
     assert run(ledger, START, START + 100, [view("1", ["a"])]).note == ""
     monkeypatch.setattr(os, "write", full)
     ledger.close()
-    said = f"the books cannot be written to {tmp_path}: No space left on device"
+    said = f"the ledger cannot be written to {tmp_path}: No space left on device"
     assert ledger.summary().note == said
 
 
@@ -176,7 +176,7 @@ def test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_i
     run(ledger, START, START + 900, [view("1", ["a"])])
     assert journal.settle(WAIT_S)
     assert ledger.summary().note == (
-        f"the books cannot be written to {pages[0]}: it is a link, which is not followed; move it"
+        f"the ledger cannot be written to {pages[0]}: it is a link, which is not followed; move it"
     )
     said(ledger.summary().note)
     assert not elsewhere.exists()

@@ -101,9 +101,11 @@ def test_a_clock_below_the_peers_at_the_same_load_is_found_without_a_reason():
     stuck = {**FULL, "clock_event_reasons": 0x0, "sm_clock_mhz": 1180.0, "power_w": 410.0}
     scene.run(910, with_one(uuids, stuck))
     (finding,) = findings(scene)
-    assert "clock below that of its kind, no reason is told" in finding.summary
+    assert "clock below that of its kind, no reason is reported" in finding.summary
     assert finding.gpu_seconds == pytest.approx(900 * (1 - 1180 / 1600))
-    assert finding.evidence[0].text == "no reason is told; 91 of 91 samples below GPUs of its kind"
+    assert (
+        finding.evidence[0].text == "no reason is reported; 91 of 91 samples below GPUs of its kind"
+    )
     assert not sends_away(finding)
 
 
@@ -113,7 +115,7 @@ def test_reasons_of_single_samples_are_named_and_do_not_explain_it():
     stuck = {**FULL, "clock_event_reasons": wave, "sm_clock_mhz": 1180.0, "power_w": 410.0}
     scene.run(910, with_one(uuids, stuck))
     (finding,) = findings(scene)
-    assert "mostly no reason is told" in finding.summary
+    assert "mostly no reason is reported" in finding.summary
     assert "in some samples software power cap; 89 of 90" in finding.evidence[0].text
 
 

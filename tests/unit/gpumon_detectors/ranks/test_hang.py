@@ -90,7 +90,7 @@ def test_the_rank_that_does_not_wait_is_named():
 def test_where_all_ranks_look_alike_nobody_is_named():
     (finding,), _, _ = hung(how=all_do(SPINS))
     assert finding.summary.endswith("4 of 4 GPUs only wait")
-    assert "which rank keeps the others waiting: counters cannot tell" in {
+    assert "which rank keeps the others waiting: counters do not show it" in {
         line.text for line in finding.evidence
     }
 

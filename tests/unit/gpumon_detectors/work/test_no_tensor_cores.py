@@ -83,7 +83,7 @@ def test_where_nothing_speaks_for_matrices_it_is_a_hypothesis():
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("fp32_active_ratio", "which pipes compute is not told: it may be integers"),
+        ("fp32_active_ratio", "which pipes compute is not reported: it may be integers"),
         ("fp64_active_ratio", "whether fp64 pipes compute is not told"),
     ],
 )

@@ -14,7 +14,7 @@ from tests.worlds.tick import finding
 
 UUID = "GPU-0b5c8d2a-1111-2222-3333-444455556666"
 WAYS = Ways(Road("n17"))
-STACK = "See where its processes stand: srun --jobid=63 --overlap -w n17 py-spy dump --pid 91"
+STACK = "See where its processes wait: srun --jobid=63 --overlap -w n17 py-spy dump --pid 91"
 ASK = f"Look closer, on n17: nvidia-smi -q -d PERFORMANCE -i {UUID}"
 DRAIN = 'To keep new jobs away: scontrol update NodeName=n17 State=DRAIN Reason="hot GPU, see log"'
 

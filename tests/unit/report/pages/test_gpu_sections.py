@@ -13,7 +13,7 @@ from tests.worlds.tick import BUSY, gpu, tick
 @pytest.mark.parametrize(
     ("reason", "note"),
     [
-        (Reason.NOT_SHARED, "not told by an exporter"),
+        (Reason.NOT_SHARED, "not reported by an exporter"),
         (Reason.NOT_SUPPORTED, "none holds a context on it"),
     ],
 )

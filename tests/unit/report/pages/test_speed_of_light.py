@@ -101,7 +101,7 @@ def test_what_else_counts_as_16_bit_is_said():
     found = page({**TRAINS, "tensor_imma_active_ratio": 0.3, "tensor_dmma_active_ratio": 0.1})
     assert (
         "All tensor work counts as 16 bit: no counter tells TF32 or FP8 apart; those of "
-        "INT8 and FP64 are not kept over time."
+        "INT8 and FP64 are not stored over time."
     ) in said(found)
     assert "435 TFLOPS of 989 TFLOPS" in text(found)
 

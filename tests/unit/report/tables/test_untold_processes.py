@@ -23,7 +23,7 @@ def picture(*, is_told: bool) -> tuple[Digest, str]:
 
 def test_without_a_word_of_processes_none_is_called_absent() -> None:
     digest, why = picture(is_told=False)
-    assert why == "no rank: its source tells no processes"
+    assert why == "no rank: its source reports no processes"
     (one,) = digest.tick.gpus.values()
     assert unused_words(one, "7") == ""
 

@@ -57,8 +57,8 @@ def test_the_nearest_ceiling_is_the_one_of_which_most_is_used():
         ({"fp64_active_ratio": None}, "fp64", "no value of fp64_active_ratio: not_supported"),
         ({}, "tf32", "no counter tells it from BF16, as which it is counted"),
         ({"tensor_imma_active_ratio": 0.4}, "int8",
-         "its counter is not kept over time, so it is counted as BF16"),
-        ({}, "network", "no port of its nodes tells its speed and what it carries"),
+         "its counter is not stored over time, so it is counted as BF16"),
+        ({}, "network", "no port of its nodes reports its speed and traffic"),
     ],
 )  # fmt: skip
 def test_what_is_not_known_has_its_reason(changes, what, words):

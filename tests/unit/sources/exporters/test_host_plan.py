@@ -207,7 +207,7 @@ def test_a_page_of_several_hosts_is_added_up_for_none(said: Callable[..., None])
     with pytest.raises(PlanError) as caught:
         read(body)
     said(caught.value.message, caught.value.hint)
-    assert caught.value.message == "tells of several hosts, whose values cannot be told apart"
+    assert caught.value.message == "mixes several hosts, whose values cannot be separated"
 
 
 @pytest.mark.parametrize("value", ["-1", "+Inf", "1e30"])

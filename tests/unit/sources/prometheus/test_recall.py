@@ -187,7 +187,7 @@ def test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands(
         return bool(lines)
 
     eventually(has_said, "it says what is missing")
-    begin = f"tells nothing of its past: answers with an error (HTTP {status[:3]})"
+    begin = f"has no past: answers with an error (HTTP {status[:3]})"
     assert lines[0].message.startswith(begin)
     said(lines[0].message, lines[0].hint)
     assert source.recalled() is None
@@ -275,7 +275,7 @@ def test_who_is_asked_too_often_is_not_asked_smaller_questions(
     source = opened(engine.target)
     lines: list[SourceError] = []
     eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says what is missing")
-    assert lines[0].message == "tells nothing of its past: is asked too often (HTTP 429)"
+    assert lines[0].message == "has no past: is asked too often (HTTP 429)"
     assert sum(path == "query_range" for path, _ in engine.asked) == 1
 
 
@@ -292,7 +292,7 @@ def test_what_was_missed_and_is_refused_is_one_line_and_its_present_stands(
     source.wish(Wish(is_by_hand=True))
     lines: list[SourceError] = []
     eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says what is missing")
-    begin = "tells nothing of the time in which it was not read: answers with an error"
+    begin = "has nothing of the time in which it was not read: answers with an error"
     assert lines[0].message.startswith(begin)
     said(lines[0].message, lines[0].hint)
     assert source.recalled() is None
@@ -324,7 +324,7 @@ def test_half_a_refusal_leaves_what_is_near(
     assert {beat.period_s for beat in beats} == {15.0}
     lines: list[SourceError] = []
     eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says so")
-    assert lines[0].message.startswith("tells nothing before an hour ago: answers with an error")
+    assert lines[0].message.startswith("has nothing older than an hour: answers with an error")
 
 
 def test_a_gpu_that_has_vanished_is_of_the_past_and_not_of_the_present() -> None:

@@ -126,7 +126,7 @@ def test_samples_that_are_too_old_are_no_picture_of_now(
     engine.ages_s = {"gpu02": 290.0}
     first, gone = once(opened, engine)
     assert (first.node, bool(first.blocks), gone.node, gone.blocks) == ("gpu01", True, "gpu02", {})
-    assert gone.errors[0].message == "the server tells no present sample of its GPUs"
+    assert gone.errors[0].message == "the server has no present sample of its GPUs"
     said(gone.errors[0].message, gone.errors[0].hint)
     engine.age_s = 290.0
     engine.ages_s = {}
