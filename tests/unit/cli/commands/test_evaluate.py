@@ -181,7 +181,7 @@ def test_a_recording_of_which_nothing_can_be_read_has_no_scores(capsys, recordin
     assert main(["evaluate", "--json", str(recording)]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert "has no ticks of a job or a GPU" in err
+    assert "has no tick with a job or a GPU" in err
     assert "Traceback" not in err
 
 

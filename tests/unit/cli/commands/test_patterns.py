@@ -71,6 +71,7 @@ def test_a_pattern_gets_a_name_that_can_be_taken_back(recording, state, capsys):
     assert told["slow_copies"].traits == found.patterns[1].traits
     assert told["slow_copies"].exemplar == found.patterns[1].exemplar.job_id
     assert main(["patterns", recording, "--name", "3=sleepers"]) == 0
+    capsys.readouterr()
     assert main(["patterns", "--named", "--json"]) == 0
     listed = checked("named-patterns-1", capsys.readouterr().out)["patterns"]
     assert {one["name"]: one["version"] for one in listed} == {"sleepers": 2, "slow_copies": 1}

@@ -68,7 +68,7 @@ def test_owners_come_first_then_admins_each_once_in_the_order_of_the_findings():
         ("owner", "srun"), ("owner", "ssh"), ("admin", "scontrol"),
     ]  # fmt: skip
     assert found[1].line.endswith(f"nvidia-smi -q -d PERFORMANCE -i {UUID}")
-    assert "See where its processes stand" in found[0].doc
+    assert "See where its processes wait" in found[0].doc
     assert all(one.change is None for one in found)
 
 

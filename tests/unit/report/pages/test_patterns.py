@@ -74,7 +74,7 @@ ODD = Pattern(ALONE, ALONE[0], (Trait("util_15m", 0.07, 0.92),), 2.34)
 
 def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what():
     text = patterns_text(GATHERED, Found((CARD._replace(times=1.0),), ALONE, (ODD,)))
-    card, odd = text.split("Jobs that are like nothing usual here. It proves no waste")
+    card, odd = text.split("Jobs unlike anything usual here. This proves no waste")
     assert "no stranger than what is usual here\n" in card
     # Its number goes on from the patterns': one of both gets a name.
     assert " 2  job 77 of mallory" in odd
@@ -98,7 +98,7 @@ def test_the_screen_shows_the_same_cards():
     lines = ["".join(cell[0] for cell in line) for entry in pattern_entries(found, 100)
              for line in entry]  # fmt: skip
     text = "\n".join(lines)
-    assert "like nothing usual" in text
+    assert "unlike anything usual" in text
     assert "\n1 job 77 of mallory" in text
     assert "2.3 times as far" in text
     assert ":name 1 some_name" in text

@@ -116,7 +116,7 @@ def test_without_books_the_accounting_tells_and_without_both_nobody_watched():
     assert verdict(run_of(gpu_util_ratio=0.61))[0] == Cell("· kernels ran (61 %)", Tone.DIM)
     cell, _, page = verdict(run_of(gpu_util_ratio=None))
     assert cell.text == "– not watched"
-    assert "– not watched: gpumon kept no books while it ran" in page
+    assert "– not watched: gpumon stored no ledger while it ran" in page
     none = run_of(gpu_util_ratio=None)
     none = none._replace(job=none.job._replace(gpu_count=0))
     assert verdict(none)[0].text == "– no GPUs"
