@@ -72,7 +72,7 @@ LAB: Final = {
     "by whom?": Answer(("6",), (r"alice +8 +3\.1", r"bob +4 +3\.0")),
     "why?": Answer(("f",), (r"straggler +4 rank 5 +3\.1", r"some GPUs unused +5 +3\.0")),
     "which node to drain?": Answer(("3",), (r"gpu02 +1\.5 .* ok ", r"gpu03 +3\.0 .* ok ")),
-    "what got better?": Answer(("B",), ("No books are kept on disk",)),
+    "what got better?": Answer(("B",), ("No ledger is stored on disk",)),
     "is it one switch?": Answer(("9", "b"), (r"gpu02  ‼52 ‼31 ‼52 ‼53",)),
     "whom to write to?": Answer((), (r"4 +pretrain.* alice", "5 +hpo-sweep +bob")),
     "do the books agree?": Answer(("B",), (r"some GPUs unused +1\.00", r"straggler +0\.51")),

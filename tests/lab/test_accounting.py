@@ -311,7 +311,7 @@ def test_use_of_running_steps_for_the_owner_alone(cluster, gpumon, by_name):
     assert errors == []
     steps, errors = told("bob")
     assert steps is None
-    assert "nobody but its owner" in errors[0]
+    assert "only to its owner" in errors[0]
 
 
 @contextmanager

@@ -118,7 +118,7 @@ FILES: Final = (
     Fault(
         "the folder of the books cannot be made",
         "the totals on screen",
-        "cannot be kept",
+        "cannot be stored",
         "books on disk",
         (
             "tests/unit/fleet/ledger/test_journal.py::test_a_folder_that_cannot_be_made_is_said",

@@ -150,7 +150,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "roofline": MOVED,
     "acknowledge": Expected(handed),
     "mute": Expected(asks("AnswerPrompt")),
-    "case": Expected(says("kept only where a fleet is watched")),
+    "case": Expected(says("stored only while a fleet is watched live")),
     "commands": Expected(to("commands")),
     "copy_command": Expected(handed),
     "copy": Expected(handed),

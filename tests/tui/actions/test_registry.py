@@ -245,9 +245,9 @@ async def test_help_explains_this_view_and_can_be_searched(stage):
             assert action.shown in s.text
         await s.press("slash", *"tensor", "enter")
         assert "TENSOR%" in s.text
-        assert "Freeze the picture" not in s.text
+        assert "Pause the screen" not in s.text
         await s.press("escape")
-        assert "Freeze the picture" in s.text
+        assert "Pause the screen" in s.text
         await s.press("escape", "enter", "question_mark")
         assert "Global rank within its world" in s.text
 

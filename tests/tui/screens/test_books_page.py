@@ -38,7 +38,7 @@ async def test_one_key_tells_what_got_better_this_week(stage, size):
         s.app.kept = Kept()
         await s.press("B")
         assert s.app.kept.asked == [AT]
-        assert "Reading the books" in s.text
+        assert "Reading the ledger" in s.text
         s.app.kept.weeks = weeks()
         await s.give(fleet(at=AT + 2.0))
         assert "Better than before: some GPUs unused 20.0 → 0.0 %" in s.text

@@ -94,7 +94,7 @@ async def test_before_anything_is_found_it_says_what_is_missing(stage):
     async with stage(fleet()) as s:
         s.app.discovery = Found(None)
         await s.press(*typed("patterns"))
-        assert "a quarter of an hour" in s.text
+        assert "15 minutes of jobs" in s.text
 
 
 async def test_what_could_not_be_grouped_stands_above_the_cards(stage):

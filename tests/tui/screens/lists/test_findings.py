@@ -113,7 +113,7 @@ async def test_a_finding_that_is_not_told_at_the_shown_instant_says_so(stage):
         await s.give(later._replace(at=AT + 1))
         await s.press("f", "enter")
         await s.press("comma")
-        assert "is not told at this instant" in s.text
+        assert "is not open at this instant" in s.text
         await s.press("L")
         assert "stood still" in s.text
 
@@ -226,7 +226,7 @@ async def test_where_nothing_is_kept_that_is_said(stage):
     """As in a replay."""
     async with stage(told(), (120, 30)) as s:
         await s.press("f", "V")
-        assert "kept only where a fleet is watched" in s.text
+        assert "stored only while a fleet is watched live" in s.text
 
 
 async def test_findings_of_a_job_are_those_of_its_gpus_too(stage):

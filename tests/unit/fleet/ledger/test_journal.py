@@ -152,7 +152,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path, said):
     (tmp_path / "file").write_text("")
     journal = JournalFile(tmp_path / "file" / "ledger")
     assert journal.kept_in is None
-    assert "cannot be kept" in journal.note
+    assert "cannot be stored" in journal.note
     said(journal.note)
 
 

@@ -103,7 +103,7 @@ def test_what_was_read_lately_is_not_read_again(tmp_path):
 
 
 def test_what_stands_in_the_way_is_one_line(tmp_path):
-    assert "no books in" in read(KeptBooks(tmp_path, NO_PRICES)).trouble
+    assert "no ledger in" in read(KeptBooks(tmp_path, NO_PRICES)).trouble
     (tmp_path / page_name(NOW)).mkdir()
     assert str(tmp_path) in read(KeptBooks(tmp_path, NO_PRICES)).trouble
 

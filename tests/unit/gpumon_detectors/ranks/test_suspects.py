@@ -93,7 +93,7 @@ def test_processes_that_waited_in_the_kernel_before_too_explain_nothing():
     scene.run(700.0, all_of(mine, SPINS))
     finding = hang(scene)
     assert "perhaps for" not in finding.summary
-    assert any(line.text.endswith("counters cannot tell") for line in finding.evidence)
+    assert any(line.text.endswith("counters do not show it") for line in finding.evidence)
 
 
 @pytest.mark.parametrize(("before_s", "is_named"), [(60.0, True), (3000.0, False)])

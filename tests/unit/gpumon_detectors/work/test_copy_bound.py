@@ -129,7 +129,7 @@ def test_without_sm_counters_it_is_a_guess_that_says_so():
     """Glances at utilisation tell on average that kernels pause, not how many SMs they fill."""
     (finding,) = plain_claims()
     assert finding.confidence == "hypothesis"
-    assert "how many SMs are active is not told" in finding.evidence[-1].text
+    assert "SM activity is not reported" in finding.evidence[-1].text
     assert finding.gpu_seconds == pytest.approx(2 * 2400.0 * 0.49, rel=0.15)
     (finding,) = plain_claims(gpu_util_ratio=glances(0.46, 3))
     assert finding.confidence == "hypothesis"

@@ -84,7 +84,7 @@ def test_where_nothing_speaks_for_matrices_it_is_a_hypothesis():
     ("key", "words"),
     [
         ("fp32_active_ratio", "which pipes compute is not reported: it may be integers"),
-        ("fp64_active_ratio", "whether fp64 pipes compute is not told"),
+        ("fp64_active_ratio", "whether fp64 pipes compute is not reported"),
     ],
 )
 def test_without_the_counters_of_a_pipe_it_is_a_hypothesis(key, words):

@@ -271,7 +271,7 @@ def test_trouble_with_steps_leaves_the_ended_jobs_as_they_are(accounting, ledger
     assert frame.ended.records is not None
     assert frame.ended.running is None
     (error,) = frame.ended.errors
-    assert "nobody but its owner" in error.message
+    assert "only to its owner" in error.message
     clock.seconds += DAY_S
     accounting.answer()
     assert ledger.windows == [DAY_S, 1.0]
