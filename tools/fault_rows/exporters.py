@@ -106,7 +106,7 @@ EXPORTERS: Final = (
     Fault(
         "a page is another exporter's",
         _OTHERS,
-        "no page that gpumon reads: it tells amd_gpu_power",
+        "no page that gpumon reads: it has amd_gpu_power",
         "nothing: it tells of no GPU that is known",
         (_PLAN + "test_what_cannot_be_shown_says_what_was_seen_and_the_way_out",),
     ),

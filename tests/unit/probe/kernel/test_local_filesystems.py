@@ -249,7 +249,7 @@ def test_a_disk_that_hangs_is_named_and_the_others_are_told(tmp_path: Path) -> N
     assert later["/"].values["used_bytes"] == 30
     assert later["/slow"].missing["used_bytes"] == later["/zzz"].missing["used_bytes"] == "failed"
     (error,) = spaces.refused
-    assert "/slow has not told its space for 7 s" in error["message"]
+    assert "/slow has not reported its space for 7 s" in error["message"]
     # What was told before it hung is old by then.
     assert {row.missing["used_bytes"] for row in spaces.rows(26.0)} == {"failed"}
     over.set()
