@@ -112,7 +112,7 @@ def test_what_the_driver_told_is_named_and_only_that_leads_to_a_drain():
     (finding,) = findings(scene)
     assert "software thermal slowdown" in finding.summary
     assert "no reason" not in finding.evidence[0].text
-    assert finding.evidence[0].text.endswith("also told: software power cap")
+    assert finding.evidence[0].text.endswith("also reported: software power cap")
     assert sends_away(finding)
 
 
