@@ -57,7 +57,7 @@ async def test_the_job_under_the_cursor_is_told_beside_the_list(stage, demo_past
         assert len(ROW.findall(s.text)) >= 15
         assert "GPU-h lost since" in s.text
         assert "· at work before: SMs 92 %, power 658 W" in s.text
-        assert "→ See where its processes stand" in s.text
+        assert "→ See where its processes wait" in s.text
         assert re.search(r"100 %│", s.text)
         await s.press("j")
         assert "· at work before" not in s.text
