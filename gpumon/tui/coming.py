@@ -59,7 +59,8 @@ class Coming:
 
     def show_when_ready(self) -> None:
         """Show what is wanted once it is quick to draw, before the next key or after it."""
-        if self._app.digest is None:
+        # The same tick again: what is drawn beside it, such as the ledger, may be read by now.
+        if self._app.digest is None or (not self.is_busy and self._due() is None):
             self.show_at_once()
         # What is under way goes on, else ticks would keep it from ever coming to an end.
         elif not self.is_busy:
