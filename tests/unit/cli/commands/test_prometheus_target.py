@@ -49,7 +49,7 @@ def test_what_is_recorded_is_replayed_and_as_fresh_as_it_was(
 ) -> None:
     engine.gap_s, engine.age_s = 15.0, 20.0
     file = tmp_path / "it.gpumon"
-    assert main(["record", str(file), "--for", "1", "--period", "0.1", engine.target]) == 0
+    assert main(["record", str(file), "--for", "3", "--period", "0.1", engine.target]) == 0
     capsys.readouterr()
     assert main(["replay", str(file), "--json"]) == 0
     document = json.loads(capsys.readouterr().out.splitlines()[-1])
