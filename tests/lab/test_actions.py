@@ -16,6 +16,9 @@ TARGET = "slurm?nodes=none"
 count = itertools.count()
 GPU = ("-n1", "--mem=100", "--gres=gpu:1")
 
+DONE = "done"
+"""Of the status line, where the command is named before, only what changes is sent."""
+
 
 @pytest.fixture
 def terminal(cluster, gpumon, tmp_path):
@@ -81,7 +84,7 @@ def test_one_task_of_an_array_is_cancelled_and_the_others_live_on(cluster, termi
     label = f"{array}_{task}"
     choose(session, label)
     press(session, "G\r", f"type {label}")
-    press(session, f"{label}\r", f"scancel {label}: done")
+    press(session, f"{label}\r", DONE)
     del running[label]
     await_states(cluster, array, running)
 
@@ -94,7 +97,7 @@ def test_one_task_of_an_array_is_queued_anew_and_the_others_live_on(cluster, ter
     label = f"{array}_3"
     choose(session, label)
     press(session, "Gk\r", f"type {label}")
-    press(session, f"{label}\r", f"requeue {label}: done")
+    press(session, f"{label}\r", DONE)
     await_states(cluster, array, {**running, label: "PENDING"})
 
 
@@ -114,5 +117,5 @@ def test_tasks_that_wait_together_are_cancelled_and_those_that_run_live_on(
     press(session, "4", f"{array}_[3-6")
     press(session, "x", "ABOUT")
     press(session, "G\r", f"type {array}_[3-6]")
-    press(session, f"{array}_[3-6]\r", "done")
+    press(session, f"{array}_[3-6]\r", DONE)
     await_states(cluster, array, running)
