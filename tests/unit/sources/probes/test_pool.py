@@ -440,6 +440,8 @@ def test_those_that_nobody_has_tried_yet_are_told_of(run: Open, said: Callable[.
     one = run(
         *(talker(HANGS, node) for node in hanging), *(talker(LIVE, f"z{n}") for n in (1, 2, 3))
     )
+    slots = one.pool._slots
+    eventually(lambda: all(slots[node].stream for node in hanging), "they have begun")
     one.pool._turns.max_starting = 0
     one.turn()
     one.clock.time += TOLD_AFTER_S + 1.0
