@@ -201,7 +201,7 @@ class ServedFrames:
         error = SourceError(self.url, plain(message), hint)
         period_s = max(self._period_s, self._beat_s, _LEAST_RETRY_S)
         now = self._clock.now()
-        over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
+        over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
         return Frame(
             origin=self.url,
             node="",

@@ -59,21 +59,26 @@ class Coming:
 
     def show_when_ready(self) -> None:
         """Show what is wanted once it is quick to draw, before the next key or after it."""
-        # The same tick again: what is drawn beside it, such as the ledger, may be read by now.
-        if self._app.digest is None or (not self.is_busy and self._due() is None):
+        if self._app.digest is None:
             self.show_at_once()
         # What is under way goes on, else ticks would keep it from ever coming to an end.
         elif not self.is_busy:
-            self._slices.run(self._steps(), lambda: None)
+            digest = self._due()
+            if digest is None:
+                # The same tick: what is drawn beside it, such as the ledger, may be read by now.
+                self._app.show_again()
+            else:
+                self._slices.run(self._steps(digest), lambda: None)
 
-    def _steps(self) -> Iterator[None]:
-        while (digest := self._due()) is not None:
+    def _steps(self, digest: Digest | None) -> Iterator[None]:
+        while digest is not None:
             screens = self._app.screen_stack
             if screens and isinstance(screens[-1], View):
                 yield from screens[-1].steps_before(digest)
             self._app.digest = digest
             if self._app.screen_stack:
                 self._app.show_again()
+            digest = self._due()
 
     def _due(self) -> Digest | None:
         """A picture that is wanted and not shown; None: it is."""

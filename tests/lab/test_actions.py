@@ -17,7 +17,7 @@ count = itertools.count()
 GPU = ("-n1", "--mem=100", "--gres=gpu:1")
 
 DONE = "done"
-"""Of the status line, where the command is named before, only what changes is sent."""
+"""What changes in the status line; another screen in between has it drawn whole."""
 
 
 @pytest.fixture
@@ -85,6 +85,8 @@ def test_one_task_of_an_array_is_cancelled_and_the_others_live_on(cluster, termi
     choose(session, label)
     press(session, "G\r", f"type {label}")
     press(session, f"{label}\r", DONE)
+    press(session, "?", "help")
+    press(session, "\x1b", f"scancel {label}: done")
     del running[label]
     await_states(cluster, array, running)
 
@@ -98,6 +100,8 @@ def test_one_task_of_an_array_is_queued_anew_and_the_others_live_on(cluster, ter
     choose(session, label)
     press(session, "Gk\r", f"type {label}")
     press(session, f"{label}\r", DONE)
+    press(session, "?", "help")
+    press(session, "\x1b", f"requeue {label}: done")
     await_states(cluster, array, {**running, label: "PENDING"})
 
 

@@ -43,7 +43,7 @@ VIEWS = (
     (b"\x1b", b"0 of 8 lines"),
     # Without the filter only what changes is drawn, none of which is sure; another view is whole.
     (b"\x1b:nodes\r", b"HELD"),
-    (b":gpus\r", b"MEM GiB"),
+    (b":gpus\r", b"8 GPUs on 1 node"),
 )
 """A walk over a machine of eight GPUs, whatever is known of them."""
 

@@ -201,7 +201,7 @@ class ExporterPages:
         now = self._clock.now()
         nodes = watched.nodes or (watched.page.node,)
         now_s, period_s = self._clock.monotonic(), max(self._period_s, RETRY_S[0])
-        over_at = watched.outage.over_at(now, now_s, period_s)
+        over_at = watched.outage.failed(now, now_s, period_s)
         return [
             Frame(
                 origin=self.url,

@@ -1,4 +1,4 @@
-"""When what was told last is over, as whoever told it fails: two periods without an answer."""
+"""When the last values of an address are over: after two periods without an answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outage:
         self._read_s = asked_s
         self._failures = 0
 
-    def over_at(self, now: float, now_s: float, period_s: float) -> float | None:
+    def failed(self, now: float, now_s: float, period_s: float) -> float | None:
         """Note a failure; Unix time at which what was told before is over, None: nothing was.
 
         Args:

@@ -252,7 +252,7 @@ class PrometheusServer:
         if not is_read:
             # As of the samples themselves two of the server's intervals count, where it has any.
             period_s = max(self._interval_s, self.beat_s, RETRY_S[0])
-            over_at = self._outage.over_at(now, self._clock.monotonic(), period_s)
+            over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
         frame = Frame(
             origin=self.url,
             node="",

@@ -16,9 +16,9 @@ def test_a_second_failure_in_a_row_ends_it_after_two_periods() -> None:
     outage.read(clock.monotonic())
     clock.time += 10.0
     # One failure alone leaves the next try the time of an answer.
-    assert outage.over_at(clock.now(), clock.monotonic(), 10.0) == BEGAN + 22.5
+    assert outage.failed(clock.now(), clock.monotonic(), 10.0) == BEGAN + 22.5
     clock.time += 10.01
-    assert outage.over_at(clock.now(), clock.monotonic(), 10.0) == pytest.approx(BEGAN + 20.0)
+    assert outage.failed(clock.now(), clock.monotonic(), 10.0) == pytest.approx(BEGAN + 20.0)
 
 
 def test_a_failure_that_takes_two_periods_ends_it_at_once() -> None:
@@ -26,7 +26,7 @@ def test_a_failure_that_takes_two_periods_ends_it_at_once() -> None:
     outage = Outage()
     outage.read(clock.monotonic())
     clock.time += 25.0
-    over_at = outage.over_at(clock.now(), clock.monotonic(), 10.0)
+    over_at = outage.failed(clock.now(), clock.monotonic(), 10.0)
     assert over_at is not None
     assert over_at <= clock.now()
 
@@ -34,11 +34,11 @@ def test_a_failure_that_takes_two_periods_ends_it_at_once() -> None:
 def test_an_answer_in_between_counts_anew_and_nothing_ends_that_never_was() -> None:
     clock = Hasty(BEGAN)
     outage = Outage()
-    assert outage.over_at(clock.now(), clock.monotonic(), 10.0) is None
+    assert outage.failed(clock.now(), clock.monotonic(), 10.0) is None
     outage.read(clock.monotonic())
     clock.time += 10.0
-    outage.over_at(clock.now(), clock.monotonic(), 10.0)
+    outage.failed(clock.now(), clock.monotonic(), 10.0)
     clock.time += 10.0
     outage.read(clock.monotonic())
     clock.time += 10.0
-    assert outage.over_at(clock.now(), clock.monotonic(), 10.0) == BEGAN + 20.0 + 22.5
+    assert outage.failed(clock.now(), clock.monotonic(), 10.0) == BEGAN + 20.0 + 22.5
