@@ -88,26 +88,11 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
     of_nodes = {error for node in tick.nodes.values() for error in node.errors}
     errors = tuple(error for error in tick.errors if error not in of_nodes)
     if tick.queue is not None or errors:
-        yield Frame(
-            origin=origin,
-            node="",
-            taken_at=tick.at,
-            lateness_s=0.0,
-            blocks={},
-            errors=errors,
-            queue=tick.queue,
-        )
+        yield Frame(origin=origin, node="", taken_at=tick.at, errors=errors, queue=tick.queue)
     for node in tick.nodes.values():
         if node.taken_at is None:
             if node.errors:
-                yield Frame(
-                    origin=origin,
-                    node=node.name,
-                    taken_at=tick.at,
-                    lateness_s=0.0,
-                    blocks={},
-                    errors=node.errors,
-                )
+                yield Frame(origin=origin, node=node.name, taken_at=tick.at, errors=node.errors)
             continue
         gpus = [tick.gpus[uuid] for uuid in node.gpu_uuids]
         # What others add to a probe's values stands in the GPUs' own block, which they share.
@@ -131,8 +116,6 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
                 origin=gpus[0].origin if gpus else origin,
                 node=node.name,
                 taken_at=tick.at,
-                lateness_s=0.0,
-                blocks={},
                 errors=node.errors,
                 over_at=tick.at,
             )

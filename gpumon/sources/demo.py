@@ -98,19 +98,11 @@ class DemoSource:
         if _is_due(self._queued_at, now, QUEUE_PERIOD_S):
             self._queued_at = now
             queue = queue_records(self.fleet, now)
-            frames.append(
-                Frame(
-                    origin=self.url, node="", taken_at=now, lateness_s=0.0, blocks={}, queue=queue
-                )
-            )
+            frames.append(Frame(origin=self.url, node="", taken_at=now, queue=queue))
         if self._ended_since is not None:
             ended = EndedReport(ended_records(self.fleet, self._ended_since, now))
             self._ended_since = None
-            frames.append(
-                Frame(
-                    origin=self.url, node="", taken_at=now, lateness_s=0.0, blocks={}, ended=ended
-                )
-            )
+            frames.append(Frame(origin=self.url, node="", taken_at=now, ended=ended))
         return frames
 
     def _closer(self, now: float) -> list[Frame]:

@@ -202,15 +202,7 @@ class ServedFrames:
         period_s = max(self._period_s, self._beat_s, _LEAST_RETRY_S)
         now = self._clock.now()
         over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
-        return Frame(
-            origin=self.url,
-            node="",
-            taken_at=now,
-            lateness_s=0.0,
-            blocks={},
-            errors=(error,),
-            over_at=over_at,
-        )
+        return Frame(origin=self.url, node="", taken_at=now, errors=(error,), over_at=over_at)
 
     def _forget_connection(self) -> None:
         connection, self._connection = self._connection, None
@@ -362,14 +354,7 @@ class ServedFrames:
                 origin = own
             elif over_at is not None:
                 # What one of several targets has told is over, not what all have.
-                yield Frame(
-                    origin=own,
-                    node="",
-                    taken_at=taken_at,
-                    lateness_s=0.0,
-                    blocks={},
-                    over_at=over_at,
-                )
+                yield Frame(origin=own, node="", taken_at=taken_at, over_at=over_at)
         over_at = over_at if frame.node else None
         yield frame._replace(origin=origin, taken_at=taken_at, queue=queue, over_at=over_at)
 

@@ -22,14 +22,13 @@ class _Fields:
     def __init__(self, block: str) -> None:
         self._block = block
 
-    def gauge(
-        self, key: str, title: str, doc: str, origin: str, unit: str = "", high: float = ANY_NUMBER
+    def _field(
+        self, key: str, kind: Kind, title: str, doc: str, origin: str, *, unit: str, high: float
     ) -> Field:
-        """A level, a plain number unless a unit is given."""
         return Field(
             key=key,
             block=self._block,
-            kind=Kind.GAUGE,
+            kind=kind,
             unit=unit,
             low=0.0,
             high=high,
@@ -37,6 +36,12 @@ class _Fields:
             doc=doc,
             origin=origin,
         )
+
+    def gauge(
+        self, key: str, title: str, doc: str, origin: str, unit: str = "", high: float = ANY_NUMBER
+    ) -> Field:
+        """A level, a plain number unless a unit is given."""
+        return self._field(key, Kind.GAUGE, title, doc, origin, unit=unit, high=high)
 
     def level(self, key: str, title: str, doc: str, origin: str) -> Field:
         """An amount of bytes."""
@@ -48,17 +53,7 @@ class _Fields:
 
     def count(self, key: str, doc: str, origin: str, unit: str = "", title: str = "") -> Field:
         """A counter."""
-        return Field(
-            key=key,
-            block=self._block,
-            kind=Kind.COUNTER,
-            unit=unit,
-            low=0.0,
-            high=ANY_COUNT,
-            title=title,
-            doc=doc,
-            origin=origin,
-        )
+        return self._field(key, Kind.COUNTER, title, doc, origin, unit=unit, high=ANY_COUNT)
 
     def flow(self, counter: str, title: str, doc: str, origin: str) -> tuple[Field, Field]:
         """A counter of bytes and the rate that is made of it."""
@@ -70,17 +65,7 @@ class _Fields:
     def rate(self, key: str, title: str, doc: str, origin: str, unit: str = "1/s") -> Field:
         """What a source derives from two readings of a counter."""
         high = ANY_RATE if unit == "bytes/s" else ANY_NUMBER
-        return Field(
-            key=key,
-            block=self._block,
-            kind=Kind.RATE,
-            unit=unit,
-            low=0.0,
-            high=high,
-            title=title,
-            doc=doc,
-            origin=origin,
-        )
+        return self._field(key, Kind.RATE, title, doc, origin, unit=unit, high=high)
 
     def pressures(self, prefix: str, whose: str, folder: str, titled: str) -> tuple[Field, ...]:
         """Pressure stall shares of CPU, memory and I/O, of some and of all tasks."""

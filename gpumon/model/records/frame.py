@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.records.block import EMPTY_BLOCK, Block
 
@@ -51,6 +52,9 @@ def merged_queues(answers: Sequence[QueueRecords]) -> QueueRecords | None:
     return merged
 
 
+_NO_BLOCKS: Final[Mapping[str, Block]] = MappingProxyType({})
+
+
 class Frame(NamedTuple):
     """One report of one source."""
 
@@ -60,10 +64,11 @@ class Frame(NamedTuple):
     """Node that it describes as the source names it; empty for a queue's report."""
     taken_at: float
     """Unix time of the report on the monitor's clock."""
-    lateness_s: float
+    lateness_s: float = 0.0
     """How long after its period's beat the report was ready, and how much longer than others of
     its probe it was on the way."""
-    blocks: Mapping[str, Block]
+    blocks: Mapping[str, Block] = _NO_BLOCKS
+    """What was measured, by the name of the block; empty: nothing, as of a queue or a failure."""
     errors: tuple[SourceError, ...] = ()
     queue: QueueRecords | None = None
     host_names: tuple[str, ...] = ()

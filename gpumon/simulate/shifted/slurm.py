@@ -130,9 +130,7 @@ class Slurm:
         queue = QueueRecords(
             jobs=jobs, nodes=nodes, jobs_at=now, nodes_at=now, partitions=partitions
         )
-        return Frame(
-            origin=self._origin, node="", taken_at=now, lateness_s=0.01, blocks={}, queue=queue
-        )
+        return Frame(origin=self._origin, node="", taken_at=now, lateness_s=0.01, queue=queue)
 
     def _at(self, job: Placed, fixed: Job, now_s: float) -> Job | None:
         """The job as it is listed at a time."""

@@ -203,15 +203,7 @@ class ExporterPages:
         now_s, period_s = self._clock.monotonic(), max(self._period_s, RETRY_S[0])
         over_at = watched.outage.failed(now, now_s, period_s)
         return [
-            Frame(
-                origin=self.url,
-                node=node,
-                taken_at=now,
-                lateness_s=0.0,
-                blocks={},
-                errors=(error,),
-                over_at=over_at,
-            )
+            Frame(origin=self.url, node=node, taken_at=now, errors=(error,), over_at=over_at)
             for node in nodes
         ]
 
@@ -239,10 +231,7 @@ class ExporterPages:
             )
         # What failed under another name is over: it has told its own.
         over = [node for node in before if node not in nodes and watched.has_failed]
-        frames += [
-            Frame(origin=self.url, node=node, taken_at=now, lateness_s=0.0, blocks={})
-            for node in over
-        ]
+        frames += [Frame(origin=self.url, node=node, taken_at=now) for node in over]
         watched.nodes = tuple(nodes)
         watched.names = frozenset((*nodes, *(one.host_name for one in readings))) - {""}
         return frames

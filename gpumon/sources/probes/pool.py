@@ -243,14 +243,7 @@ class ProbePool:
         self._remarks, self._remark_at = remarks, now + LEASE_BEAT_S
         # Of no single node and an origin of its own: no report of a node takes it back.
         self._frames.append(
-            Frame(
-                origin=f"{self.url}#waits",
-                node="",
-                taken_at=self._clock.now(),
-                lateness_s=0.0,
-                blocks={},
-                errors=remarks,
-            )
+            Frame(origin=f"{self.url}#waits", node="", taken_at=self._clock.now(), errors=remarks)
         )
         self._wake()
 
@@ -356,17 +349,7 @@ class ProbePool:
         nodes = slot.endpoint.reaches
         self._deliver(
             slot,
-            [
-                Frame(
-                    origin=origin,
-                    node=node,
-                    taken_at=now,
-                    lateness_s=0.0,
-                    blocks={},
-                    errors=(error,),
-                )
-                for node in nodes
-            ],
+            [Frame(origin=origin, node=node, taken_at=now, errors=(error,)) for node in nodes],
         )
 
     def _leave(self, slot: Slot) -> None:
@@ -378,16 +361,7 @@ class ProbePool:
         if slot.is_settled or slot.gpus:
             origin, now = slot.endpoint.origin or self.url, self._clock.now()
             for name in slot.endpoint.reaches:
-                self._frames.append(
-                    Frame(
-                        origin=origin,
-                        node=name,
-                        taken_at=now,
-                        lateness_s=0.0,
-                        blocks={},
-                        is_left=True,
-                    )
-                )
+                self._frames.append(Frame(origin=origin, node=name, taken_at=now, is_left=True))
 
     def _drop(self, slot: Slot) -> None:
         if slot.stream is None:
@@ -448,16 +422,7 @@ class ProbePool:
                 error = SourceError(plain(node), plain(message), "is the node up?")
                 self._deliver(
                     slot,
-                    [
-                        Frame(
-                            origin=origin,
-                            node=node,
-                            taken_at=taken_at,
-                            lateness_s=0.0,
-                            blocks={},
-                            errors=(error,),
-                        )
-                    ],
+                    [Frame(origin=origin, node=node, taken_at=taken_at, errors=(error,))],
                 )
 
     def _is_heard_otherwise(self, slot: Slot, node: str, since: float) -> bool:

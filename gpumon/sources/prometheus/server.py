@@ -195,15 +195,7 @@ class PrometheusServer:
         remarks = tuple(SourceError(self.url, plain(text), hint) for text, hint in said)
         frames = [*frames_of(told, self.url, now, self._work_s, limit_s, remarks)]
         frames += [
-            Frame(
-                origin=self.url,
-                node=one.where,
-                taken_at=now,
-                lateness_s=0.0,
-                blocks={},
-                errors=(one,),
-            )
-            for one in errors
+            Frame(origin=self.url, node=one.where, taken_at=now, errors=(one,)) for one in errors
         ]
         if not told:
             text = "holds no present sample of a GPU"
@@ -253,13 +245,5 @@ class PrometheusServer:
             # As of the samples themselves two of the server's intervals count, where it has any.
             period_s = max(self._interval_s, self.beat_s, RETRY_S[0])
             over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
-        frame = Frame(
-            origin=self.url,
-            node="",
-            taken_at=now,
-            lateness_s=0.0,
-            blocks={},
-            errors=(error,),
-            over_at=over_at,
-        )
+        frame = Frame(origin=self.url, node="", taken_at=now, errors=(error,), over_at=over_at)
         return [frame]

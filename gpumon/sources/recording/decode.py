@@ -208,12 +208,7 @@ class Decoder:
     def _retold(self, message: dict[str, Any]) -> Frame:
         origin, node, at = text(message["origin"]), text(message["node"]), number(message["at"])
         return Frame(
-            origin=origin,
-            node=node,
-            taken_at=at,
-            lateness_s=0.0,
-            blocks={},
-            queue=self._queue(origin, message["queue"]),
+            origin=origin, node=node, taken_at=at, queue=self._queue(origin, message["queue"])
         )
 
     def _queue(self, origin: str, raw: dict[str, Any]) -> QueueRecords:

@@ -274,16 +274,7 @@ class RecordedTarget:
             self._told = len(problems)
             at = frames[-1].taken_at if frames else 0.0
             # A source of its own: an error of the file is none of a target's.
-            frames.append(
-                Frame(
-                    origin=problems[0].where,
-                    node="",
-                    taken_at=at,
-                    lateness_s=0.0,
-                    blocks={},
-                    errors=problems,
-                )
-            )
+            frames.append(Frame(origin=problems[0].where, node="", taken_at=at, errors=problems))
         return frames
 
     def pending(self) -> bool:

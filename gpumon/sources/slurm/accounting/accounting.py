@@ -295,8 +295,6 @@ class Accounting:
             origin=self._url,
             node="",
             taken_at=self._clock.now(),
-            lateness_s=0.0,
-            blocks={},
             ended=EndedReport(self._records, errors, self._running),
         )
 

@@ -90,7 +90,7 @@ class Reach:
         for key in self._steps.keys() - self._jobs.keys():
             step = self._steps.pop(key).endpoint
             self._parts.pop(key, None)
-            over = Frame(origin=step.origin, node="", taken_at=0.0, lateness_s=0.0, blocks={})
+            over = Frame(origin=step.origin, node="", taken_at=0.0)
             self._remarks += [
                 over._replace(node=node, is_left=not self._is_held(node)) for node in step.nodes
             ]
@@ -162,14 +162,7 @@ class Reach:
             self._told = labels
             note = (_note(labels),) if labels else ()
             self._remarks.append(
-                Frame(
-                    origin=f"{self._url}#srun",
-                    node="",
-                    taken_at=now,
-                    lateness_s=0.0,
-                    blocks={},
-                    errors=note,
-                )
+                Frame(origin=f"{self._url}#srun", node="", taken_at=now, errors=note)
             )
         told = [frame._replace(taken_at=now) for frame in self._remarks]
         self._remarks.clear()

@@ -206,7 +206,6 @@ class QueueRounds(ABC):
             node="",
             taken_at=self._clock.now(),
             lateness_s=started_at - due_at if self._has_reported else 0.0,
-            blocks={},
             errors=tuple(error for errors in self._errors.values() for error in errors),
             queue=records,
         )
