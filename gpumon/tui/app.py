@@ -380,7 +380,7 @@ class GpumonApp(DressedApp):
         is_again, self._warned_at = now - self._warned_at < SAID_S, now
         if is_again or watched_s <= LITTLE_S or isinstance(self.travel, ReplayTravel):
             return ""
-        return f"{units.short_duration(watched_s)} were watched and nothing records them"
+        return f"{units.short_duration(watched_s)} were watched and are not recorded"
 
     def measure_footprint(self) -> None:
         """Learn what gpumon itself costs; the status line shows it with the next tick."""

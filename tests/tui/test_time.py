@@ -265,7 +265,7 @@ async def test_a_past_is_told_of_and_shown_at_once_when_it_is_over(stage, size):
     async with stage(size=size) as s:
         s.feed.progress = Progress(0.37, 5400.0)
         await given(s, 0)
-        assert s.text.count("living through the last 90m: 37 %") == 2
+        assert s.text.count("simulating the last 90m: 37 %") == 2
         assert "at-0" not in s.text
         await s.press("p")
         s.now[0] += FILLING_S

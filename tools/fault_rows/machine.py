@@ -178,7 +178,7 @@ PLUGINS: Final = (
     Fault(
         "a detector returns rubbish",
         "all other detectors",
-        "returned rubbish",
+        "returned an invalid answer",
         "its findings",
         ("tests/unit/detect/engine/test_engine.py::test_a_detector_that_returns_rubbish_is_muted",),
     ),

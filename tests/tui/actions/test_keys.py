@@ -204,11 +204,11 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "help": {
         view: Expected(again("page") if view == "page" else to("page")) for view in VIEWS
     },
-    "suspend": Expected(says("no shell here could wake gpumon again")),
+    "suspend": Expected(says("no shell here could resume gpumon")),
     "close": {view: Expected(shorter) for view in VIEWS}
     | dict.fromkeys(ROOTS, Expected(lambda _before, after, _key: after.exit_code == 0)),
     "tree": Expected(says("it does not run on this machine")),
-    "others": Expected(says("what is shown here is not there")),
+    "others": Expected(says("these processes are elsewhere")),
     "signal": Expected(says("--allow-actions")),
     "next_problem": MOVED,
     "previous_problem": MOVED,

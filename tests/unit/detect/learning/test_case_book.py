@@ -63,7 +63,7 @@ def test_the_last_word_counts_and_can_be_taken_back(book, tick):
     assert "kept as wrong: 1 case" in book.keep(tick, finding(), is_right=False)
     assert [one.is_right for one in read_cases(book.path)] == [False]
     assert book.keep(tick, finding(), is_right=None) == f"taken back; 0 cases in {book.path}"
-    assert "this has no judgement" in book.keep(tick, finding(), is_right=None)
+    assert "there is no judgement" in book.keep(tick, finding(), is_right=None)
     assert read_cases(book.path) == ()
 
 
@@ -72,7 +72,7 @@ def test_the_last_word_counts_and_can_be_taken_back(book, tick):
     [
         ("gpu:GPU-0", "only findings about jobs"),
         ("node:n1", "only findings about jobs"),
-        ("job:43", "does not run now"),
+        ("job:43", "no longer runs"),
     ],
 )
 def test_what_cannot_be_a_case_is_said(book, tick, subject, words):
@@ -106,6 +106,6 @@ def test_a_home_that_fails_or_hangs_is_told(book, tick, monkeypatch):
         "gpumon.detect.learning.cases.cases_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )
     said = book.keep(tick, finding(), is_right=True)
-    assert said == f"{book.path} does not answer: storing is not certain"
+    assert said == f"{book.path} does not answer: it may not have been stored"
     held.set()
     assert book.renewed == []

@@ -162,8 +162,8 @@ def test_advice_is_filled_in():
     scene.silence("n2")
     scene.run(300, working(uuids))
     (finding,) = findings(scene)
-    assert "What Slurm says of it: scontrol show node n2" in finding.advice
-    assert "Tell those who run n2." in finding.advice
+    assert "What Slurm says about it: scontrol show node n2" in finding.advice
+    assert "Report this to the administrators of n2." in finding.advice
     assert "whether the node answers" in finding.machine_advice[0]
 
 

@@ -118,7 +118,7 @@ def test_a_few_bytes_that_unpack_to_any_number_are_cut_off(server: PageServer, s
 @pytest.mark.parametrize("body", [b"no gzip", gzip.compress(PAGE)[:-12]])
 def test_what_is_packed_wrongly_says_so(server: PageServer, body: bytes, said: Say) -> None:
     server.answer = Answer(body, headers=kind(KIND, ("Content-Encoding", "gzip")))
-    assert "packed as gzip, and it is not" in failed(said, server.url)[0]
+    assert "compressed with gzip, but it is not" in failed(said, server.url)[0]
 
 
 def test_a_packing_that_nobody_asked_for_is_named(server: PageServer, said: Say) -> None:
@@ -173,7 +173,7 @@ def test_a_line_without_an_end_is_given_up(
         (
             Answer(status="302 Found", headers=(("Location", "http://other/x"),)),
             "redirects to http://other/",
-            "name that address",
+            "use that address",
         ),
         (Answer(b"<html>no", headers=kind("text/html; charset=x")), "a web page", "port"),
         (Answer(b"\n<!DOCTYPE html>", headers=kind("text/plain")), "a web page", "port"),

@@ -37,7 +37,7 @@ PEER = Peer(
             "of their own",
         ),
         (httpx.ConnectError("[SSL: WRONG_VERSION]"), "cannot be reached: [SSL", "no tls"),
-        (httpx.RemoteProtocolError("x\ny"), "broke off or is no HTTP: x y", "no http"),
+        (httpx.RemoteProtocolError("x\ny"), "broke off or is not HTTP: x y", "no http"),
         (httpx.ReadError(""), "cannot be reached: ReadError", "wind it up"),
     ],
 )
