@@ -62,7 +62,7 @@ SAID = {
     ),
     "limited": ("GPUs", "it lacks something other than GPUs, CPUs or memory"),
     "reserved": ("reservation not begun yet",),
-    "never": ("waits for 1 to end well",),
+    "never": ("waits for 1 to succeed",),
 }
 """What is said of each."""
 

@@ -136,7 +136,7 @@ def test_a_version_of_the_interface_that_nobody_knows_is_one_line(ask, said):
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ("SSH-2.0-OpenSSH_9.2", "no HTTP"),
+        ("SSH-2.0-OpenSSH_9.2", "not HTTP"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n[1,2]", "something that is not a list"),
         ("HTTP/1.1 403 No\r\nContent-Length: 6\r\n\r\n<html>", "does not accept the token"),
         ("HTTP/1.1 502 No\r\nContent-Length: 6\r\n\r\n<html>", "a web page"),

@@ -56,7 +56,9 @@ async def test_a_key_of_other_views_says_which(way, key, words):
 async def test_what_is_typed_into_a_line_is_no_key():
     async with board("slash", size=(120, 40)) as b:
         await b.press("w", "X")
-        assert "does nothing" not in "".join(b.look().lines)
+        shown = "".join(b.look().lines)
+        assert "does nothing" not in shown
+        assert "works only in" not in shown
 
 
 @pytest.mark.parametrize(("way", "key"), [(("s",), "0"), (("9", "Z"), "0"), (("9",), "Z")])

@@ -256,7 +256,7 @@ async def test_a_question_is_about_the_process_it_was_asked_of(stage):
     ("changes", "allows", "words"),
     [
         ({}, False, "only if it was started with --allow-actions"),
-        ({"start_s": None}, True, "not sure"),
+        ({"start_s": None}, True, "not certain"),
         ({"uid": 4_000_000, "user": "grace"}, True, "is grace's: only its owner and root may"),
         ({"uid": None, "user": None}, True, "is somebody else's"),
     ],

@@ -62,7 +62,7 @@ def test_the_last_word_counts_and_can_be_taken_back(book, tick):
     book.keep(tick, finding("job:42/rank:1"), is_right=True)
     assert "kept as wrong: 1 case" in book.keep(tick, finding(), is_right=False)
     assert [one.is_right for one in read_cases(book.path)] == [False]
-    assert book.keep(tick, finding(), is_right=None) == f"taken back; 0 cases in {book.path}"
+    assert book.keep(tick, finding(), is_right=None) == f"judgement undone; 0 cases in {book.path}"
     assert "there is no judgement" in book.keep(tick, finding(), is_right=None)
     assert read_cases(book.path) == ()
 

@@ -40,7 +40,7 @@ def test_a_node_that_falls_silent_under_a_job(seconds, confidence):
     assert finding.gpus == ("GPU-n2-0", "GPU-n2-1")
     assert "under job 42" in finding.summary
     texts = [evidence.text for evidence in finding.evidence]
-    assert texts[0].endswith("nodes that talk: 3 of 4")
+    assert texts[0].endswith("nodes that report: 3 of 4")
     assert "job 42 runs there on 2 GPUs" in texts
 
 

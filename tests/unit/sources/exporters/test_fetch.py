@@ -178,7 +178,7 @@ def test_a_line_without_an_end_is_given_up(
         (Answer(b"<html>no", headers=kind("text/html; charset=x")), "a web page", "port"),
         (Answer(b"\n<!DOCTYPE html>", headers=kind("text/plain")), "a web page", "port"),
         (Answer(b"{}", headers=kind("application/json")), "application/json", "path"),
-        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "is no HTTP", "https"),
+        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "is not HTTP", "https"),
         (Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Le"), "broke off", "port"),
         (Answer(raw=b""), "broke off", "port"),
         (Answer(PAGE, is_short=True), "broke off", "port"),

@@ -179,7 +179,7 @@ TEXT = (("Content-Type", "text/plain"),)
         (Answer(GOOD, headers=TEXT), "answers with text/plain", "port"),
         (Answer(b"\xff\xfe", headers=JSON), "another form", "port"),
         (Answer(GOOD, headers=JSON, is_short=True), "broke off", "port"),
-        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "no HTTP", "https"),
+        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "not HTTP", "https"),
         (Answer(b'{"status":"error","error":"e"}', "422 No", JSON), "error: e", "log"),
         (Answer(b"too many requests", "429 No", TEXT), "too many requests (HTTP 429)", "limits"),
         (Answer(LIMIT, "429 No", JSON), "too many requests (HTTP 429)", "limits"),
