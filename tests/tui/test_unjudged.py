@@ -105,4 +105,4 @@ async def test_who_declines_to_judge_is_named_with_why(stage):
         assert "not looked for: learned (another job shares its GPUs)" in text
     async with stage(quiet(OK, declines), (160, 24)) as s:
         await s.press("f", "f")
-        assert "blind for 2; not 1: another job shares its GPUs; not 1: unlike all" in s.text
+        assert "blind for 2; not 1: another job shares its GPUs; not 1: unlike everything" in s.text

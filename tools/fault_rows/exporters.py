@@ -31,14 +31,14 @@ EXPORTERS: Final = (
     Fault(
         "an exporter takes the question and never answers",
         _OTHERS,
-        "gave no whole page within",
+        "gave no complete page within",
         _ITS_VALUES,
         (_FETCH + "test_a_server_that_says_nothing_is_given_up",),
     ),
     Fault(
         "more exporters hang than are asked for at once",
         _OTHERS,
-        "gave no whole page within",
+        "gave no complete page within",
         "their values; the others wait for 1 s at most",
         (
             (
@@ -50,7 +50,7 @@ EXPORTERS: Final = (
     Fault(
         "an exporter drips its answer, header or body",
         _OTHERS,
-        "gave no whole page within",
+        "gave no complete page within",
         _ITS_VALUES,
         (_FETCH + "test_a_byte_now_and_then_puts_off_no_deadline",),
     ),

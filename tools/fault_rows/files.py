@@ -146,7 +146,7 @@ FILES: Final = (
     Fault(
         "what was acknowledged or muted cannot be read",
         "the file, which is not written over",
-        "is not JSON; it is left as it is, .*repair it or move it away",
+        "is not JSON; it is not changed, .*repair it or move it away",
         "what is said from then on, when the terminal ends",
         (
             "tests/unit/detect/engine/test_notes_file.py::test_rubbish_says_nothing_and_is_not_written_over",

@@ -100,7 +100,7 @@ MACHINE: Final = (
     Fault(
         "a machine too busy to keep the beat",
         "all values, late",
-        "! 9.0s late",
+        "! 9.0 s late",
         "nothing",
         ("tests/tui/test_status.py::test_a_late_picture_stays_said",),
     ),

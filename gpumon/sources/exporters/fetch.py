@@ -55,7 +55,7 @@ _ACCEPTED: Final = (
 
 PEER: Final = Peer(
     name="an exporter",
-    answer="whole page",
+    answer="complete page",
     unreached=f"check that the exporter runs there and listens; {RETRIED}",
     unheard=f"check whether the node is up and its port open; {RETRIED}",
     overloaded=f"check whether the node is overloaded or its driver hangs; {RETRIED}",

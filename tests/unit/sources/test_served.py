@@ -265,7 +265,7 @@ MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'
         ),
         (
             Answer(200, b'{"kind":"header","format":"x"}\n', NDJSON),
-            "what it tells is not a recording of gpumon",
+            "its data is not a recording of gpumon",
         ),
     ],
 )

@@ -258,7 +258,7 @@ async def test_a_question_is_about_the_process_it_was_asked_of(stage):
         ({}, False, "only if it was started with --allow-actions"),
         ({"start_s": None}, True, "not certain"),
         ({"uid": 4_000_000, "user": "grace"}, True, "is grace's: only its owner and root may"),
-        ({"uid": None, "user": None}, True, "is somebody else's"),
+        ({"uid": None, "user": None}, True, "is another user's"),
     ],
 )
 async def test_who_may_not_is_not_asked(stage, monkeypatch, changes, allows, words):

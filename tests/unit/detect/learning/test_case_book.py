@@ -41,7 +41,7 @@ def book(tmp_path):
 
 def test_a_case_holds_how_the_job_behaves_and_what_was_said(book, tick):
     said = book.keep(tick, finding(), is_right=True)
-    assert said == f"kept as right: 1 case in {book.path}; gpumon train learns from them"
+    assert said == f"stored as right: 1 case in {book.path}; gpumon train learns from them"
     (case,) = read_cases(book.path)
     assert (case.finding_class, case.job_id, case.owner) == ("input_bound", "42", "ada")
     assert case.is_right
@@ -60,7 +60,7 @@ def test_of_a_class_that_rules_alone_tell_it_is_said_that_no_model_learns_it(boo
 
 def test_the_last_word_counts_and_can_be_taken_back(book, tick):
     book.keep(tick, finding("job:42/rank:1"), is_right=True)
-    assert "kept as wrong: 1 case" in book.keep(tick, finding(), is_right=False)
+    assert "stored as wrong: 1 case" in book.keep(tick, finding(), is_right=False)
     assert [one.is_right for one in read_cases(book.path)] == [False]
     assert book.keep(tick, finding(), is_right=None) == f"judgement undone; 0 cases in {book.path}"
     assert "there is no judgement" in book.keep(tick, finding(), is_right=None)

@@ -183,9 +183,9 @@ def test_a_name_is_kept_found_anew_and_taken_back(begun, pictures, tmp_path):
     assert (named.owner, named.traits, named.jobs, named.exemplar) == (
         "ada", CARDS[0].traits, 3, "9",
     )  # fmt: skip
-    said = "taken back: slow_tokeniser, version 2; version 1 counts again"
+    said = "removed: slow_tokeniser, version 2; version 1 counts again"
     assert one.unname("slow_tokeniser") == said
-    said = "taken back: slow_tokeniser, version 1; no pattern has this name now"
+    said = "removed: slow_tokeniser, version 1; no pattern has this name now"
     assert one.unname("slow_tokeniser") == said
     assert one.unname("slow_tokeniser") == "no pattern is called 'slow_tokeniser'"
     assert named.at == 1.8e9

@@ -123,7 +123,7 @@ def test_what_is_packed_wrongly_says_so(server: PageServer, body: bytes, said: S
 
 def test_a_packing_that_nobody_asked_for_is_named(server: PageServer, said: Say) -> None:
     server.answer = Answer(PAGE, headers=kind(KIND, ("Content-Encoding", "br")))
-    assert "packs its page as br" in failed(said, server.url)[0]
+    assert "compresses its page as br" in failed(said, server.url)[0]
 
 
 def test_a_page_that_is_too_large_is_cut_off(
@@ -150,7 +150,7 @@ def test_a_large_page_waits_for_room_and_gives_it_back(
         finally:
             await fetcher.close()
 
-    with pytest.raises(FetchError, match="no whole page"):
+    with pytest.raises(FetchError, match="no complete page"):
         asyncio.run(without_room())
 
 
@@ -230,12 +230,12 @@ def test_a_node_that_takes_no_connection_is_told_to_be_silent(
 
 def test_a_server_that_says_nothing_is_given_up(server: PageServer, said: Say) -> None:
     server.is_mute = True
-    assert failed(said, server.url, 0.2)[0] == "gave no whole page within 0.2 s"
+    assert failed(said, server.url, 0.2)[0] == "gave no complete page within 0.2 s"
 
 
 def test_a_byte_now_and_then_puts_off_no_deadline(server: PageServer, said: Say) -> None:
     server.drips = True
-    assert failed(said, server.url, 0.3)[0] == "gave no whole page within 0.3 s"
+    assert failed(said, server.url, 0.3)[0] == "gave no complete page within 0.3 s"
 
 
 def test_an_address_that_a_redirect_garbles_is_one_line(server: PageServer, said: Say) -> None:

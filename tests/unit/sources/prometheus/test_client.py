@@ -186,7 +186,11 @@ TEXT = (("Content-Type", "text/plain"),)
         (Answer(RANGE, "422 No", JSON), "err-mimir-max-total-query-length", "log"),
         (Answer(b"no org id", "401 No", TEXT), "does not let gpumon in", "?tenant=NAME"),
         (Answer(b"no", headers=(*JSON, ("Content-Encoding", "gzip"))), "gzip", "proxy"),
-        (Answer(GOOD, headers=(*JSON, ("Content-Encoding", "br"))), "packs its answer", "proxy"),
+        (
+            Answer(GOOD, headers=(*JSON, ("Content-Encoding", "br"))),
+            "compresses its answer",
+            "proxy",
+        ),
     ],
 )
 def test_whatever_else_answers_is_named_with_the_way_out(
