@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.rows import BlockRow
 
-
 T = TypeVar("T")
 
 
@@ -430,8 +429,12 @@ class Digest:
     @cached_property
     def is_waiting(self) -> bool:
         """Whether every detector still waits for its window to fill."""
-        states = {coverage.state for coverage in self.coverage_at_work}
-        return states == {"waiting"}
+        return {one.state for one in self.coverage_at_work} == {"waiting"}
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether no detector has answered yet: that nothing is found says nothing then."""
+        return not self.tick.coverage
 
     @cached_property
     def is_blind(self) -> bool:
