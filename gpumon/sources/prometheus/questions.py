@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 SETTLED_S: Final = 2.0
 """A page is written down within so much of the time that its samples bear: dcgm-exporter serves
-what it has gathered before (our choice)."""
+what it has gathered before (our choice). Where there is a sample oftener than that, within the time
+between two of them: a server ends a scrape that lasts longer (`scrape_timeout`)."""
 
 NAMED_EVERY_S: Final = 300.0
 """Which metrics there are is asked so often: what exporters tell changes seldom (our choice)."""
@@ -145,6 +146,8 @@ class Questions:
         """GPUs and instances of the last look."""
         self._told_by: list[str] = []
         self._interval_s: float | None = None
+        self._settled_s = SETTLED_S
+        """How long ago the instant is that is asked about."""
         self._keys: dict[str, Key | None] = {}
         """What each text of labels is about; of tens of thousands of GPUs each is read once."""
         self._labels: dict[str, Labelled | None] = {}
@@ -173,11 +176,13 @@ class Questions:
         now = response.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
         if not 0.0 <= now - self._named_at < NAMED_EVERY_S or not self._names:
             await self._ask_names(now)
-        values = await self._values(now - SETTLED_S, self._hosts(near))
-        known, nameless = await self._heard(now - SETTLED_S, values)
+        at = now - self._settled_s
+        values = await self._values(at, self._hosts(near))
+        known, nameless = await self._heard(at, values)
         self._known = known
         if self._interval_s is None and known:
-            self._interval_s = await self._interval(now - SETTLED_S, known)
+            self._interval_s = await self._interval(at, known)
+            self._settled_s = min(SETTLED_S, self._interval_s or SETTLED_S)
         return Seen(
             asked_at=now,
             known=known,

@@ -98,6 +98,30 @@ def test_only_metrics_that_are_there_are_asked_for_each_once(engine: Engine, ope
     assert all(params.get("nocache") == "1" for path, params in engine.asked if path == "query")
 
 
+@pytest.mark.parametrize(("interval_s", "ago_s"), [(1.0, 1.0), (15.0, 2.0)])
+def test_an_instant_is_asked_about_once_its_pages_are_written_down(
+    engine: Engine, opened: Open, interval_s: float, ago_s: float
+) -> None:
+    engine.now_s = lambda: 1000.0
+    engine.gap_s = interval_s
+
+    def instants() -> list[float]:
+        asked = [params for path, params in engine.asked if path == "query"]
+        return [
+            float(one["time"]) for one in asked if one["query"].endswith("(DCGM_FI_DEV_FB_USED)")
+        ]
+
+    source, _ = opened(engine.target + "?history=0")
+    eventually(lambda: len(instants()) == 1, "it has looked")
+
+    def has_looked_again() -> bool:
+        source.wish(Wish(is_by_hand=True))
+        return len(instants()) >= 2
+
+    eventually(has_looked_again, "it has looked again")
+    assert instants()[:2] == [998.0, 1000.0 - ago_s]
+
+
 def test_no_more_than_two_questions_are_asked_at_once(engine: Engine, opened: Open) -> None:
     once(opened, engine)
     assert len(engine.requests) > 5
