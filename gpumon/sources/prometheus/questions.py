@@ -25,7 +25,7 @@ from gpumon.sources.exporters.series_layout import (
 )
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
-from gpumon.sources.prometheus.rules import ALL, PARTS, PREFIX, RECORDED, TOLD_AT
+from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
@@ -127,6 +127,8 @@ class Seen(NamedTuple):
     """Between two samples; None: there are not two yet."""
     remarks: tuple[tuple[str, str], ...]
     """What is odd, each with a way out."""
+    late_s: float = 0.0
+    """By so much longer than elsewhere a sample may be of the present: rules told it."""
 
 
 class Questions:
@@ -189,6 +191,7 @@ class Questions:
             values=values,
             interval_s=self._interval_s,
             remarks=self._remarks(nameless),
+            late_s=LATE_S if self._recorded else 0.0,
         )
 
     async def _ask_names(self, now: float) -> None:
