@@ -119,9 +119,7 @@ def test_as_old_as_what_was_recorded(engine: Engine, source: PrometheusServer) -
     assert 15.0 < SystemClock().now() - frame.taken_at < 40.0
 
 
-def test_what_a_rule_tells_late_is_of_the_present(
-    engine: Engine, source: PrometheusServer
-) -> None:
+def test_what_a_rule_tells_late_is_of_the_present(engine: Engine, source: PrometheusServer) -> None:
     engine.gap_s = 30.0
     engine.record(age_s=90.0)
     assert newest(source)["gpu01.site"].stale_after_s == 120.0
