@@ -31,7 +31,7 @@ from gpumon.tui.time_travel import ReplayTravel, travel_of
 from gpumon.tui.widgets.text.time_slices import Slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rich.console import RenderableType
     from textual.screen import Screen
@@ -86,8 +86,10 @@ class GpumonApp(DressedApp):
     """When it was said last what quitting would lose."""
     _period_s: float = 1.0
     _has_begun: bool = False
+    _roots: Iterator[object]
+    """Imports a view that Tab may show with each step."""
     _importing: Timer
-    """Imports what Tab may show."""
+    """Makes these steps."""
     discovery: Discovering | None = None
     kept: Bookkeeping | None = None
     outputs: Outputs | None = None
@@ -138,7 +140,6 @@ class GpumonApp(DressedApp):
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
         self.views = AllViews()
-        self._roots = self.views.roots_to_come()
         self.monotonic = monotonic
         self.allows_actions = allows_actions
         self._rings_bell = rings_bell
@@ -293,6 +294,7 @@ class GpumonApp(DressedApp):
             self.bell()
         if is_first:
             self._choose_first_view(message.tick)
+            self._roots = self.views.roots_to_come(message.tick)
             self._importing = self.set_interval(VIEW_BEAT_S, self._import_next)
         is_held = self.travel.shown(message.tick) is not message.tick
         if is_held and not is_first:

@@ -145,8 +145,17 @@ async def test_views_that_are_not_shown_are_imported_one_by_one_while_nobody_typ
         assert stopped == [[]]
 
 
+def views_to_come(tick):
+    modules = GpumonApp(Feed(lambda: None)).views.roots_to_come(tick)
+    return [module.__name__.rpartition(".")[2] for module in modules]
+
+
 def test_every_view_of_the_fleet_comes_once():
-    modules = list(GpumonApp(Feed(lambda: None)).views.roots_to_come())
-    names = [module.__name__.rpartition(".")[2] for module in modules]
+    names = views_to_come(fleet())
     assert {"gpus", "fleet", "users_accounts"} <= set(names)
     assert len(names) == len(set(names)) == 9
+
+
+def test_without_a_queue_only_views_that_tab_shows_come():
+    tick = fleet()._replace(jobs=(), queue_at=None, targets=())
+    assert views_to_come(tick) == ["gpus", "nodes", "fleet", "processes"]
