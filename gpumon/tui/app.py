@@ -83,6 +83,8 @@ class GpumonApp(DressedApp):
     """When it was said last what quitting would lose."""
     _period_s: float = 1.0
     _has_begun: bool = False
+    _shows_processes: bool = True
+    """What the sources know of the screen; at first they take processes to be on it."""
     discovery: Discovering | None = None
     kept: Bookkeeping | None = None
     outputs: Outputs | None = None
@@ -298,6 +300,7 @@ class GpumonApp(DressedApp):
                 self.screen.draw_frame()
             return
         self.coming.show_when_ready()
+        self.note_shown()
 
     def _tell_progress(self, progress: Progress) -> None:
         """Say how far the past is instead of showing it: rows that jump tell nobody anything."""
@@ -391,6 +394,13 @@ class GpumonApp(DressedApp):
             if not self.travel.is_live:
                 return
         self._feed.wish(wish)
+
+    def note_shown(self) -> None:
+        """Tell the sources whether what is on screen needs processes; once it is known what is."""
+        shows = not isinstance(self.screen, View) or self.screen.shows_processes
+        if self._newest is not None and shows != self._shows_processes:
+            self._shows_processes = shows
+            self._feed.wish(Wish(shows_processes=shows))
 
     @property
     def changes(self) -> Changes:
