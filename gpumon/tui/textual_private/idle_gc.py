@@ -49,7 +49,6 @@ class QuietCollector:
         clock: Callable[[], float] = time.monotonic,
         collect: Callable[[int], object] = gc.collect,
         new_objects: Callable[[], int] = _new_objects,
-        keep: Callable[[], object] = gc.freeze,
     ) -> None:
         """Look for the first time once a period has passed.
 
@@ -58,20 +57,16 @@ class QuietCollector:
             clock: Seconds.
             collect: Looks through a generation and those that are younger; 2 are all.
             new_objects: How many were made, and are not gone, since the last look.
-            keep: Has no look go through what is there by then.
         """
         self._later = later
         self._clock = clock
         self._collect = collect
         self._new_objects = new_objects
-        self._keep = keep
-        self._has_keys = self._has_looked = False
         self._typed_s = self._looked_s = self._whole_s = clock()
         self._is_waiting = False
 
     def note_key(self) -> None:
         """A key was pressed now."""
-        self._has_keys = True
         self._typed_s = self._clock()
 
     def note_frame(self) -> None:
@@ -87,12 +82,7 @@ class QuietCollector:
         if not is_quiet and now_s - self._looked_s < LATEST_S:
             return
         self._looked_s = now_s
-        is_first, self._has_looked = not self._has_looked, True
-        if is_first and not self._has_keys:
-            # No view was closed yet: it is what was imported and the first view, which stay. A look
-            # through all of it takes a fortieth of a second.
-            self._keep()
-        elif is_quiet and now_s - self._whole_s >= WHOLE_S:
+        if is_quiet and now_s - self._whole_s >= WHOLE_S:
             self._whole_s = now_s
             self._collect(2)
         elif self._new_objects() >= FEW:

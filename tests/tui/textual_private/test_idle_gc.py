@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-KEPT = -1
-
-
 class Terminal:
     """Paints when told to, on an invented clock."""
 
@@ -30,14 +27,13 @@ class Terminal:
         self.now_s = 100.0
         self.new_objects = FEW
         self.looks: list[tuple[float, int]] = []
-        """When it was looked, and through which generation; `KEPT`: what is there stays."""
+        """When it was looked, and through which generation."""
         self._due: list[tuple[float, Callable[[], None]]] = []
         self.collector = QuietCollector(
             lambda seconds, what: self._due.append((self.now_s + seconds, what)),
             lambda: self.now_s,
             lambda generation: self.looks.append((self.now_s, generation)),
             lambda: self.new_objects,
-            lambda: self.looks.append((self.now_s, KEPT)),
         )
 
     def paint(self, every_s: float, seconds: float, *, is_typing: bool = False) -> None:
@@ -60,7 +56,7 @@ class Terminal:
 def test_it_is_looked_between_two_pictures_every_period():
     terminal = Terminal()
     terminal.paint(1.0, 3 * PERIOD_S + 5.0)
-    assert [generation for _, generation in terminal.looks] == [KEPT, 1, 1]
+    assert [generation for _, generation in terminal.looks] == [1, 1, 1]
     assert all((at - 100.0) % 1.0 == pytest.approx(PAUSE_S) for at, _ in terminal.looks)
 
 
@@ -84,18 +80,11 @@ def test_few_objects_are_not_worth_a_look():
     terminal = Terminal()
     terminal.new_objects = FEW - 1
     terminal.paint(1.0, 5 * PERIOD_S)
-    assert [generation for _, generation in terminal.looks] == [KEPT]
+    assert terminal.looks == []
 
 
 def test_everything_is_looked_at_now_and_then_however_little_is_new():
     terminal = Terminal()
     terminal.new_objects = 0
     terminal.paint(1.0, 2 * (WHOLE_S + PERIOD_S))
-    assert [generation for _, generation in terminal.looks] == [KEPT, 2, 2]
-
-
-def test_what_is_there_stays_only_while_no_key_has_closed_any_of_it():
-    terminal = Terminal()
-    terminal.paint(1.0, 1.0, is_typing=True)
-    terminal.paint(1.0, PERIOD_S + 5.0)
-    assert [generation for _, generation in terminal.looks] == [1]
+    assert [generation for _, generation in terminal.looks] == [2, 2]
