@@ -102,11 +102,18 @@ def test_a_trickle_of_work_is_no_sure_start(workload: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_kernel_that_spins_is_no_small_batch(tmp_path: Path) -> None:
-    parts = (Part("hang_spin", 12), Part("hang_spin2", 30))
+def test_a_kernel_that_spins_is_a_guess_at_a_hang_and_no_small_batch(tmp_path: Path) -> None:
+    parts = (Part("hang_spin", 12), Part("hang_spin2", 33, is_silent=True))
     found = document(JOBS, tmp_path, "107", *parts)
-    assert "small_batch" not in dict(claims(found))
+    assert claims(found) == [("hang", "hypothesis")]
     assert found["ledger"]["total"]["wasted_gpu_seconds"] == 0.0
+
+
+@pytest.mark.slow
+def test_a_kernel_that_spins_is_a_guess_where_nobody_sees_the_output(tmp_path: Path) -> None:
+    parts = (Part("bf16", 12), Part("spin_nccl", 33))
+    found = document(KERNELS, tmp_path, "1", *parts)
+    assert claims(found) == [("hang", "hypothesis")]
 
 
 def test_what_a_real_driver_says_is_within_the_catalogue(tmp_path: Path) -> None:

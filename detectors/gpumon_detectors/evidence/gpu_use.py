@@ -26,6 +26,10 @@ PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
 SM_NOISE_RATIO: Final = 0.01
 """An idle GPU's SM counter may show as much."""
 
+UNTOUCHED_MEMORY: Final = 0.002
+"""Share of the memory's cycles below which kernels compute nothing, and wait: one that spins shows
+.00001, small kernels .02 to .03 (both on an H200)."""
+
 COPY_KEYS: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 SLOWEST_COPY: Final = 0.15

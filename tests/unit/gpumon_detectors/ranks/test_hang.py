@@ -360,6 +360,59 @@ def test_what_else_a_jobs_only_gpu_does_is_no_hang(told):
     assert lone(**{"since": runs_on(), "still_s": 2400.0, **told}) == []
 
 
+BARE = {**SPINS, "sm_active_ratio": 0.14, "dram_active_ratio": 0.0004, "power_w": 150.0}
+"""A kernel that polls on a few SMs and fetches nothing."""
+
+
+def bare(since=BARE, still_s=2400.0, *, work=TRAINS, work_s=800.0, printed_s=None, **fields):
+    """What is claimed of a job of one GPU of whose output nobody knows, unless it printed so."""
+    scene, mine = played(10.0, "none", [(20.0, all_do(work), 5.0)], gpu_count=1, **fields)
+    go_on(scene, mine, all_do(work), work_s)
+    scene.cgroup("42", job_cpu_cores_used=1.0)
+    if printed_s is not None:
+        scene.cgroup("42", job_output_age_s=printed_s)
+    go_on(scene, mine, all_do(since), still_s)
+    return findings(scene)
+
+
+@pytest.mark.parametrize("printed_s", [None, 3000.0])
+def test_a_lone_kernel_that_spins_and_fetches_nothing_is_a_guess_without_the_outputs_habit(
+    printed_s,
+):
+    assert bare(still_s=500.0, printed_s=printed_s) == []
+    for still_s in (900.0, 2400.0, 9 * 3600.0):
+        silent_s = printed_s if printed_s is None else printed_s + still_s
+        (finding,) = bare(still_s=still_s, printed_s=silent_s)
+        assert finding.confidence == "hypothesis"
+        assert "memory 0.0 %" in finding.evidence[0].text
+        assert any("by design" in line.text for line in finding.evidence)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        # It has printed since, worked for a moment only, or is called a server.
+        {"printed_s": 300.0},
+        {"work_s": 300.0},
+        {"name": "vllm-serve"},
+        # It fetches what it may compute with, fills the GPU, or nobody counts memory.
+        {"since": {**BARE, "dram_active_ratio": 0.006}},
+        {"since": {**BARE, "sm_active_ratio": 0.4}},
+        {"since": {**BARE, "dram_active_ratio": None}},
+    ],
+)
+def test_what_may_get_on_without_the_outputs_habit_is_no_hang(told):
+    assert bare(**told) == []
+
+
+def test_a_server_that_polls_on_its_gpu_between_requests_is_no_hang():
+    phases = []
+    for _ in range(5):
+        phases += [(300.0, all_do(TRAINS), 6.0), (900.0, all_do(BARE), 1.0)]
+    scene, _ = played(10.0, "none", [*phases, (2400.0, all_do(BARE), 1.0)], gpu_count=1)
+    assert findings(scene) == []
+
+
 def test_steps_that_take_turns_with_checks_are_no_hang():
     scene, mine = played(10.0, "none", [(20.0, all_do(TRAINS), 5.0)], gpu_count=1)
     scene.cgroup("42", job_output_age_s=20.0)
