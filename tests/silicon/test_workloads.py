@@ -93,6 +93,13 @@ def test_copies_that_count_as_utilisation_are_told_from_work(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_copies_both_ways_are_a_guess(tmp_path: Path) -> None:
+    found = document(JOBS, tmp_path, "110", Part("copy", 45))
+    assert dict(claims(found))["copy_bound"] == "hypothesis"
+    assert found["ledger"]["total"]["wasted_gpu_seconds"] == 0.0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["storage", "loader0"])
 def test_a_trickle_of_work_is_no_sure_start(workload: str, tmp_path: Path) -> None:
     job_id = {"storage": "104", "loader0": "108"}[workload]
