@@ -100,6 +100,12 @@ def test_copies_both_ways_are_a_guess(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_program_that_prepares_its_batches_itself_is_a_guess(tmp_path: Path) -> None:
+    found = document(KERNELS, tmp_path, "1", Part("input_bound", 45))
+    assert dict(claims(found))["input_bound"] == "hypothesis"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["storage", "loader0"])
 def test_a_trickle_of_work_is_no_sure_start(workload: str, tmp_path: Path) -> None:
     job_id = {"storage": "104", "loader0": "108"}[workload]

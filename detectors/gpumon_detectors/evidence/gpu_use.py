@@ -54,7 +54,7 @@ _KEYS: Final = (
 PEAKS: Final = 4
 """Of the first fields the largest value counts: kernels and video engines."""
 
-_BUSY_COPIES_BYTES_PER_S: Final = 1e9
+BUSY_COPIES_BYTES_PER_S: Final = 1e9
 """A GPU that moves more over PCIe is at work, whatever its utilisation (KempnerPulse's class)."""
 
 PAST_S: Final = 24 * 3600.0
@@ -296,7 +296,7 @@ def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None
         faint = FAINT_RATIO if key == "gpu_util_ratio" else noise
         is_loud |= past.peaks[key] > faint + _ROUNDING
     for key in COPY_KEYS:
-        is_copying = past.columns[key] > _BUSY_COPIES_BYTES_PER_S
+        is_copying = past.columns[key] > BUSY_COPIES_BYTES_PER_S
         busy, is_loud = np.where(is_copying, 1.0, busy), is_loud | is_copying
     busy = np.where(is_told, busy, 0.0)
     is_resting = is_told & (busy == 0)

@@ -63,6 +63,9 @@ def doubts_of(job: JobLook, waits: Waits, portal_names: str) -> tuple[Doubt, ...
     found = [*_of_kind(job, waits, portal_names), *_of_samples(job, waits)]
     if waits.cause in (Cause.DATA, Cause.CROWD):
         found += _of_cpus(job, waits)
+    if waits.cause is Cause.PROGRAM:
+        text = "it may prepare data, or compute by design: only a profile of it can show which"
+        found.append(_guess("process_cpu_cores_used", job, text))
     if waits.cause is Cause.STORAGE:
         found += _of_storage(job, waits)
     if waits.cause is Cause.CHECKPOINTS and waits.stir is not None and not waits.stir.written:

@@ -114,19 +114,20 @@ def may_wait(view: View, job: JobLook, seconds: float) -> bool:
         allowed = (job.cores or np.nan) / max(1, len(job.job.nodes))
     busy = float(np.nanmean(cores[is_late]))
     return busy >= _FULL * allowed or (
-        busy >= 1.0 - _EVEN and _may_have_loaders(view, job, cores[is_late], busy)
+        busy >= 1.0 - _EVEN and _may_prepare(view, job, cores[is_late], busy)
     )
 
 
-def _may_have_loaders(view: View, job: JobLook, cores: NDArray[np.float32], busy: float) -> bool:
-    """Whether other processes than those on its GPUs keep as many CPUs busy at every moment."""
+def _may_prepare(view: View, job: JobLook, cores: NDArray[np.float32], busy: float) -> bool:
+    """Whether loaders, or one program alone, keep as many CPUs busy at every moment."""
     sms = job.latest("sm_active_ratio")
     if sms.size and float(sms.sum()) > _WORKING_SM * sms.size:
         return False
     if float(np.nanmax(cores) - np.nanmin(cores)) > 2.0 * _EVEN * busy:
         return False
     everywhere: float = busy * cores.shape[1]
-    return everywhere - _driver_cores(view, job) >= 1.0 - _EVEN
+    # What drives a job's only GPU may be what it waits for.
+    return len(job.gpus) == 1 or everywhere - _driver_cores(view, job) >= 1.0 - _EVEN
 
 
 def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True) -> HostRows:
