@@ -10,7 +10,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from gpumon_detectors.evidence.gpu_use import BUSY_COPIES_BYTES_PER_S
-from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, copied, gpu_rows, mean
+from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, comes_back, copied, gpu_rows, mean
 from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
 from gpumon_detectors.waits.pauses import (
     LEAST_PAUSES,
@@ -186,9 +186,12 @@ def _steadily(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:
 
 
 def _is_copying(job: JobLook, rows: GpuRows, first: int) -> bool:
-    """Whether so much has gone over PCIe since a row that a GPU may wait for it."""
+    """Whether so much has gone over PCIe since a row that a GPU may wait for it.
+
+    Or as much back as there: input goes one way, and what comes back is saved, or computed with.
+    """
     moved = mean(copied(job, rows)[first:], rows.seconds[first:])
-    return moved >= BUSY_COPIES_BYTES_PER_S
+    return moved >= BUSY_COPIES_BYTES_PER_S or comes_back(job, rows, first) > 0.0
 
 
 def compiling(view: View, job: JobLook) -> Waits | None:

@@ -134,6 +134,7 @@ def test_on_a_node_of_its_own_it_is_told_without_a_control_group(cores, count):
         (alone(rest_s=0.03), 1.0, LONE),
         # Copies, or a file system, take the time.
         (alone(rx=7e9), 1.0, LONE),
+        (alone(tx=4e8), 1.0, LONE),
         (alone(io=0.6), 1.0, LONE),
         # Ranks poll for one another on a CPU each.
         (alone(), 2.0, LONE._replace(gpus=2)),
