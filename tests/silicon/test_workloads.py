@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RECORDINGS = Path(__file__).parent / "recordings"
 KERNELS = RECORDINGS / "h200-kernels.gpumon.zst"
 JOBS = RECORDINGS / "h200-jobs.gpumon.zst"
+STALLS = RECORDINGS / "h200-stalls.gpumon.zst"
+LOOPS = RECORDINGS / "h200-loops.gpumon.zst"
 
 EVERY_S = 5
 """Seconds between two pictures: every fifth of those recorded."""
@@ -103,6 +105,25 @@ def test_copies_both_ways_are_a_guess(tmp_path: Path) -> None:
 def test_a_program_that_prepares_its_batches_itself_is_a_guess(tmp_path: Path) -> None:
     found = document(KERNELS, tmp_path, "1", Part("input_bound", 45))
     assert dict(claims(found))["input_bound"] == "hypothesis"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recording", "job_id", "parts", "found"),
+    [
+        (STALLS, "201", [Part("hang_spin", 12), Part("hang_spin2", 33, is_silent=True)], ["hang"]),
+        (STALLS, "203", [Part("loader_main", 45)], ["input_bound"]),
+        (STALLS, "204", [Part("offload_both", 45)], ["copy_bound", "oversized_gpu"]),
+        (STALLS, "205", [Part("checkpoint", 45)], []),
+        (STALLS, "206", [Part("eval_cpu", 45)], []),
+        (LOOPS, "223", [Part("loader_main_big", 45)], ["input_bound"]),
+    ],
+)
+def test_what_other_hands_made_is_guessed_as_well(
+    recording: Path, job_id: str, parts: Sequence[Part], found: Sequence[str], tmp_path: Path
+) -> None:
+    said = claims(document(recording, tmp_path, job_id, *parts))
+    assert said == [(name, "hypothesis") for name in found]
 
 
 @pytest.mark.slow

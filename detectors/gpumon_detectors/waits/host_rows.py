@@ -123,11 +123,13 @@ def _may_prepare(view: View, job: JobLook, cores: NDArray[np.float32], busy: flo
     sms = job.latest("sm_active_ratio")
     if sms.size and float(sms.sum()) > _WORKING_SM * sms.size:
         return False
+    if len(job.gpus) == 1 and float(np.nanmin(cores)) >= 1.0 - _EVEN:
+        # What drives it may be what it waits for, with a thread more now and then.
+        return True
     if float(np.nanmax(cores) - np.nanmin(cores)) > 2.0 * _EVEN * busy:
         return False
     everywhere: float = busy * cores.shape[1]
-    # What drives a job's only GPU may be what it waits for.
-    return len(job.gpus) == 1 or everywhere - _driver_cores(view, job) >= 1.0 - _EVEN
+    return everywhere - _driver_cores(view, job) >= 1.0 - _EVEN
 
 
 def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True) -> HostRows:

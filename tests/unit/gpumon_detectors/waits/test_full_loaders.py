@@ -115,6 +115,11 @@ def test_a_program_that_prepares_its_data_itself_is_a_guess(period_s):
     assert finding.gpu_seconds == pytest.approx(2400.0 * 0.84, rel=0.1)
 
 
+def test_threads_that_help_it_now_and_then_change_nothing():
+    parts = [*12 * alone(cores=1.0), *12 * alone(cores=1.6)]
+    assert [one.confidence for one in findings(parts, 1.3, LONE)] == ["hypothesis"]
+
+
 @pytest.mark.parametrize(("cores", "count"), [(1.0, 1), (0.4, 0), (2.1, 0)])
 def test_on_a_node_of_its_own_it_is_told_without_a_control_group(cores, count):
     scene, _ = played(10.0, "none", [(2400.0, alone(cores=cores))], LONE._replace(has_group=False))
