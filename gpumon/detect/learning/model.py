@@ -101,7 +101,7 @@ class Learnt(NamedTuple):
         return [COLUMN[key] for key in self.looks_at]
 
     def rows(self, features: Floats) -> Floats:
-        """What it looks at, from all features."""
+        """The columns that it looks at, of rows with all features."""
         return features[:, self.columns]
 
     def probabilities(self, rows: Floats) -> Floats:
