@@ -72,6 +72,11 @@ class View(HandOff):
         """How much is shown, for the right end of the top line."""
         return ""
 
+    @property
+    def shows_processes(self) -> bool:
+        """Whether it may tell how busy a process keeps its GPU, which is dear to ask."""
+        return True
+
     def steps_before(self, _digest: Digest) -> Iterable[None]:
         """Steps that make a picture quick to draw where that would keep keys waiting."""
         return ()
@@ -126,6 +131,7 @@ class View(HandOff):
 
     def on_screen_resume(self) -> None:
         """Catch up with what happened while another view was open."""
+        self.gpumon.note_shown()
         if self.digest is not self.gpumon.digest:
             self.show(self.gpumon.digest)
 
