@@ -13,6 +13,7 @@ from gpumon.tui.look.saved_choices import NO_HABITS, Habits, written
 from gpumon.tui.look.sixteen import sixteen
 from gpumon.tui.look.theme import FALLBACKS, Look
 from gpumon.tui.look.themes import DARK, MONO, SHORT_NAMES, THEMES
+from gpumon.tui.textual_private.app_hooks import HookedApp
 from gpumon.tui.textual_private.ascii_filter import AsciiFilter
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.driver import Driver
     from textual.filter import LineFilter
-    from textual.screen import Screen
     from textual.theme import Theme
 
     from gpumon.tui.look.saved_choices import Shelf
@@ -43,7 +43,7 @@ def _lean() -> Callable[[RenderableType | None], RenderableType | None]:
     return lean
 
 
-class DressedApp(App[int]):
+class DressedApp(HookedApp):
     """Themes, ASCII, and the choices that outlive the terminal."""
 
     def __init__(self, shelf: Shelf | None = None, habits: Habits = NO_HABITS) -> None:
@@ -124,9 +124,12 @@ class DressedApp(App[int]):
         if self.collector is not None:
             self.collector.note_key()
 
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send what changed with fewer bytes than textual does."""
-        super()._display(screen, self._lean(renderable))
+    def to_send(self, renderable: RenderableType | None) -> RenderableType | None:
+        """What changed, in fewer bytes than textual's own."""
+        return self._lean(renderable)
+
+    def note_frame(self, _renderable: RenderableType | None) -> None:
+        """Dead objects may be looked for once a frame is out."""
         if self.collector is not None:
             self.collector.note_frame()
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.array_tasks import asked_gpus
 from gpumon.report.facts.rank_groups import LEAST_PEERS
+from gpumon.report.lists.folded_ranks import folded_ranks
 from gpumon.report.rank_map.legend import faulty_words
 from gpumon.report.rank_map.marks import faulty_rank
-from gpumon.report.tables.folded_ranks import folded_ranks
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import (
