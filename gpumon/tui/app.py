@@ -26,6 +26,7 @@ from gpumon.tui.screens.base.take_along import SAID_S
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.screens.open import AllViews, ViewsAhead, first_view
 from gpumon.tui.status import Mood
+from gpumon.tui.textual_private.app_hooks import act_first, take
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.time_travel import ReplayTravel, travel_of
@@ -171,9 +172,9 @@ class GpumonApp(DressedApp):
         self.set_interval(look_s, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+    def note_frame(self, renderable: RenderableType | None) -> None:
         """Begin to sample as soon as the first picture is on its way."""
-        super()._display(screen, renderable)
+        super().note_frame(renderable)
         if renderable is not None and not self._has_begun:
             self.call_next(self._start_feed)
 
@@ -218,7 +219,7 @@ class GpumonApp(DressedApp):
                 self.note_key()
             prompt = self.screen.prompt if isinstance(self.screen, View) else None
             if prompt is None:
-                is_done = await self._act_first(event)
+                is_done = await act_first(self, event)
                 if isinstance(event, Paste) and isinstance(self.screen, View):
                     self.screen.say(PASTED)
             else:
@@ -227,23 +228,14 @@ class GpumonApp(DressedApp):
                 return
         await super().on_event(event)
 
-    async def _act_first(self, event: Key | Paste) -> bool:
-        """Whether something was done for a key before any widget has heard of it."""
-        # Both private to textual: in another of its versions the key goes its usual way.
-        note, act = getattr(event, "_set_forwarded", None), getattr(self, "_check_bindings", None)
-        if note is None or act is None or not isinstance(event, Key):
-            return False
-        note()
-        return bool(await act(event.key, priority=True))
-
     async def _type(self, prompt: Prompt, event: Key | Paste) -> bool:
         """Whether what was typed has been taken by a prompt, which it may have closed."""
-        is_done = await self._act_first(event)
-        note = getattr(event, "_set_forwarded", None)
-        if not is_done and note is not None:
-            note()
+        if await act_first(self, event):
+            return True
+        is_told = take(event)
+        if is_told:
             await prompt.on_event(event)
-        return note is not None
+        return is_told
 
     def note_key(self) -> None:
         """A key has come: somebody looks."""
@@ -478,14 +470,9 @@ class GpumonApp(DressedApp):
 
     # Failure
 
-    def _handle_exception(self, error: Exception) -> None:
+    def note_failure(self, error: Exception) -> None:
         """Keep the error for `run_terminal`, which reports it in one line."""
         self.crash = self.crash or error
-        super()._handle_exception(error)
-
-    def _fatal_error(self) -> None:
-        """Leave without textual's traceback on the screen."""
-        self._close_messages_no_wait()
 
     def panic(self, *_renderables: RenderableType) -> None:
         """Leave as after a hang-up: the terminal cannot be read any more."""

@@ -21,6 +21,7 @@ from gpumon.tui.status import (
     status_line,
     trouble_line,
 )
+from gpumon.tui.textual_private.app_hooks import forget_styles
 from gpumon.tui.textual_private.signals import has_shell
 from gpumon.tui.widgets.text.lines import KeyBar, Lines
 
@@ -135,12 +136,8 @@ class View(HandOff):
             self.show(self.gpumon.digest)
 
     def on_unmount(self) -> None:
-        """Let go of drawn lines: textual's cache of colours holds those of 1,024 dead widgets."""
-        # Private to textual: another of its versions may have no such cache.
-        with suppress(ImportError, AttributeError):
-            from textual._styles_cache import StylesCache
-
-            StylesCache.get_inner_outer.cache_clear()
+        """Let go of drawn lines."""
+        forget_styles()
 
     def on_resize(self, _event: Resize) -> None:
         """Write the lines anew for the new size, which mostly the first is not."""
