@@ -102,6 +102,39 @@ class Engine:
         return {node.name for node in nodes if node.gpu_uuids and not node.is_stale} == set(fresh)
 
 
+class Judge:
+    """Whoever evaluates rules for a server: Prometheus does it itself, vmalert for the other."""
+
+    def __init__(self, engine: Engine, rules: Path) -> None:
+        self.port = engine.port
+        self.process: subprocess.Popen[bytes] | None = None
+        if engine.program == "prometheus":
+            return
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        server = f"http://127.0.0.1:{engine.port}"
+        words = [f"-rule={rules}", f"-remoteWrite.url={server}"]
+        # Else it is evaluated of what was half a minute ago.
+        words += [f"-datasource.url={server}/?nocache=1"]
+        words += ["-notifier.url=http://127.0.0.1:9", "-remoteWrite.flushInterval=1s"]
+        words += ["-evaluationInterval=1s", f"-httpListenAddr=127.0.0.1:{self.port}"]
+        with (engine.folder / "vmalert.log").open("ab") as log:
+            self.process = subprocess.Popen(["vmalert", *words], stdout=log, stderr=log)
+
+    def failures(self) -> dict[str, str]:
+        """What was said of each rule that could not be evaluated."""
+        told = httpx.get(f"http://127.0.0.1:{self.port}/api/v1/rules").json()
+        rules = [rule for group in told["data"]["groups"] for rule in group["rules"]]
+        assert rules
+        return {one["name"]: one["lastError"] for one in rules if one.get("lastError")}
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
 def taken(program: str, release: str) -> str | None:
     """The program of a release of Debian; None: it is not here."""
     if release == RELEASES[0]:
@@ -111,7 +144,9 @@ def taken(program: str, release: str) -> str | None:
 
 def needed(*releases: str) -> None:
     """Skip where the engines are not here."""
-    missing = [program for program in (*PROGRAMS, "promtool") if shutil.which(program) is None]
+    missing = [
+        program for program in (*PROGRAMS, "promtool", "vmalert") if shutil.which(program) is None
+    ]
     missing += [
         f"{program} of Debian {release}"
         for release in releases
@@ -362,34 +397,47 @@ def test_rules_that_are_printed_are_evaluated_and_found(
     monkeypatch.setattr(questions, "MANY_GPUS", 1)
     servers = [Growing("gpu01"), Growing("gpu02")]
     targets = ", ".join(f"'127.0.0.1:{server.port}'" for server in servers)
-    (tmp_path / "gather.yml").write_text(f"{CONFIG % targets}rule_files: [{file}]\n")
-    engine = Engine("prometheus", tmp_path)
+    engines, judges = [], []
     try:
-        engine.start()
-
-        def has_recorded() -> bool:
-            url = f"http://127.0.0.1:{engine.port}/api/v1/query"
-            try:
-                told = httpx.get(url, params={"query": f"count({TOLD_AT})"}).json()
-            except httpx.HTTPError:
-                return False
-            return bool(told["data"]["result"]) and told["data"]["result"][0]["value"][1] == "4"
-
-        eventually(has_recorded, "the rules are evaluated")
-        engine.source.start(lambda: None)
-        eventually(lambda: engine.shows("gpu01", "gpu02"), "it is read")
-        gpu = engine.picture().gpus["GPU-10"]
-        assert (gpu.value("gpu_util_ratio"), gpu.value("energy_j")) == (0.97, None)
-        assert gpu.block.label("name", gpu.row) == "NVIDIA H100 80GB HBM3"
-        engine.source.wish(Wish(zoom_nodes=("gpu01",)))
-        eventually(
-            lambda: engine.picture().gpus["GPU-10"].value("energy_j") is not None,
-            "a node that is looked at is told whole",
-        )
-        assert engine.picture().gpus["GPU-20"].value("energy_j") is None
-        assert engine.newest.errors == ()
+        for program in PROGRAMS:
+            folder = tmp_path / program
+            folder.mkdir()
+            own = f"rule_files: [{file}]\n" if program == "prometheus" else ""
+            (folder / "gather.yml").write_text(CONFIG % targets + own)
+            engines.append(Engine(program, folder))
+            engines[-1].start()
+            judges.append(Judge(engines[-1], file))
+        for engine, judge in zip(engines, judges, strict=True):
+            eventually(lambda one=engine: has_recorded(one), "the rules are evaluated")
+            assert judge.failures() == {}
+            engine.source.start(lambda: None)
+            eventually(lambda one=engine: one.shows("gpu01", "gpu02"), "it is read")
+            gpu = engine.picture().gpus["GPU-10"]
+            assert (gpu.value("gpu_util_ratio"), gpu.value("energy_j")) == (0.97, None)
+            assert gpu.block.label("name", gpu.row) == "NVIDIA H100 80GB HBM3"
+            engine.source.wish(Wish(zoom_nodes=("gpu01",)))
+            eventually(
+                lambda one=engine: one.picture().gpus["GPU-10"].value("energy_j") is not None,
+                "a node that is looked at is told whole",
+            )
+            assert engine.picture().gpus["GPU-20"].value("energy_j") is None
+            assert engine.newest.errors == ()
     finally:
-        engine.source.close()
-        engine.stop()
+        for judge in judges:
+            judge.stop()
+        for engine in engines:
+            engine.source.close()
+            engine.stop()
         for server in servers:
             server.stop()
+
+
+def has_recorded(engine: Engine) -> bool:
+    """Whether rules have made something of all four GPUs."""
+    url = f"http://127.0.0.1:{engine.port}/api/v1/query"
+    asked = {"query": f"count({TOLD_AT})", "nocache": "1", "time": f"{time.time():.3f}"}
+    try:
+        told = httpx.get(url, params=asked).json()["data"]["result"]
+    except httpx.HTTPError:
+        return False
+    return bool(told) and told[0]["value"][1] == "4"

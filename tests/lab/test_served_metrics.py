@@ -12,12 +12,14 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpumon.cli import main
-from tests.lab.test_prometheus import PROGRAMS, Engine
+from gpumon.cli.commands.serve import SHIPPED
+from tests.lab.test_prometheus import PROGRAMS, Engine, Judge
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
@@ -34,6 +36,12 @@ DEAD = "dcgm+http://127.0.0.1:1/metrics"
 """A target that nobody answers for."""
 
 PATIENCE_S = 30.0
+RARE = (
+    *("gpumon_losing_cost_per_hour", "gpumon_left_out"),
+    *("gpumon_ledger_wasted_gpu_seconds", "gpumon_finding_losing_gpus"),
+)
+"""Told only where prices are set, of a page that is full, and of waste that minutes have shown."""
+
 SURE = 'severity="critical", confidence="established"'
 GUESS = 'severity="critical", confidence="hypothesis"'
 MINUTES = """
@@ -171,7 +179,8 @@ def differences(engine: Engine, server: str) -> list[str] | None:
 def test_what_is_scraped_is_the_document_and_an_alert_fires(rules: Path) -> None:
     at_once = re.sub(r"for: \d+[mh]", "for: 0s", rules.read_text())
     rules.write_text(at_once)
-    engines = []
+    engines: list[Engine] = []
+    judges: list[Judge] = []
     with served() as server:
         # VictoriaMetrics looks for series that it did not have only every some seconds.
         eventually(lambda: found_something(server), "findings")
@@ -179,22 +188,46 @@ def test_what_is_scraped_is_the_document_and_an_alert_fires(rules: Path) -> None
             folder = rules.parent / program
             folder.mkdir()
             port = server.rstrip("/").rpartition(":")[2]
-            # Rules for VictoriaMetrics are judged by another program of it.
-            judges = program == "prometheus"
-            beat = ", evaluation_interval: 1s" if judges else ""
-            files = f"rule_files: [{rules}]" if judges else ""
-            (folder / "gather.yml").write_text(CONFIG % (beat, port) + files)
+            is_own = program == "prometheus"
+            beat = ", evaluation_interval: 1s" if is_own else ""
+            own = f"rule_files: [{rules}]" if is_own else ""
+            (folder / "gather.yml").write_text(CONFIG % (beat, port) + own)
             engines.append(Engine(program, folder))
         try:
             for engine in engines:
                 engine.start()
+            judges += [Judge(engine, rules) for engine in engines]
             for engine in engines:
                 eventually(lambda one=engine: same(one, server), f"{engine.program} is the same")
             firing = 'ALERTS{alertname="GpumonTargetDown", alertstate="firing"}'
-            eventually(lambda: DEAD in series(engines[0], firing, "target"), "the alert fires")
+            for engine, judge in zip(engines, judges, strict=True):
+                eventually(lambda one=engine: empty(one) == [], "the dashboard has data")
+                eventually(
+                    lambda one=engine: DEAD in series(one, firing, "target"),
+                    f"the alert of {engine.program} fires",
+                )
+                assert judge.failures() == {}
         finally:
+            for judge in judges:
+                judge.stop()
             for engine in engines:
                 engine.stop()
+
+
+def empty(engine: Engine) -> list[str]:
+    """What the dashboard asks and the engine has no data for."""
+    text = files("gpumon.serve").joinpath(SHIPPED["dashboard"]).read_text("utf-8")
+    asked = [
+        target["expr"].replace("$cluster", ".*").replace("$node", ".*")
+        for panel in json.loads(text)["panels"]
+        for target in panel.get("targets", ())
+    ]
+    assert len(asked) > 15
+    return [
+        question
+        for question in asked
+        if not any(name in question for name in RARE) and not series(engine, question)
+    ]
 
 
 def found_something(server: str) -> bool:

@@ -437,8 +437,14 @@ def _table(
 
 def _place(labels: Mapping[str, str]) -> _Place:
     """What a series is about, by its labels."""
-    host, uuid, instance = (label_of(labels, what) or "" for what in ("host", "uuid", "instance"))
-    return _Place(host, f"GPU-{uuid}" if BARE_UUID.fullmatch(uuid) else uuid, instance)
+    host, instance = (label_of(labels, what) or "" for what in ("host", "instance"))
+    return _Place(host, uuid_of(labels), instance)
+
+
+def uuid_of(labels: Mapping[str, str]) -> str:
+    """The GPU that labels name, in NVML's words; empty: none."""
+    uuid = label_of(labels, "uuid") or ""
+    return f"GPU-{uuid}" if BARE_UUID.fullmatch(uuid) else uuid
 
 
 def label_of(labels: Mapping[str, str], what: str) -> str | None:

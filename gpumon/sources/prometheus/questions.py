@@ -15,17 +15,25 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import METRICS
+from gpumon.sources.exporters.gpu_names import (
+    INFO,
+    METRICS,
+    NVML,
+    NVML_PREFIX,
+    SMI,
+    SMI_PREFIX,
+)
 from gpumon.sources.exporters.series_layout import (
     HOLDER_LABELS,
     HOLDERS,
     LABELS,
     MOST_HOLDERS,
     label_of,
+    uuid_of,
 )
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
-from gpumon.sources.prometheus.rules import ALL, PARTS, PREFIX, RECORDED, TOLD_AT
+from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
@@ -35,7 +43,8 @@ if TYPE_CHECKING:
 
 SETTLED_S: Final = 2.0
 """A page is written down within so much of the time that its samples bear: dcgm-exporter serves
-what it has gathered before (our choice)."""
+what it has gathered before (our choice). Where there is a sample oftener than that, within the time
+between two of them: a server ends a scrape that lasts longer (`scrape_timeout`)."""
 
 NAMED_EVERY_S: Final = 300.0
 """Which metrics there are is asked so often: what exporters tell changes seldom (our choice)."""
@@ -67,12 +76,16 @@ MOST_NEAR: Final = 256
 """Nodes of which somebody looks at a job and all metrics are asked for: their names are one
 question, and an address has a length."""
 
-JOB_ID: Final = "nvidia_gpu_jobId"
+KNOWN: Final = (*METRICS, *SMI, *NVML)
+"""Metrics of GPUs; of several that tell the same of one the first counts."""
+
+JOB_ID: Final = f"{NVML_PREFIX}jobId"
 """Princeton's nvidia_gpu_prometheus_exporter tells a GPU's job as this value."""
 
 _HIGHEST_ID: Final = 2**32
 """Numbers of Slurm's jobs are smaller."""
 
+_OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+"
 _UUIDS: Final = LABELS["uuid"]
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -126,6 +139,8 @@ class Seen(NamedTuple):
     """Between two samples; None: there are not two yet."""
     remarks: tuple[tuple[str, str], ...]
     """What is odd, each with a way out."""
+    late_s: float = 0.0
+    """By so much longer than elsewhere a sample may be of the present: rules told it."""
 
 
 class Questions:
@@ -136,6 +151,8 @@ class Questions:
         self._client = client
         self._names: tuple[str, ...] = ()
         self._tells_jobs = False
+        self._tells_boards = False
+        """Whether nvidia_gpu_exporter tells names of boards, and who of its GPUs is who."""
         self._named_at = float("-inf")
         self._recorded: set[str] = set()
         """Metrics that rules of ours record."""
@@ -145,6 +162,8 @@ class Questions:
         """GPUs and instances of the last look."""
         self._told_by: list[str] = []
         self._interval_s: float | None = None
+        self._settled_s = SETTLED_S
+        """How long ago the instant is that is asked about."""
         self._keys: dict[str, Key | None] = {}
         """What each text of labels is about; of tens of thousands of GPUs each is read once."""
         self._labels: dict[str, Labelled | None] = {}
@@ -173,35 +192,38 @@ class Questions:
         now = response.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
         if not 0.0 <= now - self._named_at < NAMED_EVERY_S or not self._names:
             await self._ask_names(now)
-        values = await self._values(now - SETTLED_S, self._hosts(near))
-        known, nameless = await self._heard(now - SETTLED_S, values)
+        at = now - self._settled_s
+        values = await self._values(at, self._hosts(near))
+        known, nameless = await self._heard(at, values)
         self._known = known
         if self._interval_s is None and known:
-            self._interval_s = await self._interval(now - SETTLED_S, known)
+            self._interval_s = await self._interval(at, known)
+            self._settled_s = min(SETTLED_S, self._interval_s or SETTLED_S)
         return Seen(
             asked_at=now,
             known=known,
             values=values,
             interval_s=self._interval_s,
             remarks=self._remarks(nameless),
+            late_s=LATE_S if self._recorded else 0.0,
         )
 
     async def _ask_names(self, now: float) -> None:
         params = {
-            "match[]": f'{{__name__=~"DCGM_FI_.+|{PREFIX}.+|{JOB_ID}"}}',
+            "match[]": f'{{__name__=~"{_OURS}"}}',
             "start": f"{now - NAMED_BACK_S:.3f}",
             "end": f"{now:.3f}",
         }
         told = self._said(await self._client.ask("label/__name__/values", params))
         found = set(response.names(told))
-        self._tells_jobs = JOB_ID in found
+        self._tells_jobs, self._tells_boards = JOB_ID in found, INFO in found
         recorded = {name for name, record in RECORDED.items() if record in found}
         self._recorded = recorded if TOLD_AT in found else set()
         self._is_large = False
         if self._recorded:
             told = self._said(await self._client.ask("query", _at(f"count({TOLD_AT})", now)))
             self._is_large = any(row.value > MANY_GPUS for row in response.vector(told).rows)
-        self._names = tuple(name for name in METRICS if name in found or name in self._recorded)
+        self._names = tuple(name for name in KNOWN if name in found or name in self._recorded)
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
             message = (
@@ -333,7 +355,8 @@ class Questions:
             best = max(counts, key=lambda name: counts[name])
             if not counts[best]:
                 return None
-            self._told_by.append(best)
+            is_bare = best in SMI and self._tells_boards and INFO not in self._told_by
+            self._told_by.append(INFO if is_bare else best)
         return self._told_by[turn]
 
     def _labelled(self, labels: Mapping[str, str]) -> Labelled | None:
@@ -352,8 +375,8 @@ class Questions:
         """Time between two samples, of the slowest of some nodes; None: there are not two."""
         chosen = {
             label_of(one.labels, "host"): uuid
-            for (uuid, _), one in known.items()
-            if _SAFE.fullmatch(uuid)
+            for one in known.values()
+            if _SAFE.fullmatch(uuid := label_of(one.labels, "uuid") or "")
         }
         name = TOLD_AT if self._recorded else self._told_by[0]
         found = []
@@ -405,7 +428,7 @@ def _at(question: str, at: float) -> dict[str, str]:
 
 def key_of(labels: Mapping[str, str]) -> Key | None:
     """Which GPU or instance a series is about; None where its labels do not say it."""
-    uuid = label_of(labels, "uuid")
+    uuid = uuid_of(labels)
     return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
 

@@ -36,6 +36,11 @@ RECORDED: Final = {
 INTERVAL_S: Final = 30
 """How often the rules are evaluated: as often as dcgm-exporter collects by default."""
 
+LATE_S: Final = 30.0 + INTERVAL_S
+"""By so much later than a sample itself what a rule makes of it may be told: vmalert evaluates what
+was 30 s ago (its `-rule.evalDelay`, and `-search.latencyOffset` of VictoriaMetrics; measured with
+1.79 and 1.145: 31 to 35 s), and that only so often."""
+
 
 def rules() -> str:
     """The file of rules, as `rule_files` of Prometheus and `-rule` of vmalert read it."""

@@ -179,7 +179,7 @@ class PrometheusServer:
             self._work_s = self._clock.monotonic() - began
             # As long as nobody knows it the next sample may be there any time.
             self._interval_s = seen.interval_s or 0.0
-            limit_s = limit_of(seen.interval_s, self._period_s, self.beat_s)
+            limit_s = limit_of(seen.interval_s, self._period_s, self.beat_s) + seen.late_s
             told, errors = self._nodes.read(seen, now, limit_s)
         except FetchError as error:
             return self._failed(error.message, error.hint), False, error.is_refused

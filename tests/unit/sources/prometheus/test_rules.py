@@ -119,6 +119,22 @@ def test_as_old_as_what_was_recorded(engine: Engine, source: PrometheusServer) -
     assert 15.0 < SystemClock().now() - frame.taken_at < 40.0
 
 
+def test_what_a_rule_tells_late_is_of_the_present(engine: Engine, source: PrometheusServer) -> None:
+    engine.gap_s = 30.0
+    engine.record(age_s=90.0)
+    assert newest(source)["gpu01.site"].stale_after_s == 120.0
+    # Of a page itself it would be over.
+    engine.record(age_s=130.0)
+    gone: list[Frame] = []
+
+    def is_over() -> bool:
+        source.wish(Wish(is_by_hand=True))
+        gone.extend(frame for frame in source.poll() if not frame.blocks)
+        return {"gpu01.site", "gpu02.site"} <= {frame.node for frame in gone}
+
+    eventually(is_over, "it is no longer of the present")
+
+
 def test_the_rules_are_printed_for_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "rules"]) == 0
     printed = capsys.readouterr().out

@@ -87,6 +87,41 @@ def test_each_node_is_as_its_own_page(engine: Engine, opened: Open) -> None:
     assert first.errors == second.errors == ()
 
 
+BARE = "df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_gpus_of_other_exporters_are_read_and_are_the_same_as_dcgms(
+    engine: Engine, opened: Open, is_beside: bool
+) -> None:
+    if not is_beside:
+        engine.series.clear()
+    bare = {"uuid": BARE, "instance": "gpu01:9835", "job": "smi"}
+    info = {**bare, "name": "NVIDIA A10", "driver_version": "550.54.15"}
+    engine.series["nvidia_smi_gpu_info"] = [(info, 1.0)]
+    engine.series["nvidia_smi_utilization_gpu_ratio"] = [(bare, 0.5)]
+    engine.series["nvidia_smi_pstate"] = [(bare, 2.0)]
+    own = {"uuid": "GPU-9", "instance": "gpu03:9445", "ordinal": "1", "name": "NVIDIA A30"}
+    engine.series["nvidia_gpu_duty_cycle"] = [(own, 30.0)]
+    if is_beside:
+        engine.series["nvidia_smi_utilization_gpu_ratio"] += [({**bare, "uuid": "GPU-0"}, 0.1)]
+    frames = {frame.node: frame for frame in once(opened, engine)}
+    gpus = frames["gpu01"].block("gpu")
+    row = gpus.keys.index(f"GPU-{BARE}")
+    assert (gpus.value("gpu_util_ratio", row), gpus.value("perf_state", row)) == (0.5, 2)
+    assert gpus.label("name", row) == "NVIDIA A10"
+    driver = None if is_beside else "550.54.15"
+    assert frames["gpu01"].block("node").label("driver_version", 0) == driver
+    other = frames["gpu03"].block("gpu")
+    assert other.keys == ("GPU-9",)
+    assert (other.value("gpu_util_ratio", 0), other.value("index", 0)) == (0.3, 1)
+    assert other.label("name", 0) == "NVIDIA A30"
+    if is_beside:
+        assert set(gpus.keys) == {"GPU-0", "GPU-1", f"GPU-{BARE}"}
+        # One board by two roads: what DCGM says counts, as on a page.
+        assert gpus.value("gpu_util_ratio", gpus.keys.index("GPU-0")) == 0.97
+
+
 def test_only_metrics_that_are_there_are_asked_for_each_once(engine: Engine, opened: Open) -> None:
     engine.hold("DEV_ODD", (GPUS[0], 1.0))
     once(opened, engine)
@@ -96,6 +131,30 @@ def test_only_metrics_that_are_there_are_asked_for_each_once(engine: Engine, ope
     assert len(set(values)) == 5
     assert not any("ODD" in one for one in values)
     assert all(params.get("nocache") == "1" for path, params in engine.asked if path == "query")
+
+
+@pytest.mark.parametrize(("interval_s", "ago_s"), [(1.0, 1.0), (15.0, 2.0)])
+def test_an_instant_is_asked_about_once_its_pages_are_written_down(
+    engine: Engine, opened: Open, interval_s: float, ago_s: float
+) -> None:
+    engine.now_s = lambda: 1000.0
+    engine.gap_s = interval_s
+
+    def instants() -> list[float]:
+        asked = [params for path, params in engine.asked if path == "query"]
+        return [
+            float(one["time"]) for one in asked if one["query"].endswith("(DCGM_FI_DEV_FB_USED)")
+        ]
+
+    source, _ = opened(engine.target + "?history=0")
+    eventually(lambda: len(instants()) == 1, "it has looked")
+
+    def has_looked_again() -> bool:
+        source.wish(Wish(is_by_hand=True))
+        return len(instants()) >= 2
+
+    eventually(has_looked_again, "it has looked again")
+    assert instants()[:2] == [998.0, 1000.0 - ago_s]
 
 
 def test_no_more_than_two_questions_are_asked_at_once(engine: Engine, opened: Open) -> None:
