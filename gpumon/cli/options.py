@@ -93,7 +93,11 @@ class _ShowVersions(argparse.Action):
 
 
 def seconds(text: str) -> float:
-    """A number of seconds that is not negative."""
+    """A number of seconds that is not negative.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
     number = float(text)
     if not 0 <= number <= 86400:
         message = "between 0 and 86400 seconds"
@@ -119,7 +123,11 @@ def past(text: str) -> float:
 
 
 def tiers(text: str) -> tuple[str, ...]:
-    """Names of tiers, in the probe's order."""
+    """Names of tiers, in the probe's order.
+
+    Raises:
+        argparse.ArgumentTypeError: One is unknown.
+    """
     names = {name.strip() for name in text.split(",")}
     unknown = sorted(names - set(TIERS))
     if unknown:
@@ -216,7 +224,11 @@ def add_ascii(made: argparse.ArgumentParser) -> None:
 
 
 def row_filter(text: str) -> RowFilter:
-    """A filter in the language of the terminal."""
+    """A filter in the language of the terminal.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none; the message shows where.
+    """
     from gpumon.report.filter.tree import FilterError
     from gpumon.report.lists.filter_tables import understood
 

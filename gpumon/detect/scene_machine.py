@@ -38,6 +38,9 @@ class Sheet:
         """Have an entity report these values and labels from a Unix time on.
 
         `instead` takes back what was set before with `instead`, and nothing else.
+
+        Raises:
+            KeyError: It has no such field.
         """
         for field in values:
             if field not in LABELS[self._name] and CATALOGUE[field].block != self._name:

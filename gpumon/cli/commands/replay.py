@@ -69,7 +69,12 @@ def parser() -> Parser:
 
 
 def replay(words: list[str]) -> int:
-    """Exit code of the command."""
+    """Exit code of the command.
+
+    Raises:
+        InputError: The filter is one that a stream cannot apply.
+        UnavailableError: The recording cannot be read.
+    """
     options = parser().parse_args(words)
     is_stream = options.watch_s is not None or (options.json and options.speed is not None)
     if (options.json or is_stream) and is_refused(options.passes):

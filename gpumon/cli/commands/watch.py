@@ -53,7 +53,12 @@ RENEW_S: Final = 60.0
 
 
 def watch(words: list[str]) -> int:
-    """Exit code of the main command."""
+    """Exit code of the main command.
+
+    Raises:
+        InputError: Options that do not go together.
+        UnavailableError: Nothing is here that could be watched.
+    """
     options = parser().parse_args(words)
     if options.steps and options.job is None:
         raise InputError("--steps shows one job: name it with --job ID")

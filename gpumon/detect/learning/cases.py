@@ -61,14 +61,15 @@ class Case(NamedTuple):
     lost: float | None
     """Share of the job's GPU time that the finding said was lost, 0 to 1; None: it did not say."""
     made_with: str
-    """What tells whether features mean the same now (`features_mark`)."""
+    """What tells whether these features mean the same now (`features_mark`)."""
     features: Mapping[str, float]
     """Those that were known then, by key."""
 
     @property
     def is_usable(self) -> bool:
         """Whether its features mean what they mean now."""
-        return self.made_with == features_mark()
+        # Those of an earlier version told of all features, of one that is new here, too.
+        return self.made_with in (features_mark(self.features), features_mark())
 
     @property
     def row(self) -> Floats:
@@ -104,7 +105,7 @@ def case_of(
         owner=owner,
         at=at,
         lost=lost,
-        made_with=features_mark(),
+        made_with=features_mark(known),
         features=known,
     )
 

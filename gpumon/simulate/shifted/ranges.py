@@ -259,13 +259,13 @@ class Draw:
         return int(self._random.integers(low, high + 1))
 
     def normal(self, *shape: int) -> NDArray[np.float64]:
-        """Numbers of a normal distribution of mean 0 and deviation 1."""
+        """Numbers of a normal distribution of mean 0 and deviation 1, as many along each axis."""
         return self._random.standard_normal(shape)
 
     def uniform(self, *shape: int) -> NDArray[np.float64]:
-        """Numbers between 0 and 1."""
+        """Numbers between 0 and 1, as many along each axis."""
         return self._random.random(shape)
 
     def lognormal(self, median: float, sigma: float, count: int) -> NDArray[np.float64]:
-        """Lengths with a median and a deviation of the logarithm."""
+        """A row of lengths with a median and a deviation of the logarithm."""
         return median * np.exp(sigma * self.normal(count))

@@ -138,6 +138,12 @@ class PageReader:
         return [one.value for one in samples], times
 
 
+def with_labels(block: Block, labels: Mapping[str, tuple[str | None, ...]]) -> Block:
+    """A block that has these labels as well, whatever was said to be missing of them."""
+    missing = {key: why for key, why in block.missing.items() if key[0] not in labels}
+    return block._replace(labels={**block.labels, **labels}, missing=missing)
+
+
 def hung_error(where: str, for_s: float) -> SourceError:
     """What is said where values have been the same for so long that nobody reads them any more."""
     return SourceError(
@@ -184,9 +190,7 @@ class NodeMemory:
             blocks.update(plan.host.blocks(name, values, old, self._rates, at))
         labels = {**plan.labels, "host_name": (plan.host_name,)} if plan.host_name else plan.labels
         if labels:
-            before = blocks.get("node", Block((name,), {}, {}, {}))
-            missing = {key: why for key, why in before.missing.items() if key[0] not in labels}
-            blocks["node"] = before._replace(labels={**before.labels, **labels}, missing=missing)
+            blocks["node"] = with_labels(blocks.get("node", Block((name,), {}, {}, {})), labels)
         return Reading(plan.host_name, blocks, errors)
 
     def remember(self, xids: Iterable[tuple[float, str, int]]) -> None:

@@ -104,7 +104,11 @@ class _Told:
         self.missing: _Reasons = {}
 
     def reasons(self, told: dict[str, Any]) -> _Reasons:
-        """Reason by field and row, in a map of its own; fields nobody knows are passed over."""
+        """Reason by field and row, in a map of its own; fields nobody knows are passed over.
+
+        Raises:
+            ValueError: A reason is for a row that is not there.
+        """
         if told != self.lacking:
             count = len(self.keys)
             found: _Reasons = {}

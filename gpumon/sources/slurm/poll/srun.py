@@ -93,6 +93,9 @@ def endpoint(
         environ: Environment to start from; None: gpumon's own.
         is_part: Whether another step reads the other nodes of the job.
         cluster: Of the job; empty: that of srun itself.
+
+    Raises:
+        ValueError: The label is not that of a job.
     """
     name = job_name(job_id, label)
     if name is None:

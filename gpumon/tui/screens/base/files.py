@@ -96,6 +96,9 @@ async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -
     """As `write_new`, on a thread that nobody waits for long: a file server may be gone.
 
     A thread of asyncio's would be waited for at the end of the process.
+
+    Raises:
+        FileRefusedError: It cannot be written; the message says why.
     """
     place = _path_of(name).parent
     if place in _UNDER_WAY:
