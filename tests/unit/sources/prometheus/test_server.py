@@ -143,7 +143,7 @@ def test_gpus_are_shown_where_nothing_is_said_of_hosts(engine: Engine, opened: O
     engine.refused = "node_"
     first, _ = once(opened, engine)
     assert first.block("gpu").keys == ("GPU-0", "GPU-1")
-    assert first.errors[0].message.startswith("tells nothing of hosts: ")
+    assert first.errors[0].message.startswith("reports nothing about hosts: ")
 
 
 def test_only_metrics_that_are_there_are_asked_for_each_once(engine: Engine, opened: Open) -> None:
