@@ -152,14 +152,14 @@ def parser() -> argparse.ArgumentParser:
         dest="look_s",
         type=seconds,
         metavar="SECONDS",
-        help="observe that long before answering (default 1; 0: one sample, no detectors)",
+        help="observe this long before answering (default 1; 0: one sample, no detectors)",
     )
     made.add_argument(
         "--watch",
         dest="watch_s",
         type=period,
         metavar="SECONDS",
-        help="NDJSON, one document a period, until interrupted",
+        help="NDJSON, one document per period, until interrupted",
     )
     add_whose(made)
     add_filter(made)
@@ -213,7 +213,8 @@ def add_filter(made: argparse.ArgumentParser) -> None:
         dest="passes",
         type=row_filter,
         metavar="EXPR",
-        help="only jobs that pass, as behind the terminal's /: 'user==ada & sm<20 & gpus>=8'",
+        help="only jobs that pass this filter, as with / in the terminal: 'user==ada & sm<20 & "
+        "gpus>=8'",
     )
 
 

@@ -44,7 +44,7 @@ class Sheet:
         """
         for field in values:
             if field not in LABELS[self._name] and CATALOGUE[field].block != self._name:
-                raise KeyError(f"{field} is no field of {self._name}")
+                raise KeyError(f"{field} is not a field of {self._name}")
         entity = self._entities.setdefault(key, {})
         if instead:
             for field in self._passing.pop(key, ()):

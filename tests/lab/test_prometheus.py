@@ -24,7 +24,7 @@ from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.missing import Reason
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.prometheus import questions, response
 from gpumon.sources.prometheus.rules import TOLD_AT
@@ -50,6 +50,16 @@ scrape_configs:
   - job_name: dcgm
     static_configs: [{targets: [%s]}]
 """
+HOST = b"""node_load1 3.5
+node_uname_info{nodename="gpu0%d"} 1
+node_cpu_seconds_total{cpu="0",mode="user"} 10
+node_cpu_seconds_total{cpu="0",mode="idle"} 20
+node_cpu_seconds_total{cpu="1",mode="user"} 30
+node_cpu_seconds_total{cpu="1",mode="idle"} 40
+node_filesystem_avail_bytes{mountpoint="/scratch",fstype="xfs"} 5e9
+"""
+"""What node_exporter tells of a host, which bears an address here."""
+
 STALE_S = 5.0
 """Beyond two intervals of a second no value is older than this and shown as the present."""
 
@@ -67,7 +77,9 @@ class Engine:
         self.folder = folder
         self.url = f"prometheus+http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
-        self.source = open_source(parse(self.url), Look(1.0, False, lambda _: True), SystemClock())
+        self.source = open_source(
+            parse(self.url), Sampling(1.0, False, lambda _: True), SystemClock()
+        )
         self.newest = Newest()
 
     def start(self) -> None:
@@ -179,6 +191,7 @@ def pages() -> Iterator[list[PageServer]]:
         "DEV_ROW_REMAP_FAILURE": 2147483634,
     }
     bodies = [page(2, f"gpu0{n}", **values).replace(b"GPU-", f"GPU-{n}".encode()) for n in (1, 2)]
+    bodies = [body + HOST % number for number, body in enumerate(bodies, 1)]
     found = [PageServer(Answer(body)) for body in bodies]
     yield found
     for server in found:
@@ -228,6 +241,9 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
         assert gpu.reason("mem_temp_c") is Reason.NOT_SUPPORTED
         assert gpu.reason("remap_failure") is Reason.NOT_SUPPORTED
         assert gpu.reason("tensor_active_ratio") is Reason.NOT_SHARED
+        host = engine.picture().nodes["gpu02"]
+        assert host.block is not None
+        assert (host.block.value("load_1m", 0), host.block.value("cpu_count", 0)) == (3.5, 2)
         assert main(["--json", "--for", "0", engine.url]) == 0
         document = json.loads(capsys.readouterr().out)
         assert {node["name"] for node in document["nodes"]} == {"gpu01", "gpu02"}

@@ -123,7 +123,7 @@ def with_case(cases: Sequence[Case], added: Case) -> Cases:
     """
     left = tuple(one for one in cases if not _is_same(one, added))
     if len(left) >= MOST_CASES:
-        raise CasesError(f"no more than {MOST_CASES} cases are stored; take some back first")
+        raise CasesError(f"no more than {MOST_CASES} cases are stored; remove some first")
     return (*left, added)
 
 
@@ -135,7 +135,7 @@ def without_case(cases: Sequence[Case], finding_class: str, job_id: str) -> Case
     """
     left = tuple(one for one in cases if (one.finding_class, one.job_id) != (finding_class, job_id))
     if len(left) == len(cases):
-        raise CasesError("this has no judgement to take back")
+        raise CasesError("there is no judgement to undo")
     return left
 
 

@@ -62,7 +62,7 @@ class Verdict(NamedTuple):
 
 
 class Exemplar(NamedTuple):
-    """One job of the class that the model was taught with."""
+    """One job of the class that the model learnt from."""
 
     lost: float
     """Share of its GPU time that it lost, 0 to 1; NaN where no label said."""
@@ -286,7 +286,7 @@ def model_from(value: object) -> Model:
 
 def _learnt(key: str, value: object) -> Learnt:
     if not isinstance(value, dict):
-        raise ModelError(f"{key!r:.80} is no object")
+        raise ModelError(f"{key!r:.80} is not an object")
     try:
         return _checked(key, value)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -296,7 +296,7 @@ def _learnt(key: str, value: object) -> Learnt:
 def _checked(key: str, value: dict[str, Any]) -> Learnt:
     looks_at, needs = tuple(value["looks_at"]), tuple(value["needs"])
     if not looks_at or not {*looks_at, *needs} <= COLUMN.keys():
-        raise ModelError(f"{key!r:.80} looks at a feature that there is not")
+        raise ModelError(f"{key!r:.80} uses a feature that does not exist")
     slope, offset = map(float, value["calibration"])
     healthy = _row(value["healthy"])
     bounds = np.array(value["bounds"], np.float64)
@@ -312,7 +312,7 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     if not (numbers < LARGEST).all():
         raise ModelError(f"{key!r:.80}: a number is missing")
     if not 1 <= least_gpus <= _MOST_GPUS:
-        raise ModelError(f"{key!r:.80}: least_gpus is no number of GPUs of a job")
+        raise ModelError(f"{key!r:.80}: least_gpus is not a number of GPUs")
     if not ABSTAINS_BELOW <= claims_from <= 1.0:
         raise ModelError(f"{key!r:.80}: claims_from lies between {ABSTAINS_BELOW} and 1")
     seen = {str(name): float(number) for name, number in value["seen"].items()}

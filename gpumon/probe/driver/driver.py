@@ -136,7 +136,7 @@ class Driver:
         except pynvml.NVMLLibraryMismatchError:
             raise NoValueError(NOT_SUPPORTED, name) from None
         except UnicodeError:
-            message = "%s: its answer is no UTF-8" % name
+            message = "%s: its answer is not UTF-8" % name
             self.failures[gpu] = message
             raise NoValueError(FAILED, message, pynvml.NVML_ERROR_UNKNOWN) from None
         finally:

@@ -129,13 +129,19 @@ class PageReader:
         self._plans = plans
         names = [plan.host_name for plan in plans]
         self._nodes = {name: self._nodes.get(name) or NodeMemory() for name in names}
-        told = [*((text, "look at the page: it is no whole exposition") for text in page.wrong)]
+        told = [*((text, "look at the page: it is not complete") for text in page.wrong)]
         told += remarks
         self._errors = tuple(SourceError(self._where, text, way_out) for text, way_out in told)
         self._shape = shape_of(body, page, wanted)
         samples = [page.samples[number] for number in wanted]
         times = {place: one.told_at for place, one in enumerate(samples) if one.told_at is not None}
         return [one.value for one in samples], times
+
+
+def with_labels(block: Block, labels: Mapping[str, tuple[str | None, ...]]) -> Block:
+    """A block that has these labels as well, whatever was said to be missing of them."""
+    missing = {key: why for key, why in block.missing.items() if key[0] not in labels}
+    return block._replace(labels={**block.labels, **labels}, missing=missing)
 
 
 def hung_error(where: str, for_s: float) -> SourceError:
@@ -184,9 +190,7 @@ class NodeMemory:
             blocks.update(plan.host.blocks(name, values, old, self._rates, at))
         labels = {**plan.labels, "host_name": (plan.host_name,)} if plan.host_name else plan.labels
         if labels:
-            before = blocks.get("node", Block((name,), {}, {}, {}))
-            missing = {key: why for key, why in before.missing.items() if key[0] not in labels}
-            blocks["node"] = before._replace(labels={**before.labels, **labels}, missing=missing)
+            blocks["node"] = with_labels(blocks.get("node", Block((name,), {}, {}, {})), labels)
         return Reading(plan.host_name, blocks, errors)
 
     def remember(self, xids: Iterable[tuple[float, str, int]]) -> None:

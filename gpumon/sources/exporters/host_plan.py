@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BLOCKS: Final = ("node", "nic", "filesystem", "local_filesystem")
 
-_TOLD_APART: Final = (
+TOLD_APART: Final = (
     *("cpu", "mode", "device", "port", "mountpoint", "fstype", "state", "export", "mountaddr"),
     *("protocol", "operation", "component", "target", "fs"),
 )
@@ -153,7 +153,7 @@ def host_plan(page: Page, wanted: list[int]) -> tuple[HostPlan | None, list[tupl
         parts = PARTS.get(sample.name)
         if parts is None:
             continue
-        identity = (sample.name, *(sample.labels.get(label, "") for label in _TOLD_APART))
+        identity = (sample.name, *(sample.labels.get(label, "") for label in TOLD_APART))
         if identity in seen:
             text = "mixes several hosts, whose values cannot be separated"
             return None, [(text, "name the hosts' own pages")]
@@ -191,8 +191,8 @@ def _table(
 ) -> HostTable:
     most = MOST_ROWS[block]
     if len(entities) > most:
-        text = f"tells {len(entities):,} rows of {block}; {most:,} are read"
-        remarks.append((text, "no node has so many: look at who answers there"))
+        text = f"reports {len(entities):,} rows of {block}; {most:,} are read"
+        remarks.append((text, "no node has so many: check what answers there"))
     keys = tuple(sorted(entities)[:most])
     sums = tuple(
         Sum(key, row, tuple(terms))

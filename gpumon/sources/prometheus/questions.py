@@ -23,6 +23,7 @@ from gpumon.sources.exporters.gpu_names import (
     SMI,
     SMI_PREFIX,
 )
+from gpumon.sources.exporters.host_names import PARTS as HOST_PARTS
 from gpumon.sources.exporters.series_layout import (
     HOLDER_LABELS,
     HOLDERS,
@@ -33,6 +34,7 @@ from gpumon.sources.exporters.series_layout import (
 )
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.hosts import MATCHED
 from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ JOB_ID: Final = f"{NVML_PREFIX}jobId"
 _HIGHEST_ID: Final = 2**32
 """Numbers of Slurm's jobs are smaller."""
 
-_OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+"
+_OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+|{MATCHED}"
 _UUIDS: Final = LABELS["uuid"]
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -150,6 +152,7 @@ class Questions:
         """Nothing has been asked."""
         self._client = client
         self._names: tuple[str, ...] = ()
+        self._host_names: frozenset[str] = frozenset()
         self._tells_jobs = False
         self._tells_boards = False
         """Whether nvidia_gpu_exporter tells names of boards, and who of its GPUs is who."""
@@ -177,6 +180,11 @@ class Questions:
     def told_by(self) -> tuple[str, ...]:
         """Metrics whose samples' times count."""
         return tuple(self._told_by) or self._names[:1]
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """Metrics that tell of hosts."""
+        return self._host_names
 
     async def look(self, near: Sequence[str] = ()) -> Seen:
         """One look.
@@ -216,12 +224,15 @@ class Questions:
         }
         told = self._said(await self._client.ask("label/__name__/values", params))
         found = set(response.names(told))
+        self._host_names = frozenset(found & HOST_PARTS.keys())
         self._tells_jobs, self._tells_boards = JOB_ID in found, INFO in found
         recorded = {name for name, record in RECORDED.items() if record in found}
         self._recorded = recorded if TOLD_AT in found else set()
         self._is_large = False
         if self._recorded:
-            told = self._said(await self._client.ask("query", _at(f"count({TOLD_AT})", now)))
+            told = self._said(
+                await self._client.ask("query", response.at_instant(f"count({TOLD_AT})", now))
+            )
             self._is_large = any(row.value > MANY_GPUS for row in response.vector(told).rows)
         self._names = tuple(name for name in KNOWN if name in found or name in self._recorded)
         if not self._names:
@@ -278,7 +289,7 @@ class Questions:
         return found if found.values else await self._told(f"max by ({by}) ({name})", at)
 
     async def _told(self, question: str, at: float) -> Column:
-        told = self._said(await self._client.ask("query", _at(question, at)))
+        told = self._said(await self._client.ask("query", response.at_instant(question, at)))
         found, values, left_out = response.by_labels(told, self._keys, key_of)
         self._left_out += left_out
         keys = [key for key in found if key is not None]
@@ -317,7 +328,7 @@ class Questions:
                 if name is None:
                     break
                 question = f"max by ({by}) (timestamp({name}))"
-            told = self._said(await self._client.ask("query", _at(question, at)))
+            told = self._said(await self._client.ask("query", response.at_instant(question, at)))
             found, times, left_out = response.by_labels(told, self._labels, self._labelled)
             self._left_out += left_out
             if told.cut is not None:
@@ -383,7 +394,7 @@ class Questions:
         for label in _UUIDS if chosen else ():
             some = "|".join(list(chosen.values())[:MOST_LONG])
             question = f'{name}{{{label}=~"{some}"}}[{INTERVAL_BACK_S:.0f}s]'
-            told = await self._client.ask("query", _at(question, at))
+            told = await self._client.ask("query", response.at_instant(question, at))
             for times in response.times(self._said(told)):
                 gaps = [after - before for before, after in pairwise(times)]
                 found += [median(gaps)] if gaps else []
@@ -400,11 +411,11 @@ class Questions:
         said = list(self._warnings)
         if said:
             more = f" (and {len(said) - 1:,} more)" if len(said) > 1 else ""
-            text = f"warns beside its values, of which some may be missing: {said[0]}{more}"
+            text = f"warns, and some of its values may be missing: {said[0]}{more}"
             found.append((text, "look at the stores behind it"))
         if self._left_out:
             text = f"{self._left_out:,} series of its answers cannot be read and are left out"
-            found.append((text, "see which version of what listens there"))
+            found.append((text, "check which program listens there, and its version"))
         if nameless:
             text = f"{nameless:,} series name no GPU by its UUID and are left out"
             found.append((text, "see which label names GPUs there: UUID is dcgm-exporter's"))
@@ -419,11 +430,6 @@ async def _all(asked: Sequence[Coroutine[Any, Any, Column]]) -> list[Column]:
     except ExceptionGroup as several:
         raise several.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-def _at(question: str, at: float) -> dict[str, str]:
-    """A question about one instant; VictoriaMetrics would shift it by half a minute otherwise."""
-    return {"query": question, "time": f"{at:.3f}", "nocache": "1"}
 
 
 def key_of(labels: Mapping[str, str]) -> Key | None:

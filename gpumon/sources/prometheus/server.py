@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame
 from gpumon.model.text import plain
+from gpumon.sources.exporters.dcgm import with_labels
 from gpumon.sources.exporters.pauses import Pauses, rest
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.http.outage import Outage
 from gpumon.sources.probes.start_order import RETRY_S
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
+from gpumon.sources.prometheus.hosts import Hosts
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
-from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.questions import SETTLED_S, Questions
 from gpumon.sources.prometheus.recall import Recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpumon.sources.prometheus.nodes import Told
     from gpumon.sources.prometheus.questions import Seen
     from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.prometheus_address import EngineAddress
@@ -151,10 +154,10 @@ class PrometheusServer:
     async def _watch(self) -> None:
         """Look on the beat until nobody asks any more."""
         self._client = Client(self._address, self._timeout_s)
-        questions = Questions(self._client)
+        questions, hosts = Questions(self._client), Hosts(self._client)
         while True:
             began = self._clock.monotonic()
-            frames, is_read, is_cheap = await self._looked(questions, began)
+            frames, is_read, is_cheap = await self._looked(questions, hosts, began)
             # In this order, so that whoever is woken finds frames and no waiting.
             self._frames.extend(frames)
             self._is_settled = True
@@ -171,29 +174,32 @@ class PrometheusServer:
         if self._client is not None:
             await self._client.close()
 
-    async def _looked(self, questions: Questions, began: float) -> tuple[list[Frame], bool, bool]:
+    async def _looked(
+        self, questions: Questions, hosts: Hosts, began: float
+    ) -> tuple[list[Frame], bool, bool]:
         """What one look brings, whether it brought anything, and whether failing cost nobody."""
         try:
             seen = await questions.look(self._near)
             now = self._clock.now()
-            self._work_s = self._clock.monotonic() - began
             # As long as nobody knows it the next sample may be there any time.
             self._interval_s = seen.interval_s or 0.0
             limit_s = limit_of(seen.interval_s, self._period_s, self.beat_s) + seen.late_s
             told, errors = self._nodes.read(seen, now, limit_s)
+            told, remarks = await _with_hosts(told, hosts, questions.host_names, seen, limit_s)
+            self._work_s = self._clock.monotonic() - began
         except FetchError as error:
             return self._failed(error.message, error.hint), False, error.is_refused
         except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
             words, way_out = shortage(error) or (repr(error), "please report this line")
-            message = f"gpumon stumbled over its answer: {words}"
+            message = f"gpumon could not handle its answer: {words}"
             return self._failed(message, way_out), False, False
         self._outage.read(began)
         self._begin_recall(questions, seen, now)
-        said = seen.remarks
+        said = (*seen.remarks, *remarks)
         if self._remark and self._clock.monotonic() - self._recalled_at < REMARKED_S:
             said = (*said, self._remark)
-        remarks = tuple(SourceError(self.url, plain(text), hint) for text, hint in said)
-        frames = [*frames_of(told, self.url, now, self._work_s, limit_s, remarks)]
+        odd = tuple(SourceError(self.url, plain(text), hint) for text, hint in said)
+        frames = [*frames_of(told, self.url, now, self._work_s, limit_s, odd)]
         frames += [
             Frame(origin=self.url, node=one.where, taken_at=now, errors=(one,)) for one in errors
         ]
@@ -228,7 +234,7 @@ class PrometheusServer:
         try:
             told = await recall.past(seen, told_by, now)
         except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
-            self._remark = f"gpumon stumbled over its past: {error!r}", "please report this line"
+            self._remark = f"gpumon could not handle its past: {error!r}", "please report this line"
             self._is_recalling = False
             return
         self._remark, self._recalled_at = told.remark, self._clock.monotonic()
@@ -247,3 +253,23 @@ class PrometheusServer:
             over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
         frame = Frame(origin=self.url, node="", taken_at=now, errors=(error,), over_at=over_at)
         return [frame]
+
+
+async def _with_hosts(
+    told: list[Told], hosts: Hosts, names: frozenset[str], seen: Seen, limit_s: float
+) -> tuple[list[Told], list[tuple[str, str]]]:
+    """What is told of each node, with what others tell of its host; and what is odd about it."""
+    at = seen.asked_at - SETTLED_S
+    try:
+        found = await hosts.look(names, {one.node for one in told}, at, limit_s)
+    except FetchError as error:
+        # Of its GPUs all is known.
+        return told, [(f"tells nothing of hosts: {error.message}", error.hint)]
+    made = []
+    for one in told:
+        blocks = {**one.reading.blocks, **(of_host := found.get(one.node, {}))}
+        own = one.reading.blocks.get("node")
+        if own is not None and "node" in of_host:
+            blocks["node"] = with_labels(of_host["node"], own.labels)
+        made.append(one._replace(reading=one.reading._replace(blocks=blocks)))
+    return made, []

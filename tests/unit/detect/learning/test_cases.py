@@ -67,7 +67,7 @@ def test_of_one_job_and_class_the_last_word_counts() -> None:
     ]
     left = without_case(cases, "comm_bound", "42_3")
     assert [one.job_id for one in left] == ["7", "42_3"]
-    with pytest.raises(CasesError, match="this has no judgement"):
+    with pytest.raises(CasesError, match="there is no judgement"):
         without_case(left, "comm_bound", "42_3")
 
 

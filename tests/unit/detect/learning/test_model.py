@@ -110,8 +110,8 @@ def _changed(model: Model, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"looks_at": ["util_15m", "no_such"]}, "feature that there is not"),
-        ({"looks_at": []}, "feature that there is not"),
+        ({"looks_at": ["util_15m", "no_such"]}, "feature that does not exist"),
+        ({"looks_at": []}, "feature that does not exist"),
         ({"healthy": [0.0]}, "one number a feature"),
         ({"bounds": [[0.0], [1.0]]}, "one number a feature"),
         ({"directions": [2] * 8}, "directions are not"),

@@ -55,6 +55,8 @@ class Engine(PageServer):
         """By host, where one is of another age."""
         self.gap_s = 1.0
         self.fault: Answer | None = None
+        self.refused: str | None = None
+        """What no question may be about."""
         self.most_steps: int | None = None
         """Of a question about the past; None: any number."""
         self.past_s = 7200.0
@@ -97,6 +99,8 @@ class Engine(PageServer):
         more = {"warnings": self.warnings} if self.warnings else {}
         if path == "label/__name__/values":
             return told(sorted(self.series), **more)
+        if self.refused and self.refused in params.get("query", ""):
+            return Answer(b"no", "403 Forbidden")
         if path == "query":
             return told(self.result(params), **more)
         if path == "query_range":

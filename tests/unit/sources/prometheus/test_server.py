@@ -122,6 +122,30 @@ def test_gpus_of_other_exporters_are_read_and_are_the_same_as_dcgms(
         assert gpus.value("gpu_util_ratio", gpus.keys.index("GPU-0")) == 0.97
 
 
+HOST = {"instance": "gpu01.site:9100", "job": "node"}
+
+
+def test_a_node_has_what_the_server_holds_of_its_host(engine: Engine, opened: Open) -> None:
+    engine.series["node_load1"] = [(HOST, 3.5), ({"instance": "login1:9100"}, 9.0)]
+    first, second = once(opened, engine)
+    node = first.block("node")
+    assert (node.keys, node.value("load_1m", 0), node.label("host_name", 0)) == (
+        ("gpu01",),
+        3.5,
+        "gpu01",
+    )
+    assert second.block("node").columns == {}
+    assert first.errors == second.errors == ()
+
+
+def test_gpus_are_shown_where_nothing_is_said_of_hosts(engine: Engine, opened: Open) -> None:
+    engine.series["node_load1"] = [(HOST, 3.5)]
+    engine.refused = "node_"
+    first, _ = once(opened, engine)
+    assert first.block("gpu").keys == ("GPU-0", "GPU-1")
+    assert first.errors[0].message.startswith("tells nothing of hosts: ")
+
+
 def test_only_metrics_that_are_there_are_asked_for_each_once(engine: Engine, opened: Open) -> None:
     engine.hold("DEV_ODD", (GPUS[0], 1.0))
     once(opened, engine)
@@ -279,7 +303,7 @@ def test_series_without_a_gpu_and_warnings_are_told_once(
     messages = [error.message for error in first.errors]
     said(messages[0], first.errors[0].hint)
     assert messages == [
-        "warns beside its values, of which some may be missing: store A is down (and 1 more)",
+        "warns, and some of its values may be missing: store A is down (and 1 more)",
         "1 series name no GPU by its UUID and are left out",
     ]
 

@@ -1,0 +1,172 @@
+"""What a server has gathered of the hosts of its GPUs: node_exporter's pages, and file systems'.
+
+Which metrics give which fields is one table for pages and servers. The server adds up the CPUs of a
+host, as a page's reader does; all else is asked for as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.model.text import plain
+from gpumon.sources.exporters.host_names import HOST_NAME, KINDS, PARTS
+from gpumon.sources.exporters.host_plan import TOLD_APART, host_plan
+from gpumon.sources.exposition.parse import Page, Sample
+from gpumon.sources.probes.rates import Rates
+from gpumon.sources.prometheus import response
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from gpumon.model.records.block import Block
+    from gpumon.sources.prometheus.client import Client
+
+MOST_HOSTS: Final = 1024
+"""Of a fleet with more nodes no host is asked about: each has some hundred values, which are read
+one by one (our choice)."""
+
+_NODE: Final = "node_"
+
+_CPUS: Final = "node_cpu_seconds_total"
+"""It has a series for each CPU and mode: a thousand of a large host."""
+
+_PREFIXES: Final = (_NODE, *(begin for begin in KINDS if not begin.startswith(_NODE)))
+"""With these begin the metrics of one exporter each."""
+
+MATCHED: Final = "|".join(f"{begin}.+" for begin in _PREFIXES)
+"""What their names are, as a pattern."""
+
+_BY: Final = ",".join(("instance", *(label for label in TOLD_APART if label != "cpu")))
+_PORT: Final = re.compile(r":[0-9]{1,5}$")
+_ADDRESS: Final = re.compile(r"[0-9.]+|\[.*\]|localhost")
+
+
+class _Gathered(NamedTuple):
+    """What one address tells."""
+
+    samples: list[Sample]
+    told_at: dict[str, float]
+    """By exporter."""
+
+
+class _Last(NamedTuple):
+    """What was made of the newest samples of one exporter."""
+
+    told_at: float
+    blocks: Mapping[str, Block]
+
+
+class Hosts:
+    """Asks for the hosts of nodes; remembers what counters were before."""
+
+    def __init__(self, client: Client) -> None:
+        """Nothing has been asked."""
+        self._client = client
+        self._rates: dict[tuple[str, str], Rates] = {}
+        self._last: dict[tuple[str, str], _Last] = {}
+
+    async def look(
+        self, names: Collection[str], nodes: Collection[str], at: float, limit_s: float
+    ) -> Mapping[str, Mapping[str, Block]]:
+        """The blocks of each node's host; nodes of which no exporter tells are not in it.
+
+        Args:
+            names: Metrics that the server has.
+            nodes: Names of the nodes that have GPUs.
+            at: The instant, Unix time on the server's clock.
+            limit_s: Age from which on a sample is not of the present.
+
+        Raises:
+            FetchError: There is no answer.
+        """
+        known = [name for name in PARTS if name in names]
+        if not known or len(nodes) > MOST_HOSTS:
+            return {}
+        places = _Places(nodes)
+        own_names = await self._rows(f"max by (instance,nodename) ({HOST_NAME})", at)
+        of_instance = {one["instance"]: one.get("nodename", "") for one, _ in own_names}
+        gathered: dict[str, _Gathered] = {}
+        cpus = {}
+        for name in known:
+            for labels, value in await self._rows(_question(name), at):
+                one = gathered.setdefault(labels["instance"], _Gathered([], {}))
+                one.samples.append(
+                    Sample(name=name, labels=labels, value=value, told_at=None, place=None)
+                )
+        if _CPUS in known:
+            question = f"count by (instance) (max by (instance,cpu) ({_CPUS}))"
+            cpus = {one["instance"]: int(value) for one, value in await self._rows(question, at)}
+        for begin in _PREFIXES:
+            first = next((name for name in known if name.startswith(begin)), None)
+            question = f"max by (instance) (timestamp({first}))"
+            for labels, value in await self._rows(question, at) if first else ():
+                if labels["instance"] in gathered:
+                    gathered[labels["instance"]].told_at[begin] = value
+        found: dict[str, dict[str, Block]] = {}
+        for instance, one in sorted(gathered.items()):
+            node = places.node_of(_PORT.sub("", instance), of_instance.get(instance, ""))
+            for begin, told_at in one.told_at.items() if node else ():
+                if at - told_at <= limit_s:
+                    some = [two for two in one.samples if two.name.startswith(begin)]
+                    key = (instance, begin)
+                    blocks = self._blocks(key, node, some, told_at, cpus.get(instance, 0))
+                    # Of two exporters of one thing the first counts.
+                    found[node] = {**blocks, **found.get(node, {})}
+        gone = {key for key in self._last if key[0] not in gathered}
+        for key in gone:
+            del self._last[key], self._rates[key]
+        return found
+
+    def _blocks(
+        self, key: tuple[str, str], node: str, samples: list[Sample], told_at: float, cpus: int
+    ) -> Mapping[str, Block]:
+        last = self._last.get(key)
+        if last is not None and last.told_at == told_at:
+            return last.blocks
+        wanted: list[int] = []
+        plan, _ = host_plan(Page((*samples,), ()), wanted)
+        if plan is None:
+            return {}
+        values = [samples[number].value for number in wanted]
+        rates = self._rates.setdefault(key, Rates())
+        plan = plan._replace(cpu_count=cpus)
+        blocks = plan.blocks(node, values, frozenset(), rates, told_at)
+        self._last[key] = _Last(told_at, blocks)
+        return blocks
+
+    async def _rows(self, question: str, at: float) -> list[tuple[dict[str, str], float]]:
+        told = response.vector(await self._client.ask("query", response.at_instant(question, at)))
+        rows = [
+            ({plain(name): plain(text) for name, text in row.labels.items()}, row.value)
+            for row in told.rows
+        ]
+        return [row for row in rows if row[0].get("instance")]
+
+
+def _question(name: str) -> str:
+    if name == _CPUS:
+        return f"sum by (instance,mode) (max by (instance,cpu,mode) ({name}))"
+    return f"max by ({_BY}) ({name})"
+
+
+class _Places:
+    """Which node an address is: by a name of its own, else by one without its domain."""
+
+    def __init__(self, nodes: Iterable[str]) -> None:
+        self._whole = set(nodes)
+        self._short: dict[str, str] = {}
+        for node in sorted(self._whole):
+            short = _short(node)
+            # A short name of two nodes matches neither.
+            self._short[short] = "" if short in self._short else node
+
+    def node_of(self, host: str, own_name: str) -> str:
+        """The node; empty: none of ours."""
+        names = [name for name in (host, own_name) if name]
+        whole = next((name for name in names if name in self._whole), "")
+        return whole or next(filter(None, (self._short.get(_short(name)) for name in names)), "")
+
+
+def _short(name: str) -> str:
+    return name if _ADDRESS.fullmatch(name) else name.partition(".")[0]

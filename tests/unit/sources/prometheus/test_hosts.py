@@ -1,0 +1,155 @@
+"""Hosts as a server has gathered them: whose they are, what is added up, and what is too old."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpumon.sources.exporters.host_names import PARTS
+from gpumon.sources.prometheus import hosts as module
+from gpumon.sources.prometheus.hosts import Hosts
+from gpumon.sources.prometheus.response import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpumon.model.records.block import Block
+    from gpumon.sources.prometheus.response import Answer
+
+AT = 1_800_000_000.0
+PAGE = {
+    "node_cpu_seconds_total": [
+        ({"cpu": f"{cpu}", "mode": mode}, value)
+        for cpu in range(4)
+        for mode, value in (("user", 10.0), ("idle", 80.0), ("iowait", 5.0))
+    ],
+    "node_load1": [({}, 3.5)],
+    "node_memory_MemTotal_bytes": [({}, 64e9)],
+    "node_network_receive_bytes_total": [({"device": "eth0"}, 7e6), ({"device": "docker0"}, 9e9)],
+    "node_filesystem_avail_bytes": [({"mountpoint": "/scratch", "fstype": "xfs"}, 5e9)],
+    "node_infiniband_state_id": [({"device": "mlx5_0", "port": "1"}, 4.0)],
+    "lustre_read_bytes_total": [({"component": "client", "target": "work-0123456789ab"}, 1e6)],
+}
+_SUM = re.compile(r"sum by \(([\w,]+)\) \(max by \([\w,]+\) \((\w+)\)\)")
+_COUNT = re.compile(r"count by \(([\w,]+)\) \(max by \(([\w,]+)\) \((\w+)\)\)")
+_MAX = re.compile(r"max by \(([\w,]+)\) \((timestamp\()?(\w+)\)?\)")
+
+
+class Server:
+    """Answers the questions about hosts."""
+
+    def __init__(self, *instances: str, host: str = "gpu01") -> None:
+        self.at = AT
+        self.grown = 0.0
+        self.age_s = 1.0
+        self.host = host
+        self.instances = instances or ("gpu01.site:9100",)
+        self.asked: list[str] = []
+
+    async def ask(self, path: str, params: Mapping[str, str]) -> Answer:
+        assert (path, params["nocache"]) == ("query", "1")
+        question = params["query"]
+        self.asked.append(question)
+        result = [
+            {"metric": labels, "value": [self.at, repr(v)]} for labels, v in self.rows(question)
+        ]
+        told: dict[str, Any] = {"resultType": "vector", "result": result}
+        return opened(json.dumps({"status": "success", "data": told}).encode(), 200)
+
+    def rows(self, question: str) -> list[tuple[dict[str, str], float]]:
+        if counted := _COUNT.fullmatch(question):
+            cpus = {labels["cpu"] for labels, _ in PAGE[counted[3]]}
+            return [({"instance": one}, float(len(cpus))) for one in self.instances]
+        asked = _SUM.fullmatch(question) or _MAX.fullmatch(question)
+        assert asked, question
+        by, name = asked[1].split(","), asked[asked.re.groups]
+        held = PAGE.get(name, [])
+        if name == "node_uname_info":
+            held = [({"nodename": self.host}, 1.0)]
+        sums: dict[tuple[tuple[str, str], ...], float] = {}
+        for instance in self.instances:
+            for labels, value in held:
+                own = {**labels, "instance": instance}
+                key = tuple((label, own[label]) for label in by if label in own)
+                number = self.at - self.age_s if asked[2] == "timestamp(" else value + self.grown
+                is_sum = asked.re is _SUM
+                sums[key] = sums.get(key, 0.0) + number if is_sum else number
+        return [(dict(key), value) for key, value in sums.items()]
+
+
+def look(hosts: Hosts, server: Server, *nodes: str) -> Mapping[str, Mapping[str, Block]]:
+    return asyncio.run(hosts.look([*PAGE, "node_odd"], nodes, server.at, 30.0))
+
+
+def test_a_host_is_as_on_its_own_page_and_counters_become_rates() -> None:
+    server = Server()
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    blocks = look(hosts, server, "gpu01", "gpu02")["gpu01"]
+    node = blocks["node"]
+    assert node.keys == ("gpu01",)
+    assert (node.value("cpu_count", 0), node.value("load_1m", 0)) == (4, 3.5)
+    assert node.value("host_mem_total_bytes", 0) == 64e9
+    assert node.value("net_rx_bytes", 0) == 7e6
+    assert node.value("cpu_busy_ratio", 0) is None
+    assert blocks["local_filesystem"].value("free_bytes", 0) == 5e9
+    assert blocks["nic"].label("state", 0) == "ACTIVE"
+    assert blocks["filesystem"].label("fstype", 0) == "lustre"
+    # Nothing new was gathered: what is known stays.
+    assert look(hosts, server, "gpu01")["gpu01"]["node"] == node
+    server.at, server.grown = AT + 10.0, 10.0
+    node = look(hosts, server, "gpu01")["gpu01"]["node"]
+    # Of three modes of four CPUs the same; one of them is work.
+    assert node.value("cpu_busy_ratio", 0) == pytest.approx(1 / 3)
+    assert node.value("net_rx_bytes_per_s", 0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("instance", "own_name", "node"),
+    [
+        ("gpu01:9100", "", "gpu01"),
+        ("gpu01.site:9100", "", "gpu01"),
+        ("10.0.0.7:9100", "gpu01.site", "gpu01"),
+        ("localhost:9100", "gpu01", "gpu01"),
+        ("login1:9100", "login1", ""),
+    ],
+)
+def test_a_host_belongs_to_the_node_that_bears_its_name(
+    instance: str, own_name: str, node: str
+) -> None:
+    server = Server(instance, host=own_name)
+    found = look(Hosts(server), server, "gpu01", "gpu02")  # type: ignore[arg-type]
+    assert set(found) == ({node} if node else set())
+
+
+def test_a_short_name_of_two_nodes_is_of_neither() -> None:
+    server = Server("gpu01:9100")
+    assert not look(Hosts(server), server, "gpu01.north", "gpu01.south")  # type: ignore[arg-type]
+
+
+def test_what_is_old_is_not_told_and_nothing_is_asked_where_nothing_is() -> None:
+    server = Server()
+    server.age_s = 60.0
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    assert not look(hosts, server, "gpu01")
+    server.asked.clear()
+    assert not asyncio.run(hosts.look(["DCGM_FI_DEV_GPU_UTIL"], ["gpu01"], AT, 30.0))
+    assert not server.asked
+
+
+def test_of_a_large_fleet_no_host_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_HOSTS", 1)
+    server = Server()
+    assert not look(Hosts(server), server, "gpu01", "gpu02")  # type: ignore[arg-type]
+    assert not server.asked
+
+
+def test_the_server_adds_up_cpus_and_every_metric_is_of_one_table() -> None:
+    server = Server()
+    look(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
+    assert any(one.startswith("sum by (instance,mode)") for one in server.asked)
+    assert not any("node_odd" in one for one in server.asked)
+    assert set(PAGE) <= PARTS.keys()
