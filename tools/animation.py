@@ -6,6 +6,7 @@ asked for less motion, and who cannot animate, sees the last picture.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -21,6 +22,7 @@ KEY_AHEAD: Final = "#4a5260"
 KEY_DONE: Final = "#8a94a3"
 KEY_NOW: Final = "#f2c14e"
 KEY_GAP: Final = 8
+_INK: Final = f' fill="{FOREGROUND}"'
 
 
 class Scene(NamedTuple):
@@ -45,11 +47,6 @@ class _Run(NamedTuple):
     """From one scene on until before another, in the order of time."""
     shapes: str
 
-    @property
-    def name(self) -> str:
-        """What its style is called."""
-        return "".join(f"s{first}e{end}" for first, end in self.stretches)
-
     def is_at(self, number: int) -> bool:
         """Whether it is drawn in a scene."""
         return any(first <= number < end for first, end in self.stretches)
@@ -58,11 +55,11 @@ class _Run(NamedTuple):
 def animated(parts: Sequence[Part], width: int) -> str:
     """The SVG that plays one question after the other."""
     scenes, runs = _played(parts, width)
-    always = ((0, len(scenes)),)
-    styled = {run.name: run.stretches for run in runs if run.stretches != always}
-    return _document(
-        scenes, width, _style(scenes, styled), [_drawn(run, len(scenes)) for run in runs]
-    )
+    moving = sorted({run.stretches for run in runs} - {((0, len(scenes)),)})
+    # By number: a line of many stretches has a name as short as any.
+    names = {stretches: f"s{number}" for number, stretches in enumerate(moving)}
+    drawn = [_drawn(run, names.get(run.stretches), len(scenes)) for run in runs]
+    return _document(scenes, width, _style(scenes, names), drawn)
 
 
 def still(parts: Sequence[Part], number: int, width: int) -> str:
@@ -143,14 +140,14 @@ def _key(key: str, x: float, y: float, colour: str, *, is_full: bool) -> str:
     return box + text
 
 
-def _style(scenes: Sequence[Scene], styled: Mapping[str, Sequence[tuple[int, int]]]) -> str:
+def _style(scenes: Sequence[Scene], names: Mapping[tuple[tuple[int, int], ...], str]) -> str:
     """When each stretch of scenes is in sight; without animation the last scene is."""
     starts = [0.0]
     for scene in scenes:
         starts.append(starts[-1] + scene.seconds)
     total = starts[-1]
     rules = [f".h{{visibility:hidden}}.v{{animation:{total:.1f}s step-end infinite}}"]
-    for name, stretches in sorted(styled.items()):
+    for stretches, name in names.items():
         steps = "" if stretches[0][0] == 0 else "0%{visibility:hidden}"
         for first, end in stretches:
             steps += f"{starts[first] / total * 100:.2f}%{{visibility:visible}}"
@@ -161,11 +158,12 @@ def _style(scenes: Sequence[Scene], styled: Mapping[str, Sequence[tuple[int, int
     return "".join((*rules, "@media (prefers-reduced-motion:reduce){.v{animation:none}}"))
 
 
-def _drawn(run: _Run, count: int) -> str:
-    if run.stretches == ((0, count),):
+def _drawn(run: _Run, name: str | None, count: int) -> str:
+    """What is drawn; always where there is no name of a style."""
+    if name is None:
         return run.shapes
     hidden = "" if run.stretches[-1][1] == count else " h"
-    return f'<g class="v {run.name}{hidden}">{run.shapes}</g>'
+    return f'<g class="v {name}{hidden}">{run.shapes}</g>'
 
 
 def _height(scenes: Sequence[Scene]) -> int:
@@ -176,10 +174,11 @@ def _document(scenes: Sequence[Scene], width: int, style: str, drawn: Sequence[s
     w, h = width * CELL_W + 16, _height(scenes) + BAR_H
     return "\n".join(
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h}"{_INK}>',
             f"<style>{FONT}.b{{font-weight:bold}}{style}</style>",
             f'<rect width="{w:.0f}" height="{h}" rx="6" fill="{BACKGROUND}"/>',
-            *drawn,
+            # Most words have the colour of the whole, which they need not say again.
+            *(re.sub(rf"(<text [^>]*){_INK}", r"\1", one) for one in drawn),
             "</svg>\n",
         )
     )

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.tui.actions.action import ROOTS
 from tests.bench.session import Session
 from tests.bench.tree import descendants
 
@@ -41,10 +42,6 @@ UNREADY: Final = ("aiting for the first", "going to ", "living through")
 CLEAN: Final = ("<esc>", "<esc>")
 """Out of any prompt and filter."""
 
-ROOTS: Final = (
-    "jobs", "gpus", "nodes", "pending", "ended", "users", "accounts", "partitions", "fleet",
-    "reservations", "processes",
-)  # fmt: skip
 FRESH: Final = frozenset((":", root) for root in ROOTS)
 """Keys with which a way leaves everything behind by itself."""
 FIELDS: Final = 9

@@ -21,6 +21,11 @@ def state_folder(environ: Mapping[str, str] | None = None) -> str:
     return _own("XDG_STATE_HOME", ".local/state", environ)
 
 
+def recordings_folder() -> str:
+    """Where rolling recordings lie that nobody has given a folder of their own."""
+    return os.path.join(state_folder(), "recordings")
+
+
 def cache_folder(environ: Mapping[str, str] | None = None) -> str:
     """What may be lost at any time: below `$XDG_CACHE_HOME`, else ~/.cache."""
     return _own("XDG_CACHE_HOME", ".cache", environ)

@@ -1,4 +1,8 @@
-"""The command line: one file per command, each imported only when it is asked for."""
+"""The command line: one file per command, each imported only when it is asked for.
+
+Sees every floor but `probe`. `options` reads the words, `request` is what they mean, `exits` how
+it ends; the commands are in `commands`.
+"""
 
 from __future__ import annotations
 

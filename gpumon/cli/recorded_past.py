@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpumon.base.outcome import Outcome
+from gpumon.base.paths import recordings_folder
 from gpumon.sources.source import Remembering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from gpumon.fleet.sampler.protocols import Past, Renewable
     from gpumon.sources.address import Target
@@ -34,12 +35,11 @@ def recorded(
     """
 
     def remember() -> Renewable:
-        from gpumon.fleet.replay.backfill import backfill
-        from gpumon.sources.recording.folder import own_folder
-
         past = make()
-        recording = _opened(own_folder(urls, socket.gethostname()))
+        recording = _opened(urls)
         if recording is not None:
+            from gpumon.fleet.replay.backfill import backfill
+
             backfill(past, recording, now(), FILL_S)
         return past
 
@@ -75,21 +75,28 @@ def _measures_itself(target: Target) -> bool:
     return target.scheme != "prometheus" and not is_bare_queue
 
 
-def _opened(folder: Path) -> Recording | None:
-    """The recording that is running in a folder, None where there is none."""
-    from gpumon.sources.recording.decode import RecordingError
+def _opened(urls: Sequence[str]) -> Recording | None:
+    """The rolling recording of these targets that is running, None where there is none."""
 
     def look() -> Recording | None:
-        from gpumon.sources.recording.folder import is_running
+        # Who has never recorded anything does without what reads recordings: a megabyte.
+        if not Path(recordings_folder()).is_dir():
+            return None
+        from gpumon.sources.recording.decode import RecordingError
+        from gpumon.sources.recording.folder import is_running, own_folder
         from gpumon.sources.recording.source import Recording
 
-        return Recording(folder) if is_running(folder) else None
+        folder = own_folder(urls, socket.gethostname())
+        try:
+            return Recording(folder) if is_running(folder) else None
+        except RecordingError:
+            return None
 
     outcome = Outcome(look, "recorded-past")
     outcome.has_ended(OPEN_S)
     try:
         return outcome.get()
-    except (RecordingError, OSError):
+    except OSError:
         # Without a recording that can be read the past begins now; doctor says why. One that takes
         # too long is an OSError, too.
         return None

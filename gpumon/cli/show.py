@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final
 
-from gpumon.model.settings import BY_KEY
+from gpumon.model.settings import BY_KEY, DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from gpumon.tui.beside import Beside
     from gpumon.tui.feed import Feed
     from gpumon.tui.look.saved_choices import Habits
+
+_WHITES: Final = ("7", "15")
+"""The two whites among a terminal's sixteen colours, by their numbers."""
 
 
 def show(
@@ -55,11 +59,19 @@ def shown(text: str, *, is_ascii: bool) -> str:
 def begun_with(habits: Habits, settings: Settings, *, is_ascii: bool) -> Habits:
     """What a terminal begins with: the option, the environment, what was chosen last, the files.
 
-    A configuration file says how to begin, so what was chosen in a terminal later beats it.
+    A configuration file says how to begin, so what was chosen in a terminal later beats it. Where
+    neither says a theme, a terminal that tells of a light ground has the light one.
     """
     theme, flag = (settings.chosen[key] for key in ("terminal.theme", "terminal.ascii"))
+    is_unsaid = theme == DEFAULTS.chosen["terminal.theme"]
+    is_light = is_unsaid and has_light_ground(os.environ.get("COLORFGBG", ""))
     if habits.theme is None or theme.origin == BY_KEY["terminal.theme"].variable:
-        habits = habits._replace(theme=str(theme.value))
+        habits = habits._replace(theme_at_first="light" if is_light else str(theme.value))
     if habits.is_ascii is None or flag.origin == BY_KEY["terminal.ascii"].variable:
-        habits = habits._replace(is_ascii=bool(flag.value))
-    return habits._replace(is_ascii=True) if is_ascii else habits
+        habits = habits._replace(is_ascii_at_first=bool(flag.value))
+    return habits._replace(is_ascii_at_first=True) if is_ascii else habits
+
+
+def has_light_ground(told: str) -> bool:
+    """Whether COLORFGBG tells of a white ground: `0;15`, `0;default;15`."""
+    return told.rpartition(";")[2] in _WHITES

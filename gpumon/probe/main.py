@@ -84,6 +84,8 @@ class Wishes:
         self.period_s = period_s
         self.zoom: FrozenSet[str] = frozenset()
         """UUIDs of the GPUs that somebody looks at."""
+        self.shows_processes = True
+        """Whether processes are on somebody's screen, as far as is known."""
         self.changed = threading.Event()
         self._stdin = stdin
         self._monotonic = monotonic
@@ -117,6 +119,10 @@ class Wishes:
             elif len(words) == 2 and words[0] == b"zoom":
                 uuids = words[1].decode("ascii", "replace").split(",")
                 self.zoom = frozenset(uuids) if uuids != ["off"] else frozenset()
+            elif words == [b"processes", b"seen"]:
+                self.shows_processes = True
+            elif words == [b"processes", b"unseen"]:
+                self.shows_processes = False
 
     def watch(self) -> None:
         """Return when no line has come for `LEASE_S`."""
@@ -181,6 +187,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
                 beat = min(beat, time.monotonic() + wishes.period_s)
         beat = max(beat, time.monotonic() - wishes.period_s)
         sweeper.zoom = wishes.zoom
+        sweeper.shows_processes = wishes.shows_processes
         sweeper.ask()
 
 

@@ -64,13 +64,17 @@ class Wish(NamedTuple):
     """Job of which the use of its running steps is wanted once; leaves the zoom likewise."""
     is_by_hand: bool = False
     """Whether somebody asked again for what failed, and waits for it."""
+    shows_processes: bool | None = None
+    """Whether processes are on screen; of others it is not asked how busy they keep a GPU's SMs.
+    None: as before, at first they are. Leaves the zoom."""
     has_changed_queue: bool = False
     """Whether the user has just cancelled or requeued a job, and waits to see it listed so."""
 
     @property
     def is_about_zoom(self) -> bool:
         """Whether it says which nodes are looked at; an empty wish says that none is."""
-        others = (self.period_s is not None, self.ended_since is not None, bool(self.use_of))
+        given = (self.period_s, self.ended_since, self.shows_processes)
+        others = (*(one is not None for one in given), bool(self.use_of))
         return bool(self.zoom_nodes) or not (any(others) or self.has_changed_queue)
 
 

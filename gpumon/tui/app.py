@@ -17,14 +17,17 @@ from textual.events import Event, Key, Paste
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
+from gpumon.tui.ahead import ViewsAhead
 from gpumon.tui.attention import Attention
 from gpumon.tui.coming import Coming
 from gpumon.tui.feed import TickReady
 from gpumon.tui.look.saved_choices import NO_HABITS
+from gpumon.tui.screens.base.root_view import has_jobs_in_view
 from gpumon.tui.screens.base.take_along import SAID_S
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.screens.open import AllViews, first_view
 from gpumon.tui.status import Mood
+from gpumon.tui.textual_private.app_hooks import act_first, take
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.time_travel import ReplayTravel, travel_of
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
     from textual.screen import Screen
-    from textual.timer import Timer
 
     from gpumon.fleet.replay.catch_up import Progress
     from gpumon.model.records.tick import Tick
@@ -65,10 +67,6 @@ SILENCE_PERIOD_S: Final = 3.0
 FOOTPRINT_PERIOD_S: Final = 10.0
 """How often gpumon's own cost is measured: a mean over seconds says more than a spike."""
 
-VIEW_BEAT_S: Final = 0.1
-"""How often one more view is imported after the first rows: each takes 5 to 25 ms, in which a key
-would wait. All are there within a second."""
-
 PASTED: Final = "pasted text does nothing here: / and : open a line that takes it"
 
 LITTLE_S: Final = 3600.0
@@ -86,8 +84,8 @@ class GpumonApp(DressedApp):
     """When it was said last what quitting would lose."""
     _period_s: float = 1.0
     _has_begun: bool = False
-    _importing: Timer
-    """Imports what Tab may show."""
+    _shows_processes: bool = True
+    """What the sources know of the screen; at first they take processes to be on it."""
     discovery: Discovering | None = None
     kept: Bookkeeping | None = None
     outputs: Outputs | None = None
@@ -138,7 +136,7 @@ class GpumonApp(DressedApp):
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
         self.views = AllViews()
-        self._roots = self.views.roots_to_come()
+        self._ahead = ViewsAhead(self.set_interval, lambda: self.typed_s)
         self.monotonic = monotonic
         self.allows_actions = allows_actions
         self._rings_bell = rings_bell
@@ -175,9 +173,9 @@ class GpumonApp(DressedApp):
         self.set_interval(look_s, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+    def note_frame(self, renderable: RenderableType | None) -> None:
         """Begin to sample as soon as the first picture is on its way."""
-        super()._display(screen, renderable)
+        super().note_frame(renderable)
         if renderable is not None and not self._has_begun:
             self.call_next(self._start_feed)
 
@@ -222,7 +220,7 @@ class GpumonApp(DressedApp):
                 self.note_key()
             prompt = self.screen.prompt if isinstance(self.screen, View) else None
             if prompt is None:
-                is_done = await self._act_first(event)
+                is_done = await act_first(self, event)
                 if isinstance(event, Paste) and isinstance(self.screen, View):
                     self.screen.say(PASTED)
             else:
@@ -231,28 +229,20 @@ class GpumonApp(DressedApp):
                 return
         await super().on_event(event)
 
-    async def _act_first(self, event: Key | Paste) -> bool:
-        """Whether something was done for a key before any widget has heard of it."""
-        # Both private to textual: in another of its versions the key goes its usual way.
-        note, act = getattr(event, "_set_forwarded", None), getattr(self, "_check_bindings", None)
-        if note is None or act is None or not isinstance(event, Key):
-            return False
-        note()
-        return bool(await act(event.key, priority=True))
-
     async def _type(self, prompt: Prompt, event: Key | Paste) -> bool:
         """Whether what was typed has been taken by a prompt, which it may have closed."""
-        is_done = await self._act_first(event)
-        note = getattr(event, "_set_forwarded", None)
-        if not is_done and note is not None:
-            note()
+        if await act_first(self, event):
+            return True
+        is_told = take(event)
+        if is_told:
             await prompt.on_event(event)
-        return note is not None
+        return is_told
 
     def note_key(self) -> None:
         """A key has come: somebody looks."""
         super().note_key()
         self._attention.note_key(self.monotonic())
+        self._ahead.note_key()
 
     @property
     def news(self) -> frozenset[tuple[str, str, str]]:
@@ -293,7 +283,8 @@ class GpumonApp(DressedApp):
             self.bell()
         if is_first:
             self._choose_first_view(message.tick)
-            self._importing = self.set_interval(VIEW_BEAT_S, self._import_next)
+            views = self.views.roots_to_come(message.tick)
+            self._ahead.take(views, is_queue=has_jobs_in_view(message.tick))
         is_held = self.travel.shown(message.tick) is not message.tick
         if is_held and not is_first:
             self.mood = self.mood._replace(place=self.travel.place())
@@ -301,13 +292,7 @@ class GpumonApp(DressedApp):
                 self.screen.draw_frame()
             return
         self.coming.show_when_ready()
-
-    def _import_next(self) -> None:
-        """Import one more view while nobody types, until all are there."""
-        if time.perf_counter() - self.typed_s < VIEW_BEAT_S:
-            return
-        if next(self._roots, None) is None:
-            self._importing.stop()
+        self.note_shown()
 
     def _tell_progress(self, progress: Progress) -> None:
         """Say how far the past is instead of showing it: rows that jump tell nobody anything."""
@@ -402,6 +387,13 @@ class GpumonApp(DressedApp):
                 return
         self._feed.wish(wish)
 
+    def note_shown(self) -> None:
+        """Tell the sources whether what is on screen needs processes; once it is known what is."""
+        shows = not isinstance(self.screen, View) or self.screen.shows_processes
+        if self._newest is not None and shows != self._shows_processes:
+            self._shows_processes = shows
+            self._feed.wish(Wish(shows_processes=shows))
+
     @property
     def changes(self) -> Changes:
         """What changes jobs; made when it is first asked for, as few terminals change any."""
@@ -479,14 +471,9 @@ class GpumonApp(DressedApp):
 
     # Failure
 
-    def _handle_exception(self, error: Exception) -> None:
+    def note_failure(self, error: Exception) -> None:
         """Keep the error for `run_terminal`, which reports it in one line."""
         self.crash = self.crash or error
-        super()._handle_exception(error)
-
-    def _fatal_error(self) -> None:
-        """Leave without textual's traceback on the screen."""
-        self._close_messages_no_wait()
 
     def panic(self, *_renderables: RenderableType) -> None:
         """Leave as after a hang-up: the terminal cannot be read any more."""

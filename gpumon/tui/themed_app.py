@@ -13,6 +13,7 @@ from gpumon.tui.look.saved_choices import NO_HABITS, Habits, written
 from gpumon.tui.look.sixteen import sixteen
 from gpumon.tui.look.theme import FALLBACKS, Look
 from gpumon.tui.look.themes import DARK, MONO, SHORT_NAMES, THEMES
+from gpumon.tui.textual_private.app_hooks import HookedApp
 from gpumon.tui.textual_private.ascii_filter import AsciiFilter
 
 if TYPE_CHECKING:
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.driver import Driver
     from textual.filter import LineFilter
-    from textual.screen import Screen
     from textual.theme import Theme
 
     from gpumon.tui.look.saved_choices import Shelf
     from gpumon.tui.textual_private.idle_gc import QuietCollector
 
 _OWN: Final = {theme.name: theme for theme in THEMES}
+
+
+def _theme_at_first(habits: Habits) -> str:
+    return habits.theme_at_first or habits.theme or ""
 
 
 def _lean() -> Callable[[RenderableType | None], RenderableType | None]:
@@ -39,7 +43,7 @@ def _lean() -> Callable[[RenderableType | None], RenderableType | None]:
     return lean
 
 
-class DressedApp(App[int]):
+class DressedApp(HookedApp):
     """Themes, ASCII, and the choices that outlive the terminal."""
 
     def __init__(self, shelf: Shelf | None = None, habits: Habits = NO_HABITS) -> None:
@@ -53,7 +57,7 @@ class DressedApp(App[int]):
         self._has_colour = "NO_COLOR" not in os.environ
         # Before textual's own start, which asks for the theme's variables: set later, it would ask
         # for them twice and read every style twice before the first picture.
-        self.set_reactive(App.theme, SHORT_NAMES[habits.theme] if habits.theme else DARK.name)
+        self.set_reactive(App.theme, SHORT_NAMES.get(_theme_at_first(habits), DARK.name))
         self._variables: Mapping[str, str] = {}
         """What textual was told last of the theme in force."""
         super().__init__(ansi_color=None if self._has_colour else True)
@@ -66,7 +70,9 @@ class DressedApp(App[int]):
         self.map_density = habits.map_density
         self.root = habits.view
         """View of the whole fleet that was chosen last."""
-        self.is_ascii = bool(habits.is_ascii)
+        at_first = habits.is_ascii_at_first
+        self.is_ascii = bool(habits.is_ascii if at_first is None else at_first)
+        self._kept_theme, self._kept_ascii = habits.theme, habits.is_ascii
         self._ascii_filter = AsciiFilter()
         self._lean = _lean()
         self.collector: QuietCollector | None = None
@@ -118,9 +124,12 @@ class DressedApp(App[int]):
         if self.collector is not None:
             self.collector.note_key()
 
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send what changed with fewer bytes than textual does."""
-        super()._display(screen, self._lean(renderable))
+    def to_send(self, renderable: RenderableType | None) -> RenderableType | None:
+        """What changed, in fewer bytes than textual's own."""
+        return self._lean(renderable)
+
+    def note_frame(self, _renderable: RenderableType | None) -> None:
+        """Dead objects may be looked for once a frame is out."""
         if self.collector is not None:
             self.collector.note_frame()
 
@@ -147,12 +156,13 @@ class DressedApp(App[int]):
     def show_theme(self, name: str) -> None:
         """Draw everything in a theme."""
         self.theme = name
+        self._kept_theme = next((one for one in SHORT_NAMES if SHORT_NAMES[one] == name), None)
         self._look_anew()
         self.keep_habits()
 
     def draw_ascii(self, is_ascii: bool) -> None:
         """Draw ASCII only, or whatever says most."""
-        self.is_ascii = is_ascii
+        self.is_ascii = self._kept_ascii = is_ascii
         self._look_anew()
         self.keep_habits()
 
@@ -160,10 +170,9 @@ class DressedApp(App[int]):
         """Have the next terminal begin with what was chosen in this one."""
         if self._shelf is None:
             return
-        theme = next((short for short, name in SHORT_NAMES.items() if name == self.theme), None)
         habits = Habits(
-            theme=theme,
-            is_ascii=self.is_ascii,
+            theme=self._kept_theme,
+            is_ascii=self._kept_ascii,
             columns=dict(self.chosen_columns),
             sortings=dict(self.sortings),
             map_field=self.map_field,

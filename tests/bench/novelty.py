@@ -28,7 +28,6 @@ from gpumon.detect.features.table import COLUMN, FEATURES, features_of
 from gpumon.detect.learning.examples import Truth
 from gpumon.detect.learning.novelty import (
     CIRCUMSTANCES,
-    LEAST_USUAL,
     ODD_FROM,
     Usual,
     middle_and_spread,
@@ -40,6 +39,7 @@ from gpumon.fleet.history.history import History
 from gpumon.fleet.replay.feed import play
 from gpumon.model.finding_classes import CLASSES, Loss
 from gpumon.model.records.label import HEALTHY
+from gpumon.model.records.pattern import LEAST_USUAL
 from tools import lessons
 
 if TYPE_CHECKING:

@@ -43,8 +43,9 @@ from gpumon.probe.driver.sweep import Sweeper
 now = [1000.0]
 sweeper = Sweeper(Wanted(**json.loads(sys.argv[1])), Driver(lambda: now[0]))
 for line in sys.stdin:
-    beats, seconds, zoom = json.loads(line)
+    beats, seconds, zoom, shows_processes = json.loads(line)
     sweeper.zoom = frozenset(zoom)
+    sweeper.shows_processes = shows_processes
     for _ in range(beats):
         sweeper.sweep()
         found = sweeper.take()
@@ -53,6 +54,8 @@ for line in sys.stdin:
     events = [row.key for row in found.events]
     print(json.dumps([rows, sweeper.driver.account(), events, found.errors]), flush=True)
 """
+
+USE = "nvmlDeviceGetProcessUtilization"
 
 Beats = Any
 
@@ -71,8 +74,10 @@ def sweeping(node: Standin, **wanted: Any) -> Iterator[Beats]:
     assert child.stdout
     given, said = child.stdin, child.stdout
 
-    def beats(count: int, zoom: tuple[str, ...] = (), seconds: float = 1.0) -> Any:
-        given.write(json.dumps([count, seconds, zoom]) + "\n")
+    def beats(
+        count: int, zoom: tuple[str, ...] = (), seconds: float = 1.0, *, is_seen: bool = True
+    ) -> Any:
+        given.write(json.dumps([count, seconds, zoom, is_seen]) + "\n")
         given.flush()
         return json.loads(said.readline())
 
@@ -131,6 +136,22 @@ def test_a_whole_minute_costs_few_calls_a_second(standin: Start) -> None:
         beats(60)
         per_gpu_and_second = (total(node) - before) / 60 / GPUS
     assert per_gpu_and_second <= HOT + MEDIUM / 5 + LINKS / 10 + SLOW / 30 + NODE / GPUS
+
+
+def test_how_busy_processes_are_is_asked_only_while_they_are_on_screen(standin: Start) -> None:
+    node = quick(standin)
+    for index in range(GPUS):
+        node.state.process(index, 1000 + index, 1 << 30)
+    node.state.write()
+    with sweeping(node) as beats:
+        beats(30)
+        seen = node.counts()[USE].total
+        beats(30, is_seen=False)
+        unseen = node.counts()[USE].total - seen
+        beats(2)
+        again = node.counts()[USE].total - seen - unseen
+    assert seen >= GPUS * 6
+    assert (unseen, again) == (0, 2 * GPUS)
 
 
 def test_a_tier_that_is_off_is_never_read_and_says_so(standin: Start) -> None:

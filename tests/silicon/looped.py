@@ -1,7 +1,7 @@
 """A stretch of a real recording, played again and again as one job of a queue that is made up.
 
 A workload of half a minute becomes a job of as long as a rule looks back: gauges come again as they
-were, counters go on by what they grew.
+were, counters go on by what they grew, and the output of a hang stays silent.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ START: Final = 1795700000.0
 
 _SYNC_S: Final = 60
 _NODE: Final = "gpu1"
+_AGE: Final = "job_output_age_s"
 
 Blocks = dict[str, dict[str, Any]]
 """Every block of one frame: its keys, columns, labels and reasons, nothing left out."""
@@ -31,6 +32,8 @@ class Part(NamedTuple):
 
     workload: str
     minutes: int
+    is_silent: bool = False
+    """Whether nothing is written to its output: the next turn of a stretch is no new line."""
 
 
 def pictures(recording: Path) -> Iterator[tuple[float, Blocks, set[tuple[str, str]]]]:
@@ -110,6 +113,13 @@ class _Counters:
             block["columns"][key] = column
 
 
+def _grow_older(blocks: Blocks, first: Blocks, seconds: int) -> None:
+    """Have the output be so many seconds older than in the first frame."""
+    ages = first["cgroup"]["columns"][_AGE]
+    older = [None if age is None else age + seconds for age in ages]
+    blocks["cgroup"]["columns"][_AGE] = older
+
+
 def _growth(
     before: float | None, now: float | None, first: float | None, last: float | None
 ) -> float:
@@ -150,6 +160,8 @@ def write_job(
             turn = place % len(frames)
             blocks = deepcopy(frames[turn])
             going.go_on(blocks, frames[turn - 1] if turn else None, frames[0], frames[-1])
+            if part.is_silent:
+                _grow_older(blocks, frames[0], place)
             if second % _SYNC_S == 0:
                 lines += [{"kind": "sync", "at": START + second}, _queue(job_id, START + second)]
             if second % every_s == 0:

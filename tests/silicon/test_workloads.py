@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RECORDINGS = Path(__file__).parent / "recordings"
 KERNELS = RECORDINGS / "h200-kernels.gpumon.zst"
 JOBS = RECORDINGS / "h200-jobs.gpumon.zst"
+STALLS = RECORDINGS / "h200-stalls.gpumon.zst"
+LOOPS = RECORDINGS / "h200-loops.gpumon.zst"
 
 EVERY_S = 5
 """Seconds between two pictures: every fifth of those recorded."""
@@ -93,6 +95,38 @@ def test_copies_that_count_as_utilisation_are_told_from_work(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_copies_both_ways_are_a_guess(tmp_path: Path) -> None:
+    found = document(JOBS, tmp_path, "110", Part("copy", 45))
+    assert dict(claims(found))["copy_bound"] == "hypothesis"
+    assert found["ledger"]["total"]["wasted_gpu_seconds"] == 0.0
+
+
+@pytest.mark.slow
+def test_a_program_that_prepares_its_batches_itself_is_a_guess(tmp_path: Path) -> None:
+    found = document(KERNELS, tmp_path, "1", Part("input_bound", 45))
+    assert dict(claims(found))["input_bound"] == "hypothesis"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recording", "job_id", "parts", "found"),
+    [
+        (STALLS, "201", [Part("hang_spin", 12), Part("hang_spin2", 33, is_silent=True)], ["hang"]),
+        (STALLS, "203", [Part("loader_main", 45)], ["input_bound"]),
+        (STALLS, "204", [Part("offload_both", 45)], ["copy_bound", "oversized_gpu"]),
+        (STALLS, "205", [Part("checkpoint", 45)], []),
+        (STALLS, "206", [Part("eval_cpu", 45)], []),
+        (LOOPS, "223", [Part("loader_main_big", 45)], ["input_bound"]),
+    ],
+)
+def test_what_other_hands_made_is_guessed_as_well(
+    recording: Path, job_id: str, parts: Sequence[Part], found: Sequence[str], tmp_path: Path
+) -> None:
+    said = claims(document(recording, tmp_path, job_id, *parts))
+    assert said == [(name, "hypothesis") for name in found]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["storage", "loader0"])
 def test_a_trickle_of_work_is_no_sure_start(workload: str, tmp_path: Path) -> None:
     job_id = {"storage": "104", "loader0": "108"}[workload]
@@ -102,11 +136,18 @@ def test_a_trickle_of_work_is_no_sure_start(workload: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_kernel_that_spins_is_no_small_batch(tmp_path: Path) -> None:
-    parts = (Part("hang_spin", 12), Part("hang_spin2", 30))
+def test_a_kernel_that_spins_is_a_guess_at_a_hang_and_no_small_batch(tmp_path: Path) -> None:
+    parts = (Part("hang_spin", 12), Part("hang_spin2", 33, is_silent=True))
     found = document(JOBS, tmp_path, "107", *parts)
-    assert "small_batch" not in dict(claims(found))
+    assert claims(found) == [("hang", "hypothesis")]
     assert found["ledger"]["total"]["wasted_gpu_seconds"] == 0.0
+
+
+@pytest.mark.slow
+def test_a_kernel_that_spins_is_a_guess_where_nobody_sees_the_output(tmp_path: Path) -> None:
+    parts = (Part("bf16", 12), Part("spin_nccl", 33))
+    found = document(KERNELS, tmp_path, "1", *parts)
+    assert claims(found) == [("hang", "hypothesis")]
 
 
 def test_what_a_real_driver_says_is_within_the_catalogue(tmp_path: Path) -> None:

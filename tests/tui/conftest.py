@@ -31,6 +31,9 @@ class HandFeed:
     def __init__(self) -> None:
         self.on_tick: Callable[[Tick], None] | None = None
         self.wishes: list[Wish] = []
+        """All but those that tell whether processes are on screen."""
+        self.processes: list[bool] = []
+        """What these told."""
         self.noted: list[tuple[tuple[str, str, str], bool]] = []
         self.mutes: list[tuple[float, str | None, str | None]] = []
         self.painted_before_start: str | None = None
@@ -43,7 +46,10 @@ class HandFeed:
             self.painted_before_start = text_of(self.app)
 
     def wish(self, wish: Wish) -> None:
-        self.wishes.append(wish)
+        if wish.shows_processes is None:
+            self.wishes.append(wish)
+        else:
+            self.processes.append(wish.shows_processes)
 
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
         self.noted.append((identity, is_known))

@@ -123,30 +123,17 @@ async def test_titles_come_with_the_first_rows():
         assert {"NAME", "GPUS"} <= set(grid.render_line(0).text.split())
 
 
-async def test_views_that_are_not_shown_are_imported_one_by_one_while_nobody_types(monkeypatch):
-    # The timer itself never comes: its beats are made here.
-    monkeypatch.setattr("gpumon.tui.app.VIEW_BEAT_S", 1e9)
-    feed, stopped = Feed(lambda: None), []
-    app = GpumonApp(feed, "slurm")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        feed.on_tick(fleet())
-        await pilot.pause()
-        app._roots = iter(["one", "another"])
-        app._importing.stop()
-        monkeypatch.setattr(app._importing, "stop", lambda: stopped.append(list(app._roots)))
-        app.note_key()
-        app._import_next()
-        app.typed_s = float("-inf")
-        app._import_next()
-        assert next(app._roots) == "another"
-        assert stopped == []
-        app._import_next()
-        assert stopped == [[]]
+def views_to_come(tick):
+    modules = GpumonApp(Feed(lambda: None)).views.roots_to_come(tick)
+    return [module.__name__.rpartition(".")[2] for module in modules]
 
 
 def test_every_view_of_the_fleet_comes_once():
-    modules = list(GpumonApp(Feed(lambda: None)).views.roots_to_come())
-    names = [module.__name__.rpartition(".")[2] for module in modules]
+    names = views_to_come(fleet())
     assert {"gpus", "fleet", "users_accounts"} <= set(names)
     assert len(names) == len(set(names)) == 9
+
+
+def test_without_a_queue_only_views_that_tab_shows_come():
+    tick = fleet()._replace(jobs=(), queue_at=None, targets=())
+    assert views_to_come(tick) == ["gpus", "nodes", "fleet", "processes"]

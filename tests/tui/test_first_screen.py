@@ -83,6 +83,28 @@ async def test_gpus_that_nobody_sees_are_counted_where_the_others_are(stage, dem
         assert re.search(r"of 88 GPUs held|88 GPUs: ", s.lines[1])
 
 
+@pytest.mark.parametrize("job_id", ["48211", "48217", "48209"])
+async def test_a_small_terminal_has_all_that_was_booked_of_a_job(stage, demo_past, job_id):
+    """Five ranks that do the same and three GPUs without any, or two findings, leave it room."""
+    async with stage(demo_past.newest, (80, 24)) as s:
+        await s.press("colon", *f"job {job_id}", "enter")
+        assert "booked" in s.text
+        assert re.search(r"wasted [\d.]+ GPU-h", s.text)
+
+
+async def test_peers_that_leave_no_room_are_folded_where_the_screen_is_small(stage, demo_past):
+    async with stage(demo_past.newest, (80, 24)) as s:
+        await s.press("colon", *"job 48217", "enter")
+        assert "more lines" not in s.text
+        assert "4 more like it" in s.text
+        assert s.text.count("no process") == 3
+        await s.press("z")
+        assert "more like it" not in s.text
+    async with stage(demo_past.newest, (120, 40)) as s:
+        await s.press("colon", *"job 48217", "enter")
+        assert "more like it" not in s.text
+
+
 async def test_a_job_on_a_small_terminal_tells_what_became_of_its_time(stage, demo_past):
     """Its sixteen ranks are two lines, so that nothing above them is cut."""
     async with stage(demo_past.newest, (80, 24)) as s:

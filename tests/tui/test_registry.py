@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from gpumon.tui.actions.action import ROOTS, ViewName
 from gpumon.tui.actions.registry import (
     ACTIONS,
     PURPOSES,
@@ -13,18 +16,11 @@ from gpumon.tui.actions.registry import (
     keys_markdown,
 )
 from gpumon.tui.screens.base.page import Page, _key_entries
+from gpumon.tui.screens.lists.column_choice import ColumnView
 from gpumon.tui.screens.lists.commands import CommandsView
-from gpumon.tui.screens.lists.ended import EndedView
 from gpumon.tui.screens.lists.findings import FindingScreen, FindingsView
-from gpumon.tui.screens.lists.fleet import HeatView
-from gpumon.tui.screens.lists.gpus import GpusView
 from gpumon.tui.screens.lists.jobs import JobsView
-from gpumon.tui.screens.lists.nodes import NodesView
-from gpumon.tui.screens.lists.partitions import PartitionsView
-from gpumon.tui.screens.lists.pending import PendingView
-from gpumon.tui.screens.lists.processes import ProcessesView
-from gpumon.tui.screens.lists.reservations import ReservationsView
-from gpumon.tui.screens.lists.users_accounts import AccountsView, UsersView
+from gpumon.tui.screens.open import AllViews
 from gpumon.tui.screens.pages.curves import CurvesScreen
 from gpumon.tui.screens.pages.gpu import GpuScreen
 from gpumon.tui.screens.pages.job import JobScreen
@@ -33,26 +29,25 @@ from gpumon.tui.screens.pages.ranks import RanksScreen
 
 VIEWS = {
     "jobs": JobsView,
-    "gpus": GpusView,
-    "nodes": NodesView,
-    "pending": PendingView,
-    "ended": EndedView,
-    "users": UsersView,
-    "accounts": AccountsView,
-    "partitions": PartitionsView,
-    "reservations": ReservationsView,
-    "processes": ProcessesView,
-    "fleet": HeatView,
+    **{root: type(AllViews().root(root)) for root in ROOTS if root != "jobs"},
     "job": JobScreen,
     "gpu": GpuScreen,
     "node": NodeScreen,
     "page": Page,
+    "columns": ColumnView,
     "findings": FindingsView,
     "finding": FindingScreen,
     "curves": CurvesScreen,
     "commands": CommandsView,
     "ranks": RanksScreen,
 }
+
+
+def test_every_view_has_a_class_that_knows_its_name():
+    """A name of the whole fleet's is in `_ROOT_VIEWS` of screens/open.py, any other one above."""
+    assert {name: made.view for name, made in VIEWS.items()} == {
+        name: name for name in get_args(ViewName)
+    }
 
 
 def test_names_and_keys_are_unique_in_every_view():

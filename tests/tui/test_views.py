@@ -90,6 +90,27 @@ async def test_job_asks_for_a_closer_look_and_lets_go(stage):
         assert s.feed.wishes[1:] == [Wish()]
 
 
+async def test_the_sources_know_whether_processes_are_on_screen(stage):
+    async with stage(fleet()) as s:
+        assert s.feed.processes == [False]
+        await s.press("enter")
+        assert s.feed.processes == [False, True]
+        await s.press("escape")
+        await s.press("tab")
+        assert s.feed.processes == [False, True, False]
+        s.app.go("processes")
+        await s.give(fleet())
+        assert s.feed.processes == [False, True, False, True]
+
+
+async def test_a_machine_below_its_gpus_shows_processes_where_there_is_room(stage):
+    alone = fleet()._replace(jobs=(), queue_at=None, targets=())
+    async with stage(alone, (120, 50)) as s:
+        assert s.feed.processes == []
+    async with stage(alone, (120, 14)) as s:
+        assert s.feed.processes == [False]
+
+
 async def test_job_that_has_left_the_queue(stage):
     async with stage(fleet()) as s:
         await s.press("enter")

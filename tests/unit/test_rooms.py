@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections import Counter, defaultdict
 from functools import lru_cache
@@ -23,8 +24,13 @@ MOST_WITH_ONE_PREFIX = 2
 """Three modules of a folder whose names begin with the same word are a package not yet made."""
 SHORTEST_ALONE = 80
 """Lines of a module that only one neighbour imports, below which it goes back into that."""
-OWN_CONTRACTS = {"gpumon.probe"}
-"""Floors on whose import rules other contracts insist, too."""
+LEAST_WITH_ENTRANCE = 5
+"""Modules and rooms of a package from which on nobody knows which to read first."""
+ONE_EACH = {
+    *("gpumon.cli.commands", "gpumon.report.pages", "gpumon.report.tables"),
+    *("gpumon.tui.screens.lists", "gpumon.tui.screens.pages", "gpumon.tui.textual_private"),
+}
+"""Packages with a module for each thing of a kind: one goes where the thing is named."""
 
 
 class Use(NamedTuple):
@@ -132,13 +138,42 @@ def test_no_three_neighbours_begin_with_one_word() -> None:
     assert found == []
 
 
-def test_every_package_says_what_it_owns() -> None:
-    silent = [
-        name
-        for name, file in modules().items()
-        if file.name == "__init__.py" and not ast.get_docstring(ast.parse(file.read_text()))
-    ]
-    assert silent == []
+def shortcomings(name: str, docstring: str, inside: set[str]) -> Iterator[str]:
+    """What a package's docstring lacks: what it owns, what it sees, where to begin.
+
+    Args:
+        name: Dotted name of the package.
+        docstring: Empty where it has none.
+        inside: Names of its modules and rooms.
+    """
+    count = len(docstring.splitlines())
+    if not 2 <= count <= 5:
+        yield f"{name}: has {count} lines, not two to five"
+    marked = {word.partition(".")[0] for word in re.findall(r"`([^`]+)`", docstring)}
+    if len(inside) >= LEAST_WITH_ENTRANCE and name not in ONE_EACH and not marked & inside:
+        yield f"{name}: names no module to begin with"
+
+
+def test_every_package_says_what_it_owns_and_where_to_begin() -> None:
+    found = []
+    for name, file in modules().items():
+        if file.name == "__init__.py":
+            inside = {n.rpartition(".")[2] for n in modules() if n.rpartition(".")[0] == name}
+            said = ast.get_docstring(ast.parse(file.read_text())) or ""
+            found += shortcomings(name, said, inside)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("docstring", "lacks"),
+    [
+        ("", ["gpumon.a: has 0 lines, not two to five", "gpumon.a: names no module to begin with"]),
+        ("It owns b.\n\nSees c. `b` is the entrance.", []),
+        ("It owns b.\n\nSees c. `d` is not here.", ["gpumon.a: names no module to begin with"]),
+    ],
+)
+def test_what_a_package_does_not_say_is_found(docstring: str, lacks: list[str]) -> None:
+    assert list(shortcomings("gpumon.a", docstring, set("bcefg"))) == lacks
 
 
 def test_a_short_module_with_one_neighbour_as_user_is_part_of_that() -> None:

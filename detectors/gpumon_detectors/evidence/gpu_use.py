@@ -26,6 +26,10 @@ PIPES: Final = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
 SM_NOISE_RATIO: Final = 0.01
 """An idle GPU's SM counter may show as much."""
 
+UNTOUCHED_MEMORY: Final = 0.002
+"""Share of the memory's cycles below which kernels compute nothing, and wait: one that spins shows
+.00001, small kernels .02 to .03 (both on an H200)."""
+
 COPY_KEYS: Final = ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
 
 SLOWEST_COPY: Final = 0.15
@@ -50,7 +54,7 @@ _KEYS: Final = (
 PEAKS: Final = 4
 """Of the first fields the largest value counts: kernels and video engines."""
 
-_BUSY_COPIES_BYTES_PER_S: Final = 1e9
+BUSY_COPIES_BYTES_PER_S: Final = 1e9
 """A GPU that moves more over PCIe is at work, whatever its utilisation (KempnerPulse's class)."""
 
 PAST_S: Final = 24 * 3600.0
@@ -292,7 +296,7 @@ def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None
         faint = FAINT_RATIO if key == "gpu_util_ratio" else noise
         is_loud |= past.peaks[key] > faint + _ROUNDING
     for key in COPY_KEYS:
-        is_copying = past.columns[key] > _BUSY_COPIES_BYTES_PER_S
+        is_copying = past.columns[key] > BUSY_COPIES_BYTES_PER_S
         busy, is_loud = np.where(is_copying, 1.0, busy), is_loud | is_copying
     busy = np.where(is_told, busy, 0.0)
     is_resting = is_told & (busy == 0)

@@ -1,1 +1,5 @@
-"""GPUs that are held and not used."""
+"""GPUs that are held and not used.
+
+Sees `evidence`. `rest` tells when a GPU does nothing, `startup` when that is still a beginning;
+begin with `idle_held`.
+"""

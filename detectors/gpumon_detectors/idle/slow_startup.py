@@ -19,6 +19,8 @@ from gpumon_detectors.idle.startup import CORES, Activity, activity, first_work,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from gpumon.plugin import Finding, JobLook, Past, View
 
 _SPAN_S: Final = 24 * 3600.0
@@ -45,6 +47,13 @@ _LEAST_SEEN: Final = 0.5
 _TRICKLE: Final = 0.002
 """SM activity over five minutes from which a program may have begun, and wait for its input: one
 that trains on what a single process prepares showed .0035 on an H200, one that compiles .0009."""
+
+_GLIMPSED: Final = 0.5
+_GLIMPSED_SM: Final = 0.0005
+"""Share of the samples of five minutes that met a kernel, and SM activity, from which kernels come
+all the while, however short: utilisation looks at a sixth of a second or so. A loop between an
+environment and a small network showed 1.0 and .0013 on an H200, a compiler 0 and .0009, copies
+alone no SM activity (our choices)."""
 
 _KEYS: Final = (
     "gpu_util_ratio",
@@ -80,6 +89,14 @@ class _Start(NamedTuple):
     """Whether its last part may be the wait of a server for its first request."""
     trickle: float = 0.0
     """SM activity of the busiest GPU in its last five minutes."""
+    glimpsed: float = 0.0
+    """Share of the samples of these that met a kernel, on the GPU where that is most."""
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether the program may be at work, and wait for its input in nearly all of the time."""
+        is_steady = self.glimpsed >= _GLIMPSED and self.trickle >= _GLIMPSED_SM
+        return is_steady or self.trickle >= _TRICKLE
 
 
 class SlowStartup(Detector):
@@ -98,7 +115,8 @@ class SlowStartup(Detector):
     *established* after 10 minutes.
 
     What looks alike: a program whose GPUs trickle, as they wait for their input: where SMs were
-    active for .2 % of the last five minutes it stays a *hypothesis*. A server that has loaded its
+    active for .2 % of the last five minutes, or for .05 % and every other sample met a kernel, it
+    stays a *hypothesis*. A server that has loaded its
     model and waits for its first request: where memory is held and no longer filled, and no more
     than a core for each GPU is busy, the time is a wait, and the claim counts what was before, or
     stays a *hypothesis*; so it does about a job named like a server or a session. Jobs whose
@@ -196,11 +214,8 @@ class SlowStartup(Detector):
         # A sample that misses here and there is no hole: its time counts as the rest does.
         known_s = float(seconds.sum()) * (1.0 if known >= LEAST_KNOWN else known)
         work = activity(view, job, past, window)
-        sms = past.columns["sm_active_ratio"][: end + 1][
-            past.times[: end + 1] > window.end - LEAST_EVIDENCE_S
-        ]
-        told = np.isfinite(sms).sum(axis=0)
-        trickle = float((np.nansum(sms, axis=0) / np.maximum(told, 1)).max(initial=0.0))
+        is_late = past.times[: end + 1] > window.end - LEAST_EVIDENCE_S
+        sms = past.columns["sm_active_ratio"][: end + 1][is_late]
         length_s = window.end - began_at
         return _Start(
             window=window,
@@ -210,7 +225,8 @@ class SlowStartup(Detector):
             is_loaded=False,
             work=work,
             may_wait=work.may_wait,
-            trickle=trickle,
+            trickle=_most(sms),
+            glimpsed=_most(np.where(np.isfinite(util), util > 0.0, np.nan)[is_late]),
         )
 
     def _is_slow(self, job: JobLook, start: _Start, age_s: float) -> bool:
@@ -239,7 +255,7 @@ class SlowStartup(Detector):
         most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
         is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
         is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
-        is_doubtful = is_doubtful or start.trickle >= _TRICKLE
+        is_doubtful = is_doubtful or start.may_have_begun
         is_doubtful = is_doubtful or not (is_past or _is_opened(job))
         if is_doubtful or serving_name(job) is not None or not self._is_surely_slow(job, start):
             most = Confidence.HYPOTHESIS
@@ -290,9 +306,9 @@ class SlowStartup(Detector):
                 f"{clock_time(start.work.last_at)}"
             )
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
-        if start.trickle >= _TRICKLE:
+        if start.may_have_begun:
             text = (
-                f"{100 * start.trickle:.1f} % of the SMs were active in its last five minutes: it "
+                f"{100 * start.trickle:.2g} % of the SMs were active in its last five minutes: it "
                 "may have begun, and wait for its input"
             )
             evidence.append(Evidence("sm_active_ratio", job.subject, text, start.trickle))
@@ -304,6 +320,12 @@ class SlowStartup(Detector):
                 Evidence("job", job.subject, "named like a session, whose owner types first")
             )
         return evidence
+
+
+def _most(values: NDArray[np.floating]) -> float:
+    """Mean over time of the GPU where that is highest, 0 where nothing is known."""
+    count = np.isfinite(values).sum(axis=0)
+    return float((np.nansum(values, axis=0) / np.maximum(count, 1)).max(initial=0.0))
 
 
 def _is_opened(job: JobLook) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpumon.plugin import Detector, Evidence, Severity, Window, is_host_name
 from gpumon_detectors.evidence.gpu_symptoms import Faults
-from gpumon_detectors.evidence.gpu_use import is_named
+from gpumon_detectors.evidence.gpu_use import PIPES, is_named
 from gpumon_detectors.evidence.host_use import LEAST_POLL_CORES, SLEEPING_AFTER_WORK_S, host_use
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of
@@ -17,7 +17,7 @@ from gpumon_detectors.evidence.machine_commands import ask_node
 from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
 from gpumon_detectors.evidence.watched import surest
-from gpumon_detectors.ranks.pauses import doubts_of, fell_silent, output_age_s
+from gpumon_detectors.ranks.pauses import doubts_of, fell_silent, only_spins, output_age_s
 from gpumon_detectors.ranks.standstill import PAST_S, State, may_stand_still, standstill_of
 from gpumon_detectors.ranks.suspects import suspects_of
 
@@ -52,6 +52,10 @@ _FALL: Final = 0.6
 """SM activity and power must have fallen to this share of those of the work before, or lower: a
 lighter stage of the same work falls less (our choice; see `standstill`). Of power that which a GPU
 of the job draws at rest is taken off first, where one rests: it is up to a third of a board's."""
+
+
+_EVIDENT: Final = tuple(zip(PIPES, ("SMs", "tensor cores", "memory"), strict=True))
+"""What shows that nothing is computed, in words; memory of a lone GPU alone."""
 
 
 class Hang(Detector):
@@ -92,7 +96,10 @@ class Hang(Detector):
     In a job of one GPU nobody waits, so it is such a kernel alone that is told there: behind 20
     minutes of steady work on tensor cores, without traffic of its memory and links, and only where
     the output was written every minute before, and not since. After ten minutes that is a
-    *hypothesis*, *supported* after half an hour. One that rests is `idle_tail`'s.
+    *hypothesis*, *supported* after half an hour. Where nobody knows what it printed before, and it
+    printed nothing since, it stays a *hypothesis*: of a kernel on less than .25 of the SMs that
+    does not touch the memory (.002), behind ten minutes of work without pauses, and of no server.
+    One that rests is `idle_tail`'s.
 
     Which rank: a GPU of which the driver tells a fault, no more than ten minutes old then, is named
     before any other (what it costs is `gpu_fault`'s); then ranks whose processes are stopped, or in
@@ -125,7 +132,7 @@ class Hang(Detector):
             if still is None or not _is_long(job, still):
                 continue
             if len(job.gpus) == 1:
-                if still.places(State.ENDLESS) and fell_silent(job, still):
+                if still.places(State.ENDLESS) and self._stands(job, still):
                     yield from self._finding(view, job, still, is_asleep=False)
                 continue
             if len(still.members) < 2:
@@ -136,6 +143,12 @@ class Hang(Detector):
                     yield from self._finding(view, job, still, is_asleep=False)
             elif _may_sleep(job, still, faults):
                 yield from self._finding(view, job, still, is_asleep=True)
+
+    def _stands(self, job: JobLook, still: Standstill) -> bool:
+        """Whether the kernel of a job's only GPU gets nowhere, as far as anything tells."""
+        if fell_silent(job, still):
+            return True
+        return only_spins(job, still) and not context_of(job, self.portal_names).is_serving
 
     def _finding(
         self, view: View, job: JobLook, still: Standstill, *, is_asleep: bool
@@ -267,7 +280,7 @@ def _evidence(job: JobLook, still: Standstill, *, is_asleep: bool) -> Iterator[E
     places = still.members if is_asleep or is_lone else still.places(State.SPINS)
     util, power = (still.mean(key, places) for key in ("gpu_util_ratio", "power_w"))
     said = [f"utilisation {100 * util:.0f} %"]
-    for key, word in (("sm_active_ratio", "SMs"), ("tensor_active_ratio", "tensor cores")):
+    for key, word in _EVIDENT[: 3 if is_lone else 2]:
         share = still.mean(key, places)
         if isfinite(share):
             said.append(f"{word} {100 * share:.1f} %")

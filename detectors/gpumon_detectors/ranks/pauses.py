@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.plugin import Confidence, Evidence
-from gpumon_detectors.evidence.host_use import MOST_POLL_CORES
+from gpumon.plugin import SPINNING_SM, Confidence, Evidence
+from gpumon_detectors.evidence.gpu_use import PAUSE_S, UNTOUCHED_MEMORY
+from gpumon_detectors.evidence.host_use import MOST_POLL_CORES, SLEEPING_AFTER_WORK_S
 from gpumon_detectors.evidence.phrases import span
 from gpumon_detectors.evidence.watched import newest_of
 from gpumon_detectors.ranks.standstill import State
@@ -88,7 +89,7 @@ def doubts_of(
     unsure_until_s = 0.0 if is_backed or falls_silent else _UNSURE_UNTIL_S
     return (
         *_by_kind(still, context, unsure_until_s, is_asleep, is_explained),
-        *_by_kernel(still, age_s, falls_silent=falls_silent and len(job.gpus) > 1),
+        *_by_kernel(job, still, age_s, falls_silent=falls_silent),
         *_by_host(job, host, still, unsure_until_s),
         *_by_output(job, still, age_s),
     )
@@ -107,6 +108,23 @@ def output_age_s(job: JobLook) -> float:
 def fell_silent(job: JobLook, still: Standstill) -> bool:
     """Whether the job wrote to its output every minute of steady work, and not since."""
     return output_age_s(job) >= still.known_s and _used_to_print(job, still)
+
+
+def only_spins(job: JobLook, still: Standstill) -> bool:
+    """Whether the one kernel of a job's only GPU waits, as far as its counters tell.
+
+    It fills no more SMs than a collective that waits, and fetches nothing from memory that it could
+    compute with; the work before never paused for long, as a server's does that polls so for its
+    next request. Where the output is seen, nothing was written to it since.
+    """
+    sm, memory = (
+        still.mean(key, still.members) for key in ("sm_active_ratio", "dram_active_ratio")
+    )
+    if not (sm < SPINNING_SM and memory < UNTOUCHED_MEMORY):
+        return False
+    if still.worked_s < SLEEPING_AFTER_WORK_S or still.longest_pause_s > PAUSE_S:
+        return False
+    return not output_age_s(job) < still.known_s
 
 
 def _used_to_print(job: JobLook, still: Standstill) -> bool:
@@ -142,16 +160,24 @@ def _by_kind(
         yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 
-def _by_kernel(still: Standstill, age_s: float, *, falls_silent: bool) -> Iterator[Doubt]:
+def _by_kernel(
+    job: JobLook, still: Standstill, age_s: float, *, falls_silent: bool
+) -> Iterator[Doubt]:
     """One rank that goes on alone may evaluate, or work through something for the others.
 
     But not where the job printed every minute, never paused before, and is silent since; unless it
     is a job's only one, beside which nobody waits.
     """
-    if still.places(State.ENDLESS) and not falls_silent:
-        is_backed = age_s >= still.known_s and len(still.states) > 1
-        until_s = _UNSURE_UNTIL_S if is_backed else _STIRRING_UNTIL_S
-        yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
+    is_lone = len(job.gpus) == 1
+    if not still.places(State.ENDLESS) or (falls_silent and not is_lone):
+        return
+    if is_lone and not falls_silent:
+        text = "a kernel may wait for its program by design: no output shows that it gets on or not"
+        yield Doubt(Confidence.HYPOTHESIS, Evidence("job_output_age_s", job.subject, text))
+        return
+    is_backed = age_s >= still.known_s and len(still.states) > 1
+    until_s = _UNSURE_UNTIL_S if is_backed else _STIRRING_UNTIL_S
+    yield Doubt(_until(still, until_s, Confidence.SUPPORTED))
 
 
 def _was_steady(still: Standstill) -> bool:

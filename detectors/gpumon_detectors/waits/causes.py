@@ -9,7 +9,8 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, copied, gpu_rows, mean
+from gpumon_detectors.evidence.gpu_use import BUSY_COPIES_BYTES_PER_S
+from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, comes_back, copied, gpu_rows, mean
 from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
 from gpumon_detectors.waits.pauses import (
     LEAST_PAUSES,
@@ -19,7 +20,7 @@ from gpumon_detectors.waits.pauses import (
     pauses_of,
     stir_of,
 )
-from gpumon_detectors.waits.steady import full_cpus, full_loaders, slow_storage
+from gpumon_detectors.waits.steady import full_cpus, full_loaders, full_program, slow_storage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,6 +100,8 @@ class Cause(StrEnum):
     STORAGE = "storage"
     CROWD = "crowd"
     DATA = "data"
+    PROGRAM = "program"
+    """The one that drives the GPU works on a CPU itself, for whatever."""
     COMPILER = "compiler"
 
 
@@ -172,9 +175,23 @@ def _steadily(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:
     scarce = full_cpus(rows, host)
     if scarce is None:
         scarce = full_loaders(rows, host)
-        return None if scarce is None else _steady(Cause.DATA, rows, host, scarce)
+        if scarce is not None:
+            return _steady(Cause.DATA, rows, host, scarce)
+        scarce = full_program(rows, host)
+        if scarce is None or _is_copying(job, rows, scarce.first):
+            return None
+        return _steady(Cause.PROGRAM, rows, host, scarce)
     cause = Cause.CROWD if is_crowded(job, host) else Cause.DATA
     return _steady(cause, rows, host, scarce)
+
+
+def _is_copying(job: JobLook, rows: GpuRows, first: int) -> bool:
+    """Whether so much has gone over PCIe since a row that a GPU may wait for it.
+
+    Or as much back as there: input goes one way, and what comes back is saved, or computed with.
+    """
+    moved = mean(copied(job, rows)[first:], rows.seconds[first:])
+    return moved >= BUSY_COPIES_BYTES_PER_S or comes_back(job, rows, first) > 0.0
 
 
 def compiling(view: View, job: JobLook) -> Waits | None:
@@ -193,7 +210,8 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     if sum(age_s >= _STARTING_S for age_s in ages_s) < _COMPILATIONS:
         return None
     # Few jobs come so far, and to ask what else a job waits for takes most of the time.
-    if waits_of(view, job) is not None:
+    known = waits_of(view, job)
+    if known is not None and known.cause is not Cause.PROGRAM:
         return None
     pairs = zip(pauses.found, ages_s, strict=True)
     late = [one for one, age_s in pairs if age_s >= _FIRST_S]

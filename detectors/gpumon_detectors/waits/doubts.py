@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import Confidence, Evidence
+from gpumon_detectors.evidence.gpu_use import COPY_KEYS
 from gpumon_detectors.evidence.job_context import context_of, serving_name
 from gpumon_detectors.waits.causes import Cause, moved_bytes_per_s
-from gpumon_detectors.waits.gpu_rows import copied, mean
+from gpumon_detectors.waits.gpu_rows import comes_back, copied, mean
 from gpumon_detectors.waits.steady import waits_quickly
 
 if TYPE_CHECKING:
@@ -39,16 +40,10 @@ it does not matter that nobody tells whether tasks wait for I/O: where CPUs neve
 storage helps, and what computes on both by design works on its GPUs for more of the time (our
 choices)."""
 
-_BACK_BYTES_PER_S: Final = 50e6
-_BACK_SHARE: Final = 0.5
-"""What comes back from a GPU over PCIe, and over what goes to it: data go one way (our choice)."""
-
 _GROWTH_SHARE: Final = 0.3
 _GROWTH_BYTES_PER_S: Final = 5e6
 """Growth of a job's memory, over what is read and at least, at which the page cache still fills
 (our choice)."""
-
-_PCIE: Final = ("pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s")
 
 
 class Doubt(NamedTuple):
@@ -63,6 +58,9 @@ def doubts_of(job: JobLook, waits: Waits, portal_names: str) -> tuple[Doubt, ...
     found = [*_of_kind(job, waits, portal_names), *_of_samples(job, waits)]
     if waits.cause in (Cause.DATA, Cause.CROWD):
         found += _of_cpus(job, waits)
+    if waits.cause is Cause.PROGRAM:
+        text = "it may prepare data, or compute by design: only a profile of it can show which"
+        found.append(_guess("process_cpu_cores_used", job, text))
     if waits.cause is Cause.STORAGE:
         found += _of_storage(job, waits)
     if waits.cause is Cause.CHECKPOINTS and waits.stir is not None and not waits.stir.written:
@@ -143,11 +141,10 @@ def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
 
 def _of_way_back(job: JobLook, waits: Waits) -> Iterator[Doubt]:
     """A single GPU that sends back as much as it gets: a program that computes on both."""
-    past = job.past(_PCIE, float(waits.rows.times[-1] - waits.rows.begins[waits.first]))
-    back, there = (mean(past.columns[key][:, waits.rows.members[0]], past.seconds) for key in _PCIE)
-    if back >= max(_BACK_BYTES_PER_S, _BACK_SHARE * there):
+    back = comes_back(job, waits.rows, waits.first)
+    if back:
         text = f"{back / 1e6:.0f} MB/s come back from the GPU: it may compute on both by design"
-        yield _guess(_PCIE[0], job, text, back)
+        yield _guess(COPY_KEYS[1], job, text, back)
 
 
 def _of_storage(job: JobLook, waits: Waits) -> Iterator[Doubt]:

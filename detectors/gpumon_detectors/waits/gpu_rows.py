@@ -49,6 +49,10 @@ _APART_OF_WAIT: Final = 0.5
 """So far apart, or by so much of their mean wait, the GPUs of a job may be that wait alike: more
 tells of one that the others wait for (our choice)."""
 
+_BACK_BYTES_PER_S: Final = 50e6
+_BACK_SHARE: Final = 0.5
+"""What comes back from a GPU over PCIe, and over what goes to it: data go one way (our choice)."""
+
 _KEYS: Final = ("gpu_util_ratio", "sm_active_ratio", "mem_used_bytes")
 
 
@@ -155,6 +159,13 @@ def copied(job: JobLook, rows: GpuRows) -> NDArray[np.float64]:
     both = there + back
     place = np.minimum(past.times.searchsorted(rows.times), len(past.times) - 1)
     return np.where(past.times[place] == rows.times, both[place], np.nan)
+
+
+def comes_back(job: JobLook, rows: GpuRows, first: int) -> float:
+    """Bytes a second that come back from a job's first GPU since a row, 0 where they are few."""
+    past = job.past(COPY_KEYS, float(rows.times[-1] - rows.begins[first]))
+    there, back = (mean(past.columns[key][:, rows.members[0]], past.seconds) for key in COPY_KEYS)
+    return back if back >= max(_BACK_BYTES_PER_S, _BACK_SHARE * there) else 0.0
 
 
 def mean(values: NDArray[np.floating], seconds: NDArray[np.float64]) -> float:

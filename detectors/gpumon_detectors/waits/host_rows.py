@@ -114,15 +114,18 @@ def may_wait(view: View, job: JobLook, seconds: float) -> bool:
         allowed = (job.cores or np.nan) / max(1, len(job.job.nodes))
     busy = float(np.nanmean(cores[is_late]))
     return busy >= _FULL * allowed or (
-        busy >= 1.0 - _EVEN and _may_have_loaders(view, job, cores[is_late], busy)
+        busy >= 1.0 - _EVEN and _may_prepare(view, job, cores[is_late], busy)
     )
 
 
-def _may_have_loaders(view: View, job: JobLook, cores: NDArray[np.float32], busy: float) -> bool:
-    """Whether other processes than those on its GPUs keep as many CPUs busy at every moment."""
+def _may_prepare(view: View, job: JobLook, cores: NDArray[np.float32], busy: float) -> bool:
+    """Whether loaders, or one program alone, keep as many CPUs busy at every moment."""
     sms = job.latest("sm_active_ratio")
     if sms.size and float(sms.sum()) > _WORKING_SM * sms.size:
         return False
+    if len(job.gpus) == 1 and float(np.nanmin(cores)) >= 1.0 - _EVEN:
+        # What drives it may be what it waits for, with a thread more now and then.
+        return True
     if float(np.nanmax(cores) - np.nanmin(cores)) > 2.0 * _EVEN * busy:
         return False
     everywhere: float = busy * cores.shape[1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.phrases import counted
-from gpumon_detectors.waits.causes import Cause
+from gpumon_detectors.waits.causes import Cause, compiling
 from gpumon_detectors.waits.claim import (
     Said,
     busy_evidence,
@@ -35,8 +35,10 @@ class InputBound(Detector):
     for how long some task waits for a CPU, that is 2 % of the time or more; and its tasks do not
     wait for I/O for as much as 30 % of the time in which the GPUs wait. Or, where CPUs are left:
     processes of the job that hold no GPU keep a whole CPU each full, the same number all the while,
-    and what drives the GPU sleeps in three quarters of its rests at least. CPUs and I/O are those
-    of its control group.
+    and what drives the GPU sleeps in three quarters of its rests at least. Or, with one GPU: what
+    drives it never sleeps, nobody else of the job is as busy, and kernels fill half of the SMs
+    while they run, and copies are few; what it does then only a profile can show, so that is always
+    a *hypothesis*. CPUs and I/O are those of its control group.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
     that of a moment, so 30 samples of it are needed besides: at a period of 60 s that is half an
@@ -75,15 +77,19 @@ class InputBound(Detector):
             if waits.host.is_own or waits.host.is_alone:
                 said = _said(job, waits)
                 yield claimed(self, view, job, waits, said, self.portal_names)
+        for job, waits in waiting_jobs(view, Cause.PROGRAM):
+            if compiling(view, job) is None:
+                yield claimed(self, view, job, waits, _said(job, waits), self.portal_names)
 
 
 def _said(job: JobLook, waits: Waits) -> Said:
-    why = (
-        f"its {counted(waits.loaders, 'loader')} never rest"
-        if waits.loaders
-        else "its CPUs are full"
-    )
-    what = f"GPUs wait for data {100 * waits.lost_share:.0f} % of the time, {why}"
+    why = "its CPUs are full"
+    if waits.loaders:
+        why = f"its {counted(waits.loaders, 'loader')} never rest"
+    share = f"{100 * waits.lost_share:.0f} % of the time"
+    what = f"GPUs wait for data {share}, {why}"
+    if waits.cause is Cause.PROGRAM:
+        what = f"its GPU waits {share} for its program, which works on a CPU meanwhile"
     evidence = [busy_evidence(job, waits), cpu_evidence(job, waits)]
     pressure = waits.host.cpu_pressure[waits.first :]
     waited = mean(pressure, waits.rows.seconds[waits.first :])
@@ -104,7 +110,9 @@ def _said(job: JobLook, waits: Waits) -> Said:
 
 def _advice(job: JobLook, waits: Waits) -> Iterator[str]:
     room = int(waits.host.allowed) - waits.loaders if waits.loaders else 0
-    if room > 0:
+    if waits.cause is Cause.PROGRAM:
+        yield "Let other processes prepare the data, and ahead of time (num_workers=…)."
+    elif room > 0:
         yield f"Start more loaders: {counted(room, 'CPU')} of the job are left (num_workers=…)."
     else:
         yield "Ask for more CPUs a GPU (--cpus-per-gpu), and start as many loaders as it gets."

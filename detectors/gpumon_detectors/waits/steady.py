@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, isfinite, log
+from math import ceil, isfinite, log, nan
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +35,17 @@ _AWAKE: Final = 0.25
 more works itself, or launches small kernels one by one, and waits for nobody. Nothing tells which
 of its CPU time falls into them, so all of it counts as if it did (our choice; on an H200 one that
 waits for loaders has .06 of a CPU, one that launches small kernels .99)."""
+
+_WHOLE: Final = 0.9
+"""CPUs that a program keeps busy that never sleeps: one, less what is lost to a neighbour (our
+choice; one of an H200's that prepares its own batches shows 1.00)."""
+
+_OTHERS: Final = 0.5
+"""CPUs busy beside it up to which nothing else works: a logger, a daemon (our choice)."""
+
+_FILLED: Final = 0.5
+"""Share of the SMs from which kernels fill the GPU while they run, the complement of `small_batch`;
+an H200's showed more beside a program that prepares its batches, .36 with small kernels."""
 
 _STILL_FULL: Final = 0.75
 """Share, over a minute, down to which they stay so: a checkpoint, or what ends a pass, takes less
@@ -131,6 +142,29 @@ def full_loaders(rows: GpuRows, host: HostRows) -> Scarce | None:
     if found is None or host.driver_cores > drivers * _AWAKE * (1.0 - rows.busy(found.first)):
         return None
     return None if _io_explains(rows, host, found) else found._replace(loaders=loaders)
+
+
+def full_program(rows: GpuRows, host: HostRows) -> Scarce | None:
+    """Since when the program on a job's only GPU works while the GPU rests; None: it does not.
+
+    It never sleeps, nobody else of the job is as busy, and its kernels fill the GPU when they run:
+    it does not launch small ones one by one. Of several ranks each may poll for the others.
+    """
+    lately = mean(*_lately(rows, host.cores))
+    if len(rows.members) > 1 or not rows.has_counters:
+        return None
+    driver = host.driver_cores
+    if not host.is_own:
+        # Nobody tells whose processes they are: one CPU alone is busy on the whole node.
+        driver = min(lately, 1.0) if host.is_alone else nan
+    if not (driver >= _WHOLE and lately - driver <= _OTHERS):
+        return None
+    found = _waiting(rows, _since(rows, smoothed(rows, host.cores, _FULL_OVER_S) >= _WHOLE))
+    if found is None or _io_explains(rows, host, found):
+        return None
+    seconds = rows.seconds[found.first :]
+    util, sms = (mean(values[found.first :], seconds) for values in (rows.util, rows.sms))
+    return None if sms < _FILLED * util else found
 
 
 def slow_storage(rows: GpuRows, host: HostRows) -> Scarce | None:

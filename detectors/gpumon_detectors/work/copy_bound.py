@@ -14,7 +14,7 @@ from gpumon_detectors.evidence.gpu_use import (
     USUAL_PAUSE,
     is_named,
 )
-from gpumon_detectors.evidence.host_use import host_use
+from gpumon_detectors.evidence.host_use import MOST_POLL_CORES, host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
@@ -74,6 +74,10 @@ _OTHER_WAY: Final = 0.6
 """What goes the other way, over this way, up to which it is no exchange: an optimizer's state on
 the host comes and goes alike (our choice)."""
 
+_ROOM: Final = 0.5
+"""Share of the memory in use up to which what comes and goes alike would fit: an optimizer's state
+is kept on the host for want of memory (ICSE'24 asks as much of a batch that could be larger)."""
+
 _FULL: Final = 0.88
 """Share of the memory in use from which the host may hold what does not fit (our choice)."""
 
@@ -88,6 +92,13 @@ class _Copies(NamedTuple):
     """Of what the link carries."""
     runs: float
     """Share of the time in which kernels run."""
+    back: str = ""
+    """The other direction, where about as much goes back."""
+
+    @property
+    def way(self) -> str:
+        """Where to, in words."""
+        return "to and from the host" if self.back else _WAYS[self.key]
 
     @property
     def lost(self) -> float:
@@ -109,12 +120,14 @@ class CopyBound(Detector):
     that kernels pause, and it is a *hypothesis*.
 
     What looks alike: an optimizer's state that is kept on the host by design comes and goes alike
-    (the other way carries more than .6 as much), and is not claimed; nor are copies beside kernels
-    that never pause, as of a recommender, weights that are loaded once, a link that runs narrower
-    than it could (`pcie_degraded`), ranks on CPUs of another socket than their GPU's
-    (`numa_misplaced`), CPUs at their limit, and video. With more than .88 of the
-    memory in use weights may be streamed from the host by design: a *hypothesis*, and so are
-    servers, sessions, and processes that wait for files.
+    (the other way carries more than .6 as much), and is not claimed, nor is what ranks exchange so;
+    with one GPU, half of its memory free and no more than 1.6 CPUs busy there is no need for it,
+    and it is a *hypothesis*, as data may come and go by design. Not claimed are copies beside
+    kernels that never pause, as of a recommender, weights that are loaded once, a link that runs
+    narrower than it could (`pcie_degraded`), ranks on CPUs of another socket than their GPU's
+    (`numa_misplaced`), CPUs at their limit, and video. With more than .88 of the memory in use
+    weights may be streamed from the host by design: a *hypothesis*, and so are servers, sessions,
+    and processes that wait for files.
 
     Needs the PCIe counters that data-centre boards have.
 
@@ -148,8 +161,11 @@ class CopyBound(Detector):
         host = host_use(view, job, window.end - window.start)
         if is_at_cpu_limit(job, host, window.start):
             return
+        if copies.back and host.mean_cores(window.start) > MOST_POLL_CORES:
+            # More than launches kernels: it may take the optimizer's steps, by design.
+            return
         doubts = (
-            *_doubts(job, stretch),
+            *_doubts(job, copies),
             *waits_for_files(job, window.end - window.start),
             *doubts_of_kind(job, self.portal_names),
         )
@@ -157,7 +173,7 @@ class CopyBound(Detector):
             self,
             subject=job.subject,
             severity=Severity.WARNING,
-            summary=f"pauses for copies {_WAYS[copies.key]} "
+            summary=f"pauses for copies {copies.way} "
             f"{since_words(window, stretch.is_open, known_s)}",
             window=window,
             evidence=(
@@ -187,16 +203,38 @@ def _copies(job: JobLook, seconds: float) -> _Copies | None:
         return None
     for key, other in (PCIE, PCIE[::-1]):
         share = copying(profile, key)
-        stretch = profile.since(*_fits(profile, key, other, share))
+        is_exchange = _comes_back(profile, key, other) & ~_has_room(job, profile)
+        stretch = profile.since(*_fits(profile, share, is_exchange))
         if stretch is not None and _pauses(stretch, share):
             kept = share[stretch.is_kept]
             runs = float(_kernels_run(stretch, share).mean())
-            return _Copies(stretch, key, float(kept[np.isfinite(kept)].mean()), runs)
+            comes = stretch.mean(other) > _OTHER_WAY * stretch.mean(key)
+            return _Copies(
+                stretch=stretch,
+                key=key,
+                share=float(kept[np.isfinite(kept)].mean()),
+                runs=runs,
+                back=other if comes else "",
+            )
     return None
 
 
+def _comes_back(profile: Profile, key: str, other: str) -> NDArray[np.bool_]:
+    """By slice and GPU whether about as much goes the other way."""
+    with np.errstate(invalid="ignore"):
+        comes: NDArray[np.bool_] = profile.means[other] > _OTHER_WAY * profile.means[key]
+    return comes
+
+
+def _has_room(job: JobLook, profile: Profile) -> NDArray[np.bool_]:
+    """By slice and GPU whether what comes and goes would fit, and no other rank gets it."""
+    with np.errstate(invalid="ignore"):
+        has_room: NDArray[np.bool_] = profile.share("mem_used_bytes", "mem_total_bytes") <= _ROOM
+    return has_room & (len(job.gpus) == 1)
+
+
 def _fits(
-    profile: Profile, key: str, other: str, share: NDArray[np.float64]
+    profile: Profile, share: NDArray[np.float64], is_exchange: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """By slice whether few SMs and many copies go together, and whether that is known.
 
@@ -208,7 +246,7 @@ def _fits(
     has_sm = np.isfinite(sm).any()
     with np.errstate(invalid="ignore", divide="ignore"):
         fits = (sm >= SOME_SM) & (sm < _MOST_SM) | ~has_sm
-        fits &= (share >= _BUSY_LINK) & ~(means[other] > _OTHER_WAY * means[key])
+        fits &= (share >= _BUSY_LINK) & ~is_exchange
         # A link that tells no limit, or an engine that tells nothing, forbids nothing.
         for now, most in zip(PCIE_LINK, _LINK_MOST, strict=True):
             fits &= ~(means[now] < means[most] - 0.5)
@@ -239,11 +277,14 @@ def _kernels_run(stretch: Stretch, share: NDArray[np.float64]) -> NDArray[np.flo
 def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
     stretch, way = copies.stretch, _WAYS[copies.key]
     rate, sm = (stretch.mean(key) for key in (copies.key, "sm_active_ratio"))
+    turn = "to it" if copies.key == PCIE[0] else "from it"
+    back = f" and {stretch.mean(copies.back) / 1e9:.1f} GB/s {turn}" if copies.back else ""
     filled = f", {100 * sm:.0f} % of the SMs are active" if sm == sm else ""
     yield Evidence(
         copies.key,
         job.subject,
-        f"{rate / 1e9:.1f} GB/s {way}, {100 * copies.share:.0f} % of what PCIe carries, on average",
+        f"{rate / 1e9:.1f} GB/s {way}{back}, {100 * copies.share:.0f} % of what PCIe carries, on "
+        "average",
         rate,
     )
     yield Evidence(
@@ -254,7 +295,11 @@ def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
     )
 
 
-def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
+def _doubts(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
+    stretch = copies.stretch
+    if copies.back:
+        text = "about as much goes back: data may come and go by design, as of a stream"
+        yield Evidence(copies.back, job.subject, text, stretch.mean(copies.back))
     sm = stretch.mean("sm_active_ratio")
     if sm != sm:
         text = "SM activity is not reported: only utilisation shows that kernels pause"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Detector, Evidence, Severity
-from gpumon_detectors.evidence.gpu_use import ENGINES, FAINT_RATIO, is_named
+from gpumon_detectors.evidence.gpu_use import ENGINES, FAINT_RATIO, UNTOUCHED_MEMORY, is_named
 from gpumon_detectors.evidence.host_use import host_use
 from gpumon_detectors.evidence.job_commands import look_inside
 from gpumon_detectors.evidence.stretch import since_words
@@ -49,10 +49,6 @@ _KEYS: Final = (
 )
 
 _BUSY_UTIL: Final = 0.5
-_TOUCHED: Final = 0.002
-"""Share of the memory's cycles below which kernels compute nothing, and wait: one that spins shows
-.00001, small kernels .02 to .03 (both on an H200)."""
-
 _FEW_SM: Final = 0.5
 """Utilisation above and SM activity below half: the taxonomy's signature; DCGM's guide calls less
 than half of the SMs *likely ineffective*."""
@@ -251,7 +247,7 @@ def _fits(
             fits &= ~(copying(profile, key) > _BUSY_LINK)
         for key in NVLINK if nvlink_bytes_per_s is not None else ():
             fits &= ~(means[key] > _BUSY_LINK * (nvlink_bytes_per_s or 0.0))
-        fits &= ~(means["dram_active_ratio"] < _TOUCHED)
+        fits &= ~(means["dram_active_ratio"] < UNTOUCHED_MEMORY)
         if gpus > 1:
             fits &= (means["tensor_active_ratio"] > SOME_TENSOR) | (
                 means["dram_active_ratio"] >= SOME_MEMORY

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.fault import shortage
-from gpumon.model.records.pattern import Patterns
+from gpumon.model.records.pattern import LEAST_USUAL, Patterns
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
@@ -90,6 +90,10 @@ class Discovery:
         """A picture; most are passed over, and no thread of the caller's is held up."""
         is_soon = 0.0 <= tick.at - self._taken_at < TAKEN_EVERY_S
         if tick.history is None or tick.ledger is None or is_soon:
+            return
+        # Without jobs nothing is unexplained, and of few GPUs nobody learns what is usual: what
+        # looks is not even imported on a machine without a queue.
+        if self._thread is None and not tick.jobs and len(tick.gpus) < LEAST_USUAL:
             return
         self._taken_at = tick.at
         with self._state:
@@ -185,7 +189,6 @@ class Discovery:
 
     def _look(self, tick: Tick) -> None:
         from gpumon.detect.learning.grouping import Grouping, GroupingError
-        from gpumon.detect.learning.novelty import LEAST_USUAL
         from gpumon.detect.learning.unexplained import Gatherer
 
         gatherer = self._gatherer = self._gatherer or Gatherer(MOST_LOOKED_AT)

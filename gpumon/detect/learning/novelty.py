@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from gpumon.detect.features.feature import Floats
     from gpumon.detect.learning.unexplained import Behaviour
 
-LEAST_USUAL: Final = 100
-"""So many usual jobs must be known: of 50, less than half as much was found (docs/numbers.md)."""
-
 LEAST_OF_A_KIND: Final = 10
 """So many of them must be of a job's own kind: one GPU, one node, or several."""
 

@@ -19,7 +19,6 @@ from sklearn.decomposition import PCA
 from gpumon.detect.features.table import FEATURES
 from gpumon.detect.learning.novelty import (
     CIRCUMSTANCES,
-    LEAST_USUAL,
     ODD_FROM,
     Usual,
     median_of,
@@ -27,7 +26,7 @@ from gpumon.detect.learning.novelty import (
     table_of,
     telling_traits,
 )
-from gpumon.model.records.pattern import PatternCard
+from gpumon.model.records.pattern import LEAST_USUAL, PatternCard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

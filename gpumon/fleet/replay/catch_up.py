@@ -198,6 +198,8 @@ class CatchUpFeed:
             if not self._is_live and behind_s <= 0:
                 self._is_live = True
                 self._sampler.wish(Wish(period_s=self._period_s))
+                # The next one comes after a beat, not after another stride.
+                tick = tick._replace(period_s=self._period_s)
                 if self._zoom.zoom_nodes:
                     self._sampler.wish(self._zoom)
             elif not self._is_late and behind_s <= LATE_S:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+LEAST_USUAL: Final = 100
+"""So many usual jobs must be known before another is called unlike them: of 50, less than half as
+much was found (docs/numbers.md)."""
 
 
 class Trait(NamedTuple):

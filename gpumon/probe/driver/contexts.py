@@ -87,20 +87,25 @@ class Contexts:
         self._sampled: List[int] = []
         self._last_sample = 0
         self._has_use = False
+        self._is_forgotten = False
+        """Whether nobody has looked since use was asked for last."""
         self._first_at = float("inf")
         """When use was first asked for, until it has been asked for again; else infinity."""
 
-    def read(self, row: Row, is_due: bool) -> List[Held]:
+    def read(self, row: Row, is_due: bool, is_shown: bool = True) -> List[Held]:
         """Contexts as last listed, the same list while none is new, and their numbers in `row`.
 
         They are listed anew when their turn has come, and at once when the GPU's memory in use has
-        changed: no process comes or goes without that.
+        changed: no process comes or goes without that. How busy each kept the SMs is asked only
+        while somebody looks at processes: it is one of the dearest calls, and no rule needs it.
         """
         mem_used = row.values.get("mem_used_bytes")
         if is_due or mem_used != self._mem_used:
             self._list()
             self._mem_used = mem_used
-        if is_due:
+        if not is_shown:
+            self._forget_use()
+        elif is_due or self._is_forgotten:
             is_first = not self._has_use
             self._sample()
             self._first_at = row.at if is_first and self._has_use else float("inf")
@@ -120,6 +125,12 @@ class Contexts:
             self._held = [(context.pid, self._row(context, row.at)) for context in self._listed]
             self._is_held = True
         return self._held
+
+    def _forget_use(self) -> None:
+        """Begin with the next sample as with the first: what lies between would be its mean."""
+        if not self._is_forgotten:
+            self._is_forgotten, self._is_held, self._has_use = True, False, False
+            self._use, self._use_reason, self._first_at = {}, NOT_SAMPLED, float("inf")
 
     def _list(self) -> None:
         self._is_held = False
@@ -160,6 +171,7 @@ class Contexts:
         averages whatever the driver still had, so it only tells where the next begins. Where that
         is asked for soon, no answer may as well mean that the driver has not sampled since.
         """
+        self._is_forgotten = False
         if not self._listed:
             return
         self._is_held = False

@@ -171,7 +171,11 @@ class Gpu:
         return bool(self.gpm.reason) and "pcie_tx_bytes" in self._unsupported
 
     def read(
-        self, is_zoomed: bool = False, may_wait: bool = False, is_hurried: bool = False
+        self,
+        is_zoomed: bool = False,
+        may_wait: bool = False,
+        is_hurried: bool = False,
+        shows_processes: bool = True,
     ) -> Look:
         """Every value of this instant; what cannot be had is missing with its reason.
 
@@ -179,6 +183,7 @@ class Gpu:
             is_zoomed: Somebody looks at this GPU: what is dear to read is read more often.
             may_wait: This beat may spend the 2 x 20 ms that reading the PCIe rate may take.
             is_hurried: The driver is slow: what changes rarely has to wait for another pass.
+            shows_processes: Somebody looks at processes.
         """
         now = self.driver.monotonic()
         row = Row(self.uuid, now)
@@ -201,7 +206,7 @@ class Gpu:
             self._rows[tiers.SLOW] = slow
         held: List[Held] = []
         if self._rows[tiers.MEDIUM].at != float("inf"):
-            held = self._contexts.read(row, is_medium)
+            held = self._contexts.read(row, is_medium, shows_processes)
         self._pcie_rates(row, is_zoomed, may_wait)
         links = self.links.last(now) if is_hurried else self.links.read(now, is_zoomed)
         is_cut = self._rows[tiers.SLOW].values.get("mig_mode") == 1

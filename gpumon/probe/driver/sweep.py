@@ -120,6 +120,8 @@ class Sweeper:
         self.labels: Dict[str, str] = {}
         self.zoom: Any = frozenset()
         """UUIDs of the GPUs that somebody looks at."""
+        self.shows_processes = True
+        """Whether somebody may look at processes."""
         self.awaited = ""
         """Call for which the last wait did not go on, and since when: `nvmlInit for 3 s`."""
         self._wanted = wanted or Wanted()
@@ -351,7 +353,7 @@ class Sweeper:
 
     def _read(self, gpu: Gpu, may_wait: bool = False) -> None:
         is_hurried = self.driver.monotonic() - self._pass_at > HURRY_AFTER_S
-        look = gpu.read(gpu.uuid in self.zoom, may_wait, is_hurried)
+        look = gpu.read(gpu.uuid in self.zoom, may_wait, is_hurried, self.shows_processes)
         with self._lock:
             self._fresh[gpu.uuid] = look
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.rows import BlockRow
 
-
 T = TypeVar("T")
 
 
@@ -230,7 +229,7 @@ class Digest:
             ),
         )
         for finding, stake in told:
-            uuids = self._charged_gpus(finding)
+            uuids = self.charged_gpus(finding)
             # One part for all of them: eight thousand GPUs of a picture have a finding each.
             part = stake.part(1 / len(uuids)) if uuids else NO_STAKE
             for uuid in uuids:
@@ -255,10 +254,10 @@ class Digest:
         """Of each GPU the finding that loses most of its time, by UUID."""
         found: dict[str, Finding] = {}
         for finding in reversed(self.by_loss(self.tick.findings)):
-            found.update(dict.fromkeys(self._charged_gpus(finding), finding))
+            found.update(dict.fromkeys(self.charged_gpus(finding), finding))
         return found
 
-    def _charged_gpus(self, finding: Finding) -> tuple[str, ...]:
+    def charged_gpus(self, finding: Finding) -> tuple[str, ...]:
         """The GPU that it is about, else those whose time it claims, else all of its subject."""
         claimed = () if finding.subject.startswith("gpu:") else finding.gpus
         return claimed or self.gpus_of_subject(finding.subject)
@@ -430,8 +429,12 @@ class Digest:
     @cached_property
     def is_waiting(self) -> bool:
         """Whether every detector still waits for its window to fill."""
-        states = {coverage.state for coverage in self.coverage_at_work}
-        return states == {"waiting"}
+        return {one.state for one in self.coverage_at_work} == {"waiting"}
+
+    @property
+    def is_unjudged(self) -> bool:
+        """Whether no detector has answered yet: that nothing is found says nothing then."""
+        return not self.tick.coverage
 
     @cached_property
     def is_blind(self) -> bool:

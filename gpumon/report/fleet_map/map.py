@@ -102,7 +102,7 @@ def gravest_by_gpu(digest: Digest) -> dict[str, Finding]:
 def _gravest(digest: Digest) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
     for finding in digest.all_findings:
-        for uuid in finding.gpus or digest.gpus_of_subject(finding.subject):
+        for uuid in digest.charged_gpus(finding):
             found.setdefault(uuid, finding)
     return found
 

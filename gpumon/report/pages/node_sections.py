@@ -8,7 +8,7 @@ from gpumon.model.catalogue.host import NODE_FIELDS
 from gpumon.report.facts.columns import widened
 from gpumon.report.facts.rows import awaited_call, block_rows, host_row
 from gpumon.report.facts.slurm_nodes import reason_lines, slurm_facts
-from gpumon.report.facts.topology import rate_words, topology_columns
+from gpumon.report.pages.topology import rate_words, topology_columns
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, field_table
 from gpumon.report.tables.gpu import NODE_GPU_COLUMNS, instance_widths
 from gpumon.report.tables.host import (

@@ -144,7 +144,7 @@ def _stake(digest: Digest, view: JobView) -> Stake | None:
     if view.job.state != "RUNNING" or (books is not None and job_loss(digest, view) is None):
         return None
     is_found = bool(digest.findings_by_job.get(view.job.job_id))
-    is_judged = books is not None and not digest.unjudged(view)
+    is_judged = books is not None and not digest.is_unjudged and not digest.unjudged(view)
     return digest.stake(view) if is_found or is_judged else None
 
 

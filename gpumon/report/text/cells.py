@@ -57,7 +57,12 @@ def text_width(text: str) -> int:
 @lru_cache(2048)
 def _cells(text: str) -> int:
     """The same of a text beyond ASCII; most of them, such as `–` and titles, come again."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+    return len(text) + sum(map(text.count, filter(_is_wide, set(text))))
+
+
+@lru_cache(2048)
+def _is_wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
 
 
 def safe(text: str) -> str:

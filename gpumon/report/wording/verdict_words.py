@@ -149,12 +149,15 @@ def _wait_words(digest: Digest, view: JobView) -> str:
 
 def _silence_words(digest: Digest, view: JobView) -> str:
     """Why nothing is said of a job: not judged yet, not seen, or looked at and found well."""
+    watching = f"{WATCHING} {short_duration(digest.watched_s(view))}"
+    if digest.is_unjudged:
+        return watching
     total, waiting = len(digest.coverage_at_work), len(digest.unjudged(view))
     muted = sum(one.state == "muted" for one in digest.tick.coverage)
     judged = f"({total - waiting - muted} of {total})"
     if waiting:
         # Without the dash, as all of it stands in a column of 80 cells then.
-        return f"{WATCHING} {short_duration(digest.watched_s(view))} {judged}"
+        return f"{watching} {judged}"
     if digest.is_blind:
         return "– unknown"
     return f"– no finding {judged}" if muted else "– no finding"

@@ -27,7 +27,7 @@ from gpumon.sources.probes.start_order import (
     untried,
 )
 from gpumon.sources.probes.stream import Stream
-from gpumon.sources.probes.zoom import Zoom
+from gpumon.sources.probes.zoom import SEEN, UNSEEN, Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,7 +90,7 @@ class ProbePool:
         self._turns = Turns(max_starting)
         self._clients = clients or machine.of_this_machine()
         self._period_s = period_s
-        self._zoom = Zoom()
+        self._zoom, self._processes = Zoom(), SEEN
         self._slots = {endpoint.node: Slot(endpoint) for endpoint in endpoints}
         self._clients_each = _most_clients(endpoints)
         self._wanted: tuple[Endpoint, ...] | None = None
@@ -141,8 +141,11 @@ class ProbePool:
         """Take a new period for every probe, and which nodes to look at more closely."""
         zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus) if wish.is_about_zoom else self._zoom
         period_s = self._period_s if wish.period_s is None else wish.period_s
-        if (period_s, zoom) != (self._period_s, self._zoom):
-            self._period_s, self._zoom = period_s, zoom
+        processes = self._processes
+        if wish.shows_processes is not None:
+            processes = SEEN if wish.shows_processes else UNSEEN
+        if (period_s, zoom, processes) != (self._period_s, self._zoom, self._processes):
+            self._period_s, self._zoom, self._processes = period_s, zoom, processes
             self._lease_at = 0.0
             self._ring()
 
@@ -326,7 +329,8 @@ class ProbePool:
             names = {slot.endpoint.node, frame.node, *frame.host_names}
             slot.names |= (names | {name.partition(".")[0] for name in names}) - {""}
             slot.gpus[frame.node] = frame.block("gpu").keys
-        if self._zoom.words(slot.names, slot.uuids) != slot.zoom_told:
+        told = slot.zoom_told, slot.processes_told
+        if (self._zoom.words(slot.names, slot.uuids), self._processes) != told:
             self._tell(slot, stream)
 
     def _tell(self, slot: Slot, stream: Stream) -> None:
@@ -336,6 +340,9 @@ class ProbePool:
         if words != slot.zoom_told:
             slot.zoom_told = words
             stream.say(words)
+        if self._processes != slot.processes_told:
+            slot.processes_told = self._processes
+            stream.say(self._processes)
         stream.say(f"period {zoom.period_s(slot.names, self._period_s)}")
 
     def _fail(self, slot: Slot, error: SourceError) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.probes.delay import JITTER_S
-from gpumon.sources.probes.zoom import OFF, Zoom
+from gpumon.sources.probes.zoom import OFF, SEEN, Zoom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +83,8 @@ class Slot:
         """When each node of a step was last heard, infinite once its silence is known."""
         self.zoom_told = OFF
         """What its running probe was told last about zoom."""
+        self.processes_told = SEEN
+        """And about processes."""
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -103,7 +105,7 @@ class Slot:
         self.read_since = None
         self.started_at = self.told_at = now
         self.heard_at = dict.fromkeys(self.endpoint.nodes, now)
-        self.zoom_told = OFF
+        self.zoom_told, self.processes_told = OFF, SEEN
 
     def rest(self, now: float) -> None:
         """Note that its turn is over; it stands behind everybody whose turn began earlier."""

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
 OFF: Final = "zoom off"
+SEEN: Final = "processes seen"
+UNSEEN: Final = "processes unseen"
+"""Whether processes are on screen; a probe that was told nothing takes them to be."""
+
 SLOWEST_S: Final = 1.0
 """A node that is looked at is read at least this often, however slow the beat of the rest."""
 FASTEST_S: Final = 0.25

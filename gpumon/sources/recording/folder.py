@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpumon.base.paths import make_private, state_folder
+from gpumon.base.paths import make_private, recordings_folder
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.write import RecordingWriter, lock
 
@@ -188,7 +188,7 @@ def own_folder(urls: Sequence[str], host_name: str) -> Path:
     if "local" in urls:
         # Homes are shared between machines; what is local differs.
         name = f"{name}@{host_name}"
-    return Path(state_folder(), "recordings", name[:200])
+    return Path(recordings_folder(), name[:200])
 
 
 def _begun_at(path: Path) -> float:

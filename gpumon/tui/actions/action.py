@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
-ViewName = Literal[
+RootName = Literal[
     "jobs",
     "gpus",
     "nodes",
@@ -16,6 +16,11 @@ ViewName = Literal[
     "fleet",
     "reservations",
     "processes",
+]
+"""The views of the whole fleet."""
+
+ViewName = Literal[
+    RootName,
     "job",
     "gpu",
     "node",
@@ -28,19 +33,7 @@ ViewName = Literal[
     "commands",
 ]
 
-ROOTS: Final[tuple[ViewName, ...]] = (
-    "jobs",
-    "gpus",
-    "nodes",
-    "pending",
-    "ended",
-    "users",
-    "accounts",
-    "partitions",
-    "fleet",
-    "reservations",
-    "processes",
-)
+ROOTS: Final[tuple[RootName, ...]] = get_args(RootName)
 """The views of the whole fleet in the order of Tab; the first nine have the digits."""
 
 NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet", "processes")

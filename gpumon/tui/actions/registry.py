@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from textual.binding import Binding
 
@@ -201,27 +201,14 @@ def footer_of(view: ViewName) -> tuple[Action, ...]:
 
 
 _NAMES: Final = {
-    "jobs": "jobs",
+    **{view: view for view in get_args(ViewName)},
     "gpus": "GPUs",
-    "nodes": "nodes",
-    "pending": "pending",
-    "ended": "ended",
-    "users": "users",
-    "accounts": "accounts",
-    "partitions": "partitions",
-    "reservations": "reservations",
-    "processes": "processes",
-    "fleet": "fleet",
     "job": "one job",
     "gpu": "one GPU",
     "node": "one node",
     "page": "texts",
     "columns": "choice of columns",
-    "findings": "findings",
     "finding": "one finding",
-    "curves": "curves",
-    "commands": "commands",
-    "ranks": "ranks",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.report.facts.typed_time import EXAMPLES
+from gpumon.report.text.typed_time import EXAMPLES
 from gpumon.tui.actions.action import (
     BOOKED,
     CELLS,

@@ -35,6 +35,9 @@ class Habits(NamedTuple):
     """Size of the map's cells; None: the closest look that fits."""
     view: str | None = None
     """View of the whole fleet that was shown last."""
+    theme_at_first: str | None = None
+    """With what this terminal begins whatever was chosen, or as nothing was; it is not kept."""
+    is_ascii_at_first: bool | None = None
 
 
 NO_HABITS: Final = Habits()

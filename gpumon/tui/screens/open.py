@@ -62,9 +62,14 @@ class AllViews:
         made: type[View] = getattr(_imported(module), name)
         return made()
 
-    def roots_to_come(self) -> Iterator[object]:
-        """Imports one view of the whole fleet after the other, that no Tab has to wait for it."""
-        return map(_imported, dict.fromkeys(module for module, _ in _ROOT_VIEWS.values()))
+    def roots_to_come(self, tick: Tick) -> Iterator[object]:
+        """Imports one view of the whole fleet after the other, that no Tab has to wait for it.
+
+        Tab passes over those that would be empty here: they come when somebody asks for one.
+        """
+        cycle = ROOTS if has_jobs_in_view(tick) else NEED_NO_QUEUE
+        modules = (_ROOT_VIEWS[view][0] for view in cycle if view in _ROOT_VIEWS)
+        return map(_imported, dict.fromkeys(modules))
 
     def jobs(self, scope: Scope | None = None) -> JobsView:
         """The jobs of a group; None: the whole queue."""

@@ -18,7 +18,6 @@ from gpumon.fleet.join.ranks import place
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Process
 from gpumon.model.settings import SETTINGS, SettingError
-from gpumon.report.facts.typed_time import instant_of
 from gpumon.report.filter import units
 from gpumon.report.filter.bind import row_filter
 from gpumon.report.filter.names import completed
@@ -27,6 +26,7 @@ from gpumon.report.filter.pattern import Pattern
 from gpumon.report.filter.pattern_parser import PatternError
 from gpumon.report.filter.tree import FilterError, written
 from gpumon.report.tables.job import JOB_COLUMNS, search_text
+from gpumon.report.text.typed_time import instant_of
 from gpumon.sources import address
 from tests.fuzz import mutation, oracle
 from tests.fuzz.target import Target
@@ -300,7 +300,7 @@ TARGETS: Final = (
         "typed",
         lambda rng: mutation.text(rng, TYPED, "", 2),
         _typed,
-        ("cli/quantities.py", "cli/since.py", "report/facts/typed_time.py", _FILTER + "units.py"),
+        ("cli/quantities.py", "cli/since.py", "report/text/typed_time.py", _FILTER + "units.py"),
         aside=("Since.seen_from",),
     ),
     Target(

@@ -8,6 +8,7 @@ from gpumon.model.records.tick import TargetState
 from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.report.lists.filter_tables import understood
 from gpumon.tui.look.saved_choices import Habits, habits_of
+from gpumon.tui.look.themes import SHORT_NAMES
 from gpumon.tui.screens.lists.fleet import HeatView
 from gpumon.tui.screens.lists.jobs import JobsView
 from gpumon.tui.screens.open import first_view
@@ -56,6 +57,21 @@ async def test_theme_columns_order_and_map_come_back(stage):
         assert s.text.isascii()
         await s.press("colon", *"fleet", "enter")
         assert s.app.screen.map.density is None
+
+
+async def test_what_nobody_chose_here_is_not_kept_as_chosen(stage):
+    """A terminal on a white ground, or one that was told --ascii, says nothing of the next one."""
+    drawer = Drawer()
+    habits = Habits("blind", theme_at_first="light", is_ascii_at_first=True)
+    async with stage(fleet(), shelf=drawer, habits=habits) as s:
+        assert s.app.theme == SHORT_NAMES["light"]
+        assert s.text.isascii()
+        await s.press("tab")
+        kept = habits_of(drawer.kept)
+        assert (kept.theme, kept.is_ascii, kept.view) == ("blind", None, "gpus")
+        await s.press("t", "colon", *"ascii", "enter")
+        kept = habits_of(drawer.kept)
+        assert (kept.theme, kept.is_ascii) == ("contrast", False)
 
 
 async def test_columns_and_fields_that_are_no_more_change_nothing(stage):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -106,3 +109,22 @@ def test_a_late_past_takes_no_place_where_anybody_else_measures(other, is_alone)
     targets = [parse("prometheus+http://mon"), parse(other)]
     source = open_source(targets[0], Look(1.0, False, bool), Hasty(START))
     assert told(History, [source], targets)()._is_alone == is_alone
+
+
+WITHOUT = """
+import sys
+from gpumon.cli.recorded_past import recorded
+from gpumon.fleet.history.history import History
+
+recorded(History, ["local"])()
+print(*(name for name in sys.modules if ".recording" in name or "backfill" in name))
+"""
+
+
+def test_who_has_never_recorded_does_without_what_reads_recordings(tmp_path):
+    command = [sys.executable, "-c", WITHOUT]
+    environ = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=600, env=environ
+    )
+    assert done.stdout.split() == []

@@ -53,17 +53,41 @@ def test_rubbish_counts_as_not_said(tmp_path, text):
     assert habits_of(NotesFile(path).read()) == Habits()
 
 
+def begins(habits, settings_, *, is_ascii=False):
+    """Theme and signs with which a terminal begins; what was chosen stays what is kept."""
+    begun = begun_with(habits, settings_, is_ascii=is_ascii)
+    assert begun._replace(theme_at_first=None, is_ascii_at_first=None) == habits
+    at_first = begun.is_ascii_at_first
+    return begun.theme_at_first or begun.theme, begun.is_ascii if at_first is None else at_first
+
+
 def test_without_a_choice_the_configuration_counts():
-    begun = begun_with(Habits(), settings(theme=("mono", "x.toml:1")), is_ascii=False)
-    assert (begun.theme, begun.is_ascii) == ("mono", False)
+    assert begins(Habits(), settings(theme=("mono", "x.toml:1"))) == ("mono", False)
 
 
 def test_a_choice_beats_a_file_and_the_environment_beats_a_choice():
     of_file = settings(theme=("mono", "x.toml:1"), ascii=(False, "x.toml:2"))
-    assert begun_with(HABITS, of_file, is_ascii=False) == HABITS
+    assert begins(HABITS, of_file) == ("light", True)
     of_shell = settings(
         theme=("mono", "GPUMON_TERMINAL_THEME"), ascii=(False, "GPUMON_TERMINAL_ASCII")
     )
-    begun = begun_with(HABITS, of_shell, is_ascii=False)
-    assert (begun.theme, begun.is_ascii) == ("mono", False)
-    assert begun_with(HABITS, of_shell, is_ascii=True).is_ascii
+    assert begins(HABITS, of_shell) == ("mono", False)
+    assert begins(HABITS, of_shell, is_ascii=True) == ("mono", True)
+
+
+@pytest.mark.parametrize(
+    ("told", "theme"),
+    [
+        ("0;15", "light"),
+        ("0;default;7", "light"),
+        ("15;0", "dark"),
+        ("0;default", "dark"),
+        ("", "dark"),
+        ("\x1b;99", "dark"),
+    ],
+)
+def test_a_terminal_that_tells_of_a_white_ground_begins_light(monkeypatch, told, theme):
+    monkeypatch.setenv("COLORFGBG", told)
+    assert begins(Habits(), settings())[0] == theme
+    assert begins(Habits("blind"), settings())[0] == "blind"
+    assert begins(Habits(), settings(theme=("dark", "x.toml:1")))[0] == "dark"

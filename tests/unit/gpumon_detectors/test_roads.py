@@ -165,3 +165,9 @@ def test_by_a_probe_that_tells_everything_nothing_is_unseen() -> None:
         seen = {name for _, names in answer["unseen"] for name in names}
         # Of job 103 nobody knows the GPUs, and no control group is told of it.
         assert seen <= {"job:103"}, (detector.name, answer["unseen"])
+
+
+def test_no_rule_rests_on_what_is_read_only_while_processes_are_on_screen():
+    read = {key for one in DETECTORS.values() for key in (*one.needs, *getattr(one, "wants", ()))}
+    assert "context_sm_util_ratio" not in read
+    assert "sm_active_ratio" in read

@@ -40,6 +40,8 @@ class Part(NamedTuple):
     held: float = 50.0 * GIB
     rx: float = 0.0
     """Bytes a second to each GPU over PCIe."""
+    tx: float = 3e6
+    """And back from it."""
 
 
 WORK = Part(1.0, kernel=0.98, sm=0.72, cores=2.0, read=4e6, rx=2e8)
@@ -83,7 +85,7 @@ class _Program:
             name: np.concatenate(
                 ([0.0], np.cumsum([part.seconds * getattr(part, name) for part in parts]))
             )
-            for name in ("kernel", "sm", "cores", "io", "read", "written", "rx")
+            for name in ("kernel", "sm", "cores", "io", "read", "written", "rx", "tx")
         }
 
     def at(self, second):
@@ -204,7 +206,7 @@ def _gpu(program, now_s, period_s, *, has_counters):
         "sm_active_ratio": program.mean("sm", now_s, period_s),
         "mem_used_bytes": program.at(now_s).held,
         "pcie_rx_bytes_per_s": program.mean("rx", now_s, period_s),
-        "pcie_tx_bytes_per_s": 3e6,
+        "pcie_tx_bytes_per_s": program.mean("tx", now_s, period_s),
     }
     if not has_counters:
         del values["sm_active_ratio"]

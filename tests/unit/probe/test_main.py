@@ -108,6 +108,21 @@ def test_a_wish_for_zoom_names_the_gpus(text: bytes, zoom: set[str]) -> None:
     assert heard.zoom == zoom
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (b"", True),
+        (b"processes unseen\n", False),
+        (b"processes unseen\nperiod 2\nprocesses\nprocesses 3\n", False),
+        (b"processes unseen\nprocesses seen\n", True),
+    ],
+)
+def test_a_wish_tells_whether_processes_are_on_screen(text: bytes, shown: bool) -> None:
+    heard = Wishes(io.BytesIO(text), 1.0)
+    heard.listen()
+    assert heard.shows_processes is shown
+
+
 def start() -> subprocess.Popen[bytes]:
     child = subprocess.Popen(
         LOCAL_START, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

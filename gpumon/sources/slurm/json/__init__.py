@@ -1,4 +1,4 @@
 """Slurm's JSON as records, of every version by its shape; pure functions.
 
-Sees `text`, whose grammars the values follow.
+Sees `text`, whose grammars the values follow. `jobs` and `nodes` are the entrances.
 """

@@ -195,6 +195,10 @@ class Application(Protocol):
         """Pass a wish on to the sources."""
         ...
 
+    def note_shown(self) -> None:
+        """Tell the sources whether what is on screen now needs processes."""
+        ...
+
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
         """Note that somebody knows of a finding; False: it does not stand."""
         ...

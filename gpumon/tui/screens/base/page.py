@@ -180,7 +180,7 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
             [*_about(digest, finding), *finding_lines(digest.tick, finding, width), ()]
             for finding in digest.by_loss(findings(digest))
         ]
-        if not found and not digest.tick.coverage:
+        if not found and digest.is_unjudged:
             text = "No detector has reported yet, so nothing is known of what is wasted."
             words = resting_words(digest.tick) or (text,)
             found.append([*nothing_lines(digest, words, width), ()])

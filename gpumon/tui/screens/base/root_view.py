@@ -45,6 +45,11 @@ class RootView(View):
         """Whether it is of the whole fleet, so that nothing lies below it that was come from."""
         return self.root == self.view
 
+    @property
+    def shows_processes(self) -> bool:
+        """Lists of the whole fleet do not, but that of processes."""
+        return False
+
     def footer(self) -> Sequence[Action]:
         """Also say that a group's jobs are closed, where the whole fleet's are quit."""
         named = footer_of(self.view)

@@ -85,7 +85,7 @@ class TimeScreen(Screen[None]):
 
     async def action_time(self) -> None:
         """Ask for a time."""
-        from gpumon.report.facts.typed_time import EXAMPLES
+        from gpumon.report.text.typed_time import EXAMPLES
         from gpumon.tui.widgets.text.prompt import AnswerPrompt
 
         what = f"{EXAMPLES}: Enter goes, Esc leaves"
@@ -93,7 +93,7 @@ class TimeScreen(Screen[None]):
 
     def _go_to_time(self, text: str) -> str:
         """Go to the time that was typed; returns why it is none."""
-        from gpumon.report.facts.typed_time import instant_of, outside_words
+        from gpumon.report.text.typed_time import instant_of, outside_words
 
         if self.digest is None:
             return ""

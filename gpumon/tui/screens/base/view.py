@@ -21,6 +21,7 @@ from gpumon.tui.status import (
     status_line,
     trouble_line,
 )
+from gpumon.tui.textual_private.app_hooks import forget_styles
 from gpumon.tui.textual_private.signals import has_shell
 from gpumon.tui.widgets.text.lines import KeyBar, Lines
 
@@ -70,6 +71,11 @@ class View(HandOff):
     def amount(self) -> str:
         """How much is shown, for the right end of the top line."""
         return ""
+
+    @property
+    def shows_processes(self) -> bool:
+        """Whether it may tell how busy a process keeps its GPU, which is dear to ask."""
+        return True
 
     def steps_before(self, _digest: Digest) -> Iterable[None]:
         """Steps that make a picture quick to draw where that would keep keys waiting."""
@@ -125,16 +131,13 @@ class View(HandOff):
 
     def on_screen_resume(self) -> None:
         """Catch up with what happened while another view was open."""
+        self.gpumon.note_shown()
         if self.digest is not self.gpumon.digest:
             self.show(self.gpumon.digest)
 
     def on_unmount(self) -> None:
-        """Let go of drawn lines: textual's cache of colours holds those of 1,024 dead widgets."""
-        # Private to textual: another of its versions may have no such cache.
-        with suppress(ImportError, AttributeError):
-            from textual._styles_cache import StylesCache
-
-            StylesCache.get_inner_outer.cache_clear()
+        """Let go of drawn lines."""
+        forget_styles()
 
     def on_resize(self, _event: Resize) -> None:
         """Write the lines anew for the new size, which mostly the first is not."""

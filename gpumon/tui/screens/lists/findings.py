@@ -127,7 +127,7 @@ class FindingsView(Judging, TableView["Finding"]):
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Nothing was found, or nobody could look."""
-        if not digest.tick.coverage:
+        if digest.is_unjudged:
             words = ("No detector has reported yet.", "f shows what they could and could not see.")
             return resting_words(digest.tick) or words
         if digest.is_waiting:

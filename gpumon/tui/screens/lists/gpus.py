@@ -63,6 +63,11 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         """Which machine the pane shows, in which room, with how many readings of commands."""
         self._shown_at = 0.0
 
+    @property
+    def shows_processes(self) -> bool:
+        """Where the machine is below."""
+        return self.pane.display
+
     def share(self) -> None:
         """Below the table, where no queue is asked and there is room."""
         self.split.share_below(self._room_below())

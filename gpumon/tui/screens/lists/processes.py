@@ -70,6 +70,11 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
         shown = [c._replace(cell=self._command) if c.key == "command" else c for c in named]
         self.grid = Grid(lambda: self.plan._replace(columns=shown))
 
+    @property
+    def shows_processes(self) -> bool:
+        """It does, unlike other lists."""
+        return True
+
     def rows(self, digest: Digest) -> Sequence[ProcessRow]:
         """Every process on each of its GPUs."""
         return every_process(digest)

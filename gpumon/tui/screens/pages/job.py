@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.facts.array_tasks import asked_gpus
+from gpumon.report.facts.rank_groups import LEAST_PEERS
+from gpumon.report.lists.folded_ranks import folded_ranks
 from gpumon.report.rank_map.legend import faulty_words
 from gpumon.report.rank_map.marks import faulty_rank
-from gpumon.report.tables.folded_ranks import folded_ranks
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import (
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 _FEW: Final = 128
 """GPUs and ranks up to which they are counted for the room that they take."""
+
+_SHARE_OF_ROWS: Final = 0.25
+"""Of the lines of a screen: rows that take more are folded in smaller groups, too."""
 
 _NOTICE: Final = 8
 """Lines that are left for why there is no rank."""
@@ -95,7 +99,11 @@ class JobScreen(RankView, TableView["RankRow"]):
         if self._is_unfolded or self.grid.needle:
             return digest.rank_rows(view)
         verdict = digest.verdict(view)
-        return folded_ranks(digest, view, verdict and faulty_rank(digest, view, verdict))
+        faulty = verdict and faulty_rank(digest, view, verdict)
+        rows = folded_ranks(digest, view, faulty)
+        if len(rows) <= self.app.size.height * _SHARE_OF_ROWS:
+            return rows
+        return folded_ranks(digest, view, faulty, LEAST_PEERS)
 
     def rows_below(self, digest: Digest) -> int | None:
         """A line for each rank and GPU, or room to say why there is none."""
@@ -105,7 +113,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         return len(self.rows(digest)) or _NOTICE
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """What is wrong comes first, then what it did, what it is, its output and its books.
+        """What is wrong comes first, then what it did, its books, what it is, and its output.
 
         Small terminals cut the end.
         """
@@ -121,7 +129,8 @@ class JobScreen(RankView, TableView["RankRow"]):
         for finding in digest.findings_of_nodes(view):
             whom = finding.subject.replace(":", " ", 1)
             lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
-        lines += trend_lines(digest, view, width) + job_facts(digest, view, width)
+        lines += trend_lines(digest, view, width) + job_books(digest, view, width)
+        lines += job_facts(digest, view, width)
         if view.job.state == "PENDING" and digest.rank_rows(view):
             lines += _wait_lines(digest, view, width)
         if view.job.state == "RUNNING" and view.job.gpu_count != 0:
@@ -135,8 +144,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         lines += unknown_gpus(digest, view, width)
         lines += output_lines(digest, view, width)
         outputs = self.gpumon.outputs if self.gpumon.travel.is_live else None
-        lines += tail_lines(outputs.tail(view.job), width) if outputs is not None else []
-        return lines + job_books(digest, view, width)
+        return lines + (tail_lines(outputs.tail(view.job), width) if outputs is not None else [])
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Ended, pending, or without telemetry."""

@@ -49,16 +49,30 @@ def changed_cells(before: Line, now: Line) -> tuple[int, int]:
     """
     if before == now:
         return 0, 0
-    old, new = _signs(before), _signs(now)
-    same = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
-    same = min(len(old), len(new)) if same is None else same
-    tail = 0
-    while tail < min(len(old), len(new)) - same and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    if len(old) != len(new) or text_width(_text(old)) != text_width(_text(new)):
-        tail = 0
-    end = max(text_width(_text(old[: len(old) - tail])), text_width(_text(new[: len(new) - tail])))
-    return text_width(_text(new[:same])), end
+    # Mostly a number or two is another: pieces of the same text and tone are passed over whole.
+    first = _alike(before, now)
+    left = sum(text_width(safe(cell.text)) for cell in now[:first])
+    last = _alike(before[:first:-1], now[:first:-1])
+    old, new = _signs(before[first : len(before) - last]), _signs(now[first : len(now) - last])
+    width = text_width(_text(new))
+    if len(old) == len(new) and text_width(_text(old)) == width:
+        same = _alike(old, new)
+        tail = _alike(old[:same:-1], new[:same:-1])
+        end = text_width(_text(new[: len(new) - tail]))
+    else:
+        # What follows has moved, or may have: it is drawn to the longer line's end.
+        old, new = _signs(before[first:]), _signs(now[first:])
+        same = _alike(old, new)
+        end = max(text_width(_text(old)), text_width(_text(new)))
+    return left + text_width(_text(new[:same])), left + end
+
+
+def _alike(old: Sequence[object], new: Sequence[object]) -> int:
+    """How many of the first ones are the same."""
+    for count, (a, b) in enumerate(zip(old, new, strict=False)):
+        if a != b:
+            return count
+    return min(len(old), len(new))
 
 
 def _signs(line: Line) -> list[tuple[str, Tone]]:
@@ -66,4 +80,4 @@ def _signs(line: Line) -> list[tuple[str, Tone]]:
 
 
 def _text(signs: Sequence[tuple[str, Tone]]) -> str:
-    return "".join(sign for sign, _ in signs)
+    return "".join([sign for sign, _ in signs])

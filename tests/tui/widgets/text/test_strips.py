@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpumon.report.tables.sections import Entry, Section
 from gpumon.report.text.cells import Cell, Tone
@@ -35,6 +37,33 @@ def line(*parts):
 def test_the_stretch_of_a_line_that_changed(before, now, stretch):
     first, end = changed_cells(before, now)
     assert ((first, end) if end > first else (0, 0)) == stretch
+
+
+LINES = st.lists(
+    st.builds(Cell, st.text("ab1 語⣉", max_size=3), st.sampled_from([Tone.PLAIN, Tone.BAD])),
+    max_size=5,
+).map(tuple)
+
+
+@given(LINES, LINES)
+def test_the_stretch_is_the_same_however_a_line_is_cut_into_pieces(before, now):
+    def pieces(text):
+        return tuple(Cell(sign, cell.tone) for cell in text for sign in cell.text)
+
+    found = [changed_cells(*pair) for pair in ((before, now), (pieces(before), pieces(now)))]
+    assert len({(first, end) if end > first else (0, 0) for first, end in found}) == 1
+
+
+@given(LINES, LINES)
+def test_what_is_outside_of_the_stretch_is_as_it_was(before, now):
+    def drawn(text):
+        signs = [(sign, cell.tone) for cell in text for sign in cell.text]
+        return [one for one in signs for _ in range(2 if one[0] == "語" else 1)]
+
+    old, new = drawn(before), drawn(now)
+    first, end = changed_cells(before, now)
+    assert old[:first] == new[:first]
+    assert old[max(first, end) :] == new[max(first, end) :]
 
 
 class Held(DressedApp):

@@ -13,7 +13,7 @@ from gpumon.detect.learning.named import named_patterns
 from gpumon.detect.learning.unexplained import EVERY_S
 from gpumon.detect.scene import WORKING, Scene
 from gpumon.model.records.ledger import Account, LedgerTotals
-from gpumon.model.records.pattern import PatternCard, Trait
+from gpumon.model.records.pattern import LEAST_USUAL, PatternCard, Trait
 from tests.worlds.probe import PATIENCE_S, eventually
 
 CARDS = (
@@ -107,6 +107,16 @@ def test_pictures_without_books_or_past_and_those_in_between_are_passed_over(beg
     assert one.settle(PATIENCE_S)
     one.take(tick._replace(at=tick.at + TAKEN_EVERY_S - 1.0))
     assert one._waiting is None
+
+
+def test_few_gpus_without_a_job_are_not_looked_at_for_nothing_can_be_found(begun, pictures):
+    one = begun(Answers())
+    tick = pictures()
+    one.take(tick._replace(jobs=()))
+    assert one._thread is None
+    many = {str(number): gpu for number in range(LEAST_USUAL) for gpu in tick.gpus.values()}
+    one.take(tick._replace(jobs=(), gpus=many))
+    assert one._thread is not None
 
 
 def test_a_clock_that_is_set_back_stops_nothing(begun, pictures):

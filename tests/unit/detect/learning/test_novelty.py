@@ -7,9 +7,10 @@ import pytest
 
 from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning import novelty
-from gpumon.detect.learning.novelty import LEAST_OF_A_KIND, LEAST_USUAL, ODD_FROM, Usual
+from gpumon.detect.learning.novelty import LEAST_OF_A_KIND, ODD_FROM, Usual
 from gpumon.detect.learning.patterns import MOST_ODD, patterns_in
 from gpumon.detect.learning.unexplained import Behaviour, Gathered
+from gpumon.model.records.pattern import LEAST_USUAL
 
 KINDS = ({"util_15m": 0.9, "sm_15m": 0.7}, {"util_15m": 0.2, "pauses_60m": 0.9}, {"rx_15m": 0.8})
 STRANGE = {"blocked_per_gpu": 4.0, "io_pressure": 0.9, "rest_share_15m": 0.8, "cpu_share": 1.0,

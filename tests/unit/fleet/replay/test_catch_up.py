@@ -118,6 +118,7 @@ def test_a_past_is_walked_through_in_long_strides_then_short_ones_then_beats():
     assert set(late) == {LATE_STRIDE_S}
     live = [tick for tick, progress in ticks if progress is None]
     assert {round(b.at - a.at) for a, b in pairwise(live)} == {2}
+    assert {tick.period_s for tick in live} == {2.0}
     assert max(tick.lateness_s for tick, _ in ticks) < 0.1
     assert live[-1].observed_since == ticks[0][0].at == AT - 3000 - RUN_UP_S
     uuid = next(iter(live[-1].gpus))

@@ -72,11 +72,28 @@ def test_a_gpu_that_trickles_may_have_begun():
     """Training on what one process prepares: .0035 of an H200's SMs, below any sign of work."""
     for sm, confidence in ((0.0034, "hypothesis"), (0.0008, "supported")):
         scene, uuids = scene_with_job()
-        trickle = {"gpu_util_ratio": 0.01, "sm_active_ratio": sm}
+        trickle = {"gpu_util_ratio": 0.0, "sm_active_ratio": sm}
         scene.run(2400, {uuid: {**HELD, **trickle} for uuid in uuids})
         (finding,) = findings(scene)
         assert finding.confidence == confidence
         assert ("wait for its input" in finding.evidence[-1].text) == (confidence == "hypothesis")
+
+
+@pytest.mark.parametrize(
+    ("util", "sm", "confidence"),
+    [
+        (0.02, 0.0011, "hypothesis"),  # a loop between simulator and small network
+        (0.0, 0.0011, "supported"),  # a compiler that tries its kernels
+        (0.03, 0.0, "supported"),  # copies count as utilisation, and run on no SM
+    ],
+)
+def test_kernels_that_every_sample_meets_may_be_the_work(util: float, sm: float, confidence: str):
+    scene, uuids = scene_with_job()
+    scene.run(
+        2700, {uuid: {**HELD, "gpu_util_ratio": util, "sm_active_ratio": sm} for uuid in uuids}
+    )
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
 
 
 def test_a_tenth_of_the_time_limit_is_much_of_a_short_run():

@@ -92,3 +92,58 @@ def test_loaders_of_several_nodes_are_counted_together():
     scene.run(2400.0, dict.fromkeys(gpus, waits))
     (finding,) = InputBound().evaluate(scene.view())
     assert "its 2 loaders never rest" in finding.summary
+
+
+LONE = Job(gpus=1, cpus=6, processes=1, cpu_pressure=0.0)
+
+
+def alone(*, rest_s=1.9, kernel=0.97, sm=0.71, cores=1.0, **other):
+    """One program that prepares a batch by itself, and then has its GPU work on it."""
+    return [
+        Part(rest_s, cores=cores, **other),
+        work(0.34, kernel=kernel, sm=sm, cores=cores, rx=2e8),
+    ]
+
+
+@pytest.mark.parametrize("period_s", [5.0, 10.0, 30.0])
+def test_a_program_that_prepares_its_data_itself_is_a_guess(period_s):
+    (finding,) = findings(alone(), 1.0, LONE, period_s=period_s)
+    assert finding.confidence == "hypothesis"
+    assert "for its program, which works on a CPU meanwhile" in finding.summary
+    assert any("by design" in line.text for line in finding.evidence)
+    assert finding.advice[0].startswith("Let other processes prepare the data")
+    assert finding.gpu_seconds == pytest.approx(2400.0 * 0.84, rel=0.1)
+
+
+def test_threads_that_help_it_now_and_then_change_nothing():
+    parts = [*12 * alone(cores=1.0), *12 * alone(cores=1.6)]
+    assert [one.confidence for one in findings(parts, 1.3, LONE)] == ["hypothesis"]
+
+
+@pytest.mark.parametrize(("cores", "count"), [(1.0, 1), (0.4, 0), (2.1, 0)])
+def test_on_a_node_of_its_own_it_is_told_without_a_control_group(cores, count):
+    scene, _ = played(10.0, "none", [(2400.0, alone(cores=cores))], LONE._replace(has_group=False))
+    found = list(InputBound().evaluate(scene.view()))
+    assert [one.confidence for one in found] == ["hypothesis"] * count
+
+
+@pytest.mark.parametrize(
+    ("parts", "driver_cores", "job"),
+    [
+        # It sleeps in the rests; nobody tells; others of the job are as busy.
+        (alone(cores=0.4), 0.4, LONE),
+        (alone(), None, LONE),
+        (alone(cores=2.1), 1.0, LONE),
+        # Small kernels one by one, and kernels without rests.
+        (alone(kernel=0.9, sm=0.12), 1.0, LONE),
+        (alone(rest_s=0.03), 1.0, LONE),
+        # Copies, or a file system, take the time.
+        (alone(rx=7e9), 1.0, LONE),
+        (alone(tx=4e8), 1.0, LONE),
+        (alone(io=0.6), 1.0, LONE),
+        # Ranks poll for one another on a CPU each.
+        (alone(), 2.0, LONE._replace(gpus=2)),
+    ],
+)
+def test_what_keeps_a_cpu_full_for_another_reason_is_not_claimed(parts, driver_cores, job):
+    assert findings(parts, driver_cores, job) == []

@@ -79,6 +79,40 @@ def test_what_looks_alike_is_not_claimed(values):
     assert claims(values, 3000.0) == []
 
 
+BOTH = {
+    **COPIES,
+    "gpu_util_ratio": 0.98,
+    "sm_active_ratio": 0.06,
+    "mem_used_bytes": 9.0 * GIB,
+    "pcie_rx_bytes_per_s": 24e9,
+    "pcie_tx_bytes_per_s": 21e9,
+}
+"""A batch comes, and goes back as it came."""
+
+
+def test_copies_both_ways_beside_free_memory_are_a_guess():
+    (finding,) = claims(BOTH, 3000.0, gpus=1, cores=1.1)
+    assert finding.confidence == "hypothesis"
+    assert finding.summary.startswith("pauses for copies to and from the host since")
+    assert "24.0 GB/s from the host and 21.0 GB/s to it" in finding.evidence[0].text
+    assert "by design" in finding.evidence[-1].text
+    assert finding.gpu_seconds == pytest.approx(3000.0 * 0.83, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("values", "how"),
+    [
+        # State that does not fit; ranks that exchange; a CPU that takes the optimizer's steps.
+        ({"mem_used_bytes": 52.0 * GIB}, {}),
+        ({}, {"gpus": 2}),
+        ({}, {"cores": 5.0}),
+        ({"mem_total_bytes": None}, {}),
+    ],
+)
+def test_what_comes_and_goes_alike_for_a_reason_is_not_claimed(values, how):
+    assert claims({**BOTH, **values}, 3000.0, **{"gpus": 1, "cores": 1.1, **how}) == []
+
+
 def test_cpus_at_their_limit_set_the_pace():
     assert claims(COPIES, cores=29.0) == []
 

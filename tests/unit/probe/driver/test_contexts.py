@@ -63,10 +63,12 @@ class Card:
         counts = {key: gpu.values.get(key, gpu.missing.get(key)) for key in COUNTS}
         return counts, {p: row.labels.get("type", row.missing.get("type", "")) for p, row in rows}
 
-    def read(self, is_due: bool = True, mem_used: int = 0, at: float = 5.0) -> dict[int, Any]:
+    def read(
+        self, is_due: bool = True, mem_used: int = 0, at: float = 5.0, *, is_shown: bool = True
+    ) -> dict[int, Any]:
         gpu = Row("GPU-1", at)
         gpu.values["mem_used_bytes"] = mem_used
-        rows = self.contexts.read(gpu, is_due)
+        rows = self.contexts.read(gpu, is_due, is_shown)
         return {pid: row.values.get(SM, row.missing.get(SM)) for pid, row in rows}
 
 
@@ -94,6 +96,23 @@ def test_a_short_look_is_asked_once_more_and_hears_a_number(card: Card) -> None:
     card.samples = [(7, 3000, 50)]
     assert card.read(is_due=False, at=7.0) == {7: 0.6, 8: 0.0}
     assert card.asked == [0, 1000]
+
+
+def test_use_is_not_asked_while_nobody_looks_and_begins_anew_once_somebody_does(card: Card) -> None:
+    card.samples = [(7, 1000, 90)]
+    card.read()
+    card.samples = [(7, 2000, 60)]
+    assert card.read() == {7: 0.6, 8: 0.0}
+    assert card.read(is_shown=False) == {7: "not_sampled", 8: "not_sampled"}
+    card.pids.append(9)
+    assert card.read(is_shown=False) == dict.fromkeys((7, 8, 9), "not_sampled")
+    assert card.asked == [0, 1000]
+    # The first answer is of all the time since: it only tells where the next begins.
+    card.samples = [(7, 3000, 33)]
+    assert card.read(is_due=False, at=30.0) == dict.fromkeys((7, 8, 9), "not_sampled")
+    card.samples = [(7, 4000, 60), (8, 4000, 20)]
+    assert card.read(is_due=False, at=31.0) == {7: 0.6, 8: 0.2, 9: 0.0}
+    assert card.asked == [0, 1000, 2000, 3000]
 
 
 @pytest.mark.parametrize("code", [None, pynvml.NVML_ERROR_NOT_FOUND])

@@ -9,6 +9,7 @@ from gpumon.model.fault import SourceError
 from gpumon.model.finding import Confidence, Coverage, Severity
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Node, Rank
+from gpumon.model.records.ledger import Account, LedgerTotals
 from gpumon.report.facts.columns import Column, arranged, place, shown_first, usual
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.lists.all_processes import ALL_PROCESS_COLUMNS
@@ -211,7 +212,7 @@ WATCHED = "watching 41s (1 of 3)"
         ((Coverage("d", 1, 0, (), "ok"), Coverage("e", 0, 0, (), "waiting"), MUTED), WATCHED),
         ((Coverage("d", 1, 0, (), "ok", "", 41.0),), "– no finding"),
         ((Coverage("d", 1, 0, (), "ok"), Coverage("e", 9, 0, (), "ok", "", 60.0), MUTED), WATCHED),
-        ((), "– unknown"),
+        ((), "watching 41s"),
     ],
 )
 def test_no_finding_is_only_said_where_all_detectors_have_judged(coverage, words):
@@ -223,6 +224,15 @@ def test_no_finding_is_only_said_where_all_detectors_have_judged(coverage, words
     watched = made._replace(observed_since=made.at - 41.0)
     older = started._replace(job=view.job._replace(start_at=made.at - 7000.0))
     assert verdict_cell(Digest(watched), older).text == words
+
+
+@pytest.mark.parametrize(("state", "lost"), [("ok", "0"), ("waiting", "–"), (None, "–")])
+def test_what_no_detector_has_looked_for_is_not_called_nothing(state, lost):
+    view, gpus = job_with_gpus("1", {"n": 1})
+    account = Account("1", "ada", "ml", "gpu", "H100", AT - 60, AT - 60, {"useful": 60.0})
+    made = tick((view,), gpus, ledger=LedgerTotals(AT, AT - 60, (account,), (account,)))
+    coverage = () if state is None else (Coverage("d", 1, 0, (), state),)
+    assert job_row(made._replace(coverage=coverage), "1")["losing_gpus"] == lost
 
 
 @pytest.mark.parametrize(

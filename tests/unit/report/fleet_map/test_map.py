@@ -51,6 +51,14 @@ def test_a_verdict_tells_every_state_by_a_sign_of_its_own():
     }
 
 
+def test_a_gpu_that_holds_others_up_is_marked_alone():
+    """Its finding charges those that wait for it, which are sound."""
+    view, gpus = job_with_gpus("1", {"n1": 3})
+    waits = tuple(one.uuid for one in gpus)
+    slow = finding(f"gpu:{gpus[1].uuid}", severity=Severity.CRITICAL, gpus=waits)
+    assert marks_of(tick((view,), gpus, findings=(slow,))) == {"n1": "█‼█"}
+
+
 def test_down_drained_lost_and_promised_gpus_differ():
     lost = gpu("n3", 0, {"power_w": None, "sm_active_ratio": None, "gpu_util_ratio": None})
     lost.block.missing[("power_w", 0)] = Reason.LOST

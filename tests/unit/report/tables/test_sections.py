@@ -10,10 +10,10 @@ from gpumon.model.missing import Reason
 from gpumon.model.records.block import column_for
 from gpumon.report.facts.reference_values import of_text, sheet_of, sheet_words
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.facts.topology import nvlinks
 from gpumon.report.pages.gpu_layout import BESIDE, COUNTERS, PLACED, SECTIONS
 from gpumon.report.pages.gpu_sections import gpu_sections
 from gpumon.report.pages.node_sections import node_sections
+from gpumon.report.pages.topology import nvlinks
 from gpumon.report.tables.host import HOST, HOST_BESIDE
 from gpumon.report.tables.sections import missing_lines
 from gpumon.report.text.field_names import spoken

@@ -63,3 +63,21 @@ def test_a_node_that_comes_up_while_it_is_looked_at_is_told_so(run: Open, tmp_pa
     eventually(lambda: heard.read_text().endswith("period 0.5\n"), "it is told")
     assert "zoom GPU-a,GPU-c\n" in heard.read_text()
     assert "reboot" not in heard.read_text()
+
+
+def test_whether_processes_are_on_screen_is_told_once_and_to_whoever_comes_up_later(
+    run: Open, tmp_path: Path
+) -> None:
+    early, late = tmp_path / "early", tmp_path / "late"
+    one = run(listener("n1", early, "GPU-a"))
+    eventually(lambda: early.exists() and "period" in early.read_text(), "the first period")
+    one.settle()
+    one.turn()
+    one.pool.wish(Wish(shows_processes=False))
+    one.pool.wish(Wish(period_s=4.0))
+    eventually(lambda: early.read_text().endswith("period 4.0\n"), "both wishes arrive")
+    assert early.read_text().count("processes unseen\n") == 1
+    one.pool.replace([listener("n2", late, "GPU-b")])
+    eventually(lambda: late.exists() and "processes unseen\n" in late.read_text(), "it is told")
+    one.pool.wish(Wish(shows_processes=True))
+    eventually(lambda: "processes seen\n" in late.read_text(), "somebody looks")

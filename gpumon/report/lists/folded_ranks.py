@@ -26,18 +26,24 @@ alike ranks differ by less in one sample (our choice)."""
 
 
 def folded_ranks(
-    digest: Digest, view: JobView, apart: RankRow | None = None
+    digest: Digest, view: JobView, apart: RankRow | None = None, least: int = LEAST_FOLDED
 ) -> tuple[RankRow, ...]:
     """The job's ranks and GPUs, alike peers as one line each world and role; one is told apart.
 
     Folded are peers of which nothing is found, whose GPU is known and fresh, and which do about
     what their peers do. Their line is that of the one in the middle.
+
+    Args:
+        digest: The picture.
+        view: The job.
+        apart: The rank at fault.
+        least: So many alike ones at least are folded.
     """
     rows: list[RankRow] = []
     for group in rank_groups(digest, view):
         others = [row for row in group.rows if apart is None or row.key != apart.key]
         alike = _alike(digest, others) if group.are_peers else []
-        if len(alike) < LEAST_FOLDED:
+        if len(alike) < least:
             rows += group.rows
             continue
         keys = {row.key for row in alike}

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gpumon.report.facts.typed_time import instant_of, outside_words
+from gpumon.report.text.typed_time import instant_of, outside_words
 
 NOON = time.mktime((2026, 11, 20, 12, 0, 0, 0, 0, -1))
 

@@ -8,7 +8,7 @@ from gpumon.fleet.join.ranks import WHY
 from gpumon.model.finding import Severity
 from gpumon.model.missing import Reason
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.tables.folded_ranks import LEAST_FOLDED, folded_ranks
+from gpumon.report.lists.folded_ranks import LEAST_FOLDED, folded_ranks
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order
 from tests.worlds.tick import BUSY, finding, gpu, job_with_gpus, tick
 
