@@ -38,7 +38,7 @@ SAME_S: Final = 16.0
 """Three looks of the detectors, after which a finding has come or gone."""
 
 UNJUDGED: Final = "no detector has reported yet"
-UNREADY: Final = ("aiting for the first", "going to ", "living through")
+UNREADY: Final = ("aiting for the first", "going to ", "simulating the")
 CLEAN: Final = ("<esc>", "<esc>")
 """Out of any prompt and filter."""
 
@@ -283,7 +283,7 @@ def _sleeps(pid: int) -> bool:
 
 PROMPTS: Final = 4
 """Lines at the bottom among which a prompt is."""
-FOOTPRINT: Final = re.compile(r"(?: [·.] ! )?gpumon itself takes <?\d+ % of a core, \d+ MiB")
+FOOTPRINT: Final = re.compile(r"(?: [·.] ! )?gpumon itself uses <?\d+ % of a core, \d+ MiB")
 """What gpumon itself takes, at the end of the status line and of the page of errors."""
 
 

@@ -40,7 +40,7 @@ PAST_DEMO: Final = "gpumon demo?seed=1 --past 2h"
 """With findings that were observed for long, and curves."""
 LARGE_DEMO: Final = "gpumon demo:64x8?seed=1"
 """Begins with the map of the fleet, as every large cluster does."""
-UNREADY: Final = ("Waiting for", "living through")
+UNREADY: Final = ("Waiting for", "simulating the")
 
 SETTLE_S: Final = 1.0
 """Wait after each key: the picture changes at once, a closer look one period later."""

@@ -1,5 +1,7 @@
 """Counts words that docs/words.md does not want, and the words of the pages written by hand.
 
+Looked through are the pages, the help of every command, and every message that code holds.
+
     python -m tools.words            lower the counts in tools/words.json to today's
     python -m tools.words --check    name what is above its count, exit 1 if anything is
 
@@ -8,6 +10,7 @@ A count is never raised: whoever needs a word in one place rewords another.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
@@ -23,6 +26,10 @@ GLOSSARY: Final = "words.md"
 TOTAL: Final = "words written by hand"
 README_WORDS: Final = "words of README.md"
 HELP: Final = "--help"
+SOURCES: Final = ("gpumon", "detectors/gpumon_detectors")
+"""Where messages are: a detector's sentences are read by the same people."""
+_SEVERAL: Final = re.compile(r"[A-Za-z]\S*\s+\S*[A-Za-z]\S*\s+\S*[A-Za-z]")
+"""Three words: what is shorter is a key, a title or a joint between two numbers."""
 
 _GENERATED: Final = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
 _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]+`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
@@ -45,7 +52,15 @@ def unwanted(page: str) -> re.Pattern[str]:
         for row in table.splitlines()
         for word in re.findall(r"`([^`]+)`", row.strip("|").partition("|")[0])
     ]
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b(?!-)", re.IGNORECASE)
+    return re.compile(rf"\b(?:{'|'.join(map(_form, words))})\b(?!-)", re.IGNORECASE)
+
+
+def _form(word: str) -> str:
+    """A row's word as a pattern; `X` stands for any, with which `there is no X` is well said."""
+    head, any_word, _ = word.partition(" X")
+    if not any_word:
+        return re.escape(word)
+    return rf"(?<!there ){re.escape(head)} (?!longer\b|more\b)\w+"
 
 
 def counted(texts: Mapping[str, str], glossary: str) -> dict[str, int]:
@@ -76,11 +91,46 @@ def helps() -> str:
     return "\n".join(docs())
 
 
+def said(source: str) -> list[str]:
+    """The messages that a module holds: texts of several words, docstrings left out.
+
+    Args:
+        source: Text of the module.
+    """
+    found, left = [], list[ast.AST](ast.parse(source).body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        found.append(_text(node))
+        inner = ast.iter_child_nodes(node)
+        is_text = isinstance(node, ast.JoinedStr)
+        left += [one for one in inner if not (is_text and isinstance(one, ast.Constant))]
+    return [text for text in reversed(found) if _SEVERAL.search(text)]
+
+
+def _text(node: ast.AST) -> str:
+    """What a literal says, a pair of braces for each value in it; empty for all other nodes."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    parts = node.values if isinstance(node, ast.JoinedStr) else []
+    return "".join(_text(part) if isinstance(part, ast.Constant) else "{}" for part in parts)
+
+
+def messages() -> dict[str, str]:
+    """What each module can say to people."""
+    files = [file for folder in SOURCES for file in sorted((ROOT / folder).rglob("*.py"))]
+    return {
+        str(file.relative_to(ROOT)): "\n".join(said(file.read_text(encoding="utf-8")))
+        for file in files
+    }
+
+
 def today() -> dict[str, int]:
     """Every count as it is now."""
     texts = pages()
     glossary = texts.pop(GLOSSARY)
-    counts = counted({**texts, HELP: helps()}, glossary)
+    counts = counted({**texts, HELP: helps(), **messages()}, glossary)
     lengths = {name: len(text.split()) for name, text in texts.items()}
     return {
         TOTAL: sum(lengths.values()) + len(glossary.split()),

@@ -124,7 +124,7 @@ def send(pid: int, start_time_s: float, number: signal.Signals, wait_s: float = 
         if now is None or now.has_ended:
             raise NotSentError("it has ended")
         if not now.began_at(start_time_s):
-            raise NotSentError("the number is another process's by now")
+            raise NotSentError("the number now belongs to another process")
         _send(handle, number)
         waiting = select.poll()
         waiting.register(handle, select.POLLIN)
@@ -153,7 +153,7 @@ def _send(handle: int, number: signal.Signals) -> None:
     except ProcessLookupError:
         raise NotSentError("it has ended") from None
     except PermissionError:
-        raise NotSentError("you may not: only its owner and root may signal it") from None
+        raise NotSentError("not permitted: only its owner and root may signal it") from None
     except OSError as error:
         raise NotSentError(f"the kernel says: {error.strerror}") from None
 

@@ -39,7 +39,7 @@ def read_own(path: str, most_bytes: int) -> bytes:
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise NotOwnError("is no regular file", is_open=False)
+            raise NotOwnError("is not a regular file", is_open=False)
         if state.st_mode & OTHERS or state.st_uid not in (os.geteuid(), 0):
             raise NotOwnError("is open to others", is_open=True)
         return os.read(descriptor, most_bytes + 1)

@@ -100,7 +100,9 @@ def _of_file(place: Place, problems: list[str]) -> dict[str, Chosen]:
             problems.append(f"{place.path}: {error.strerror}")
         return {}
     if len(data) > MAX_BYTES:
-        problems.append(f"{place.path}: larger than {MAX_BYTES} bytes, no configuration of gpumon")
+        problems.append(
+            f"{place.path}: larger than {MAX_BYTES} bytes, so not a gpumon configuration"
+        )
         return {}
     import tomllib
 
@@ -152,7 +154,7 @@ def _checked(key: str, value: object) -> object:
     from difflib import get_close_matches
 
     near = get_close_matches(key, BY_KEY, 1, 0.75)
-    raise SettingError(f"is no setting{f'; did you mean {near[0]}?' if near else ''}")
+    raise SettingError(f"is not a setting{f'; did you mean {near[0]}?' if near else ''}")
 
 
 def _lines_of_keys(text: str) -> dict[str, int]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.lists.filter_tables import RowFilter
 
-ONLY_GPUS: Final = "--filter names columns that only GPUs have; a document's filter is about jobs"
+ONLY_GPUS: Final = "--filter names columns that only GPUs have; a document filters jobs"
 """Why a command that writes documents refuses a filter."""
 
 

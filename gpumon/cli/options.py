@@ -93,7 +93,11 @@ class _ShowVersions(argparse.Action):
 
 
 def seconds(text: str) -> float:
-    """A number of seconds that is not negative."""
+    """A number of seconds that is not negative.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
     number = float(text)
     if not 0 <= number <= 86400:
         message = "between 0 and 86400 seconds"
@@ -119,7 +123,11 @@ def past(text: str) -> float:
 
 
 def tiers(text: str) -> tuple[str, ...]:
-    """Names of tiers, in the probe's order."""
+    """Names of tiers, in the probe's order.
+
+    Raises:
+        argparse.ArgumentTypeError: One is unknown.
+    """
     names = {name.strip() for name in text.split(",")}
     unknown = sorted(names - set(TIERS))
     if unknown:
@@ -144,14 +152,14 @@ def parser() -> argparse.ArgumentParser:
         dest="look_s",
         type=seconds,
         metavar="SECONDS",
-        help="observe that long before answering (default 1; 0: one sample, no detectors)",
+        help="observe this long before answering (default 1; 0: one sample, no detectors)",
     )
     made.add_argument(
         "--watch",
         dest="watch_s",
         type=period,
         metavar="SECONDS",
-        help="NDJSON, one document a period, until interrupted",
+        help="NDJSON, one document per period, until interrupted",
     )
     add_whose(made)
     add_filter(made)
@@ -205,7 +213,8 @@ def add_filter(made: argparse.ArgumentParser) -> None:
         dest="passes",
         type=row_filter,
         metavar="EXPR",
-        help="only jobs that pass, as behind the terminal's /: 'user==ada & sm<20 & gpus>=8'",
+        help="only jobs that pass this filter, as with / in the terminal: 'user==ada & sm<20 & "
+        "gpus>=8'",
     )
 
 
@@ -215,7 +224,11 @@ def add_ascii(made: argparse.ArgumentParser) -> None:
 
 
 def row_filter(text: str) -> RowFilter:
-    """A filter in the language of the terminal."""
+    """A filter in the language of the terminal.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none; the message shows where.
+    """
     from gpumon.report.filter.tree import FilterError
     from gpumon.report.lists.filter_tables import understood
 

@@ -105,7 +105,7 @@ def write(text: str, instead: Callable[[str], str] | None = None) -> None:
         with _Interrupt() as interrupt:
             _send(stream, text, instead, interrupt)
     except BrokenPipeError:
-        raise ReaderGoneError("nobody reads it") from None
+        raise ReaderGoneError("its reader is gone") from None
     except OSError as error:
         raise OutputError(error.strerror or str(error)) from None
 

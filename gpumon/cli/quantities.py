@@ -21,7 +21,11 @@ _MAX_SIZE: Final = 2**60
 
 
 def duration(text: str) -> float:
-    """Seconds of `90`, `30m`, `24h`, `7d`."""
+    """Seconds of `90`, `30m`, `24h`, `7d`.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no length of time.
+    """
     match = _DURATION.match(text)
     if not match or not float(match[1]):
         message = "written 90, 30m, 24h or 7d"
@@ -30,7 +34,11 @@ def duration(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Bytes of `500M`, `2G`; at least 16 MiB, and no more than any disk has."""
+    """Bytes of `500M`, `2G`; at least 16 MiB, and no more than any disk has.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no size, or out of these bounds.
+    """
     match = _SIZE.match(text)
     if not match:
         message = "written 500M or 2G"
@@ -40,7 +48,11 @@ def size(text: str) -> int:
 
 
 def speed(text: str) -> float:
-    """Recorded seconds per real one; `0` and `max`: as fast as the machine can."""
+    """Recorded seconds per real one; `0` and `max`: as fast as the machine can.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no speed, or out of `MIN_SPEED` to `MAX_SPEED`.
+    """
     if text in ("0", "max"):
         return inf
     try:
@@ -54,7 +66,11 @@ def speed(text: str) -> float:
 
 
 def fleet(text: str) -> tuple[int, int]:
-    """Nodes and GPUs per node of `6x8`."""
+    """Nodes and GPUs per node of `6x8`.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not of that form.
+    """
     match = _FLEET.match(text)
     if not match:
         message = "written NODESxGPUS, for example 6x8"
@@ -63,7 +79,11 @@ def fleet(text: str) -> tuple[int, int]:
 
 
 def instant(text: str) -> float | str:
-    """Unix time of an RFC 3339 text or a number; `+90` and `-90` are kept for `placed`."""
+    """Unix time of an RFC 3339 text or a number; `+90` and `-90` are kept for `placed`.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no time.
+    """
     if re.fullmatch(r"[+-]\d{1,9}(\.\d{1,3})?", text):
         return text
     if re.fullmatch(r"\d{9,11}(\.\d{1,6})?", text):

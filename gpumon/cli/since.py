@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from gpumon.model.text import plain
 from gpumon.model.units import DAY_S
+from gpumon.report.text import units
 
 LONGEST_S: Final = 31 * DAY_S
 """As far back as the accounting is asked."""
@@ -39,10 +40,12 @@ def since(text: str) -> Since:
     """
     found = _span(text.strip().lower()) or _instant(text.strip())
     if found is None:
-        message = f"{plain(text)!r} is no time such as 24h, 7days, 2026-11-20 or 2026-11-20T08:00"
+        message = (
+            f"{plain(text)!r} is not a time such as 24h, 7days, 2026-11-20 or 2026-11-20T08:00"
+        )
         raise argparse.ArgumentTypeError(message)
     if found.span_s is not None and not 0 < found.span_s <= LONGEST_S:
-        message = f"at most {LONGEST_S / DAY_S:.0f} days"
+        message = f"at most {units.span(LONGEST_S)}"
         raise argparse.ArgumentTypeError(message)
     return found
 

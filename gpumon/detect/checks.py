@@ -65,7 +65,7 @@ def checks_of(detector_class: type) -> Iterator[Check]:
 def _checks_at(name: str, view: View, detector: Detector, declared: Declaration) -> Iterator[Check]:
     """What holds of the answer to any view."""
     yield _check(f"answers validly: {name}", partial(_is_valid, detector, view, declared))
-    yield _check(f"answers alike twice: {name}", partial(_is_repeatable, detector, view))
+    yield _check(f"answers the same twice: {name}", partial(_is_repeatable, detector, view))
     yield _check(f"changes nothing: {name}", partial(_leaves_alone, detector, view))
 
 
@@ -158,9 +158,9 @@ def _is_valid(detector: Detector, view: View, declared: Declaration) -> None:
 def _is_repeatable(detector: Detector, view: View) -> None:
     first = encode(answer_of(detector, view))
     if first != encode(answer_of(detector, view)):
-        raise DetectorError("the second call on the same view answers otherwise")
+        raise DetectorError("the second call on the same view answers differently")
     if first != encode(answer_of(clone(detector), view)):
-        raise DetectorError("a clone answers otherwise")
+        raise DetectorError("a clone answers differently")
 
 
 def _leaves_alone(detector: Detector, view: View) -> None:

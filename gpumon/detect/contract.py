@@ -192,10 +192,10 @@ def checked(given: Declaration) -> Declaration:
         raise DetectorError("finding_classes must be lower case with underscores, at least one")
     taken = [c for c in given.finding_classes if c in _BOOKS]
     if taken:
-        raise DetectorError(f"finding_classes: {taken[0]} is a word of the books")
+        raise DetectorError(f"finding_classes: {taken[0]} is a word of the ledger")
     for key in given.needs:
         if not isinstance(key, str) or key not in CATALOGUE:
-            raise DetectorError(f"needs: {key!r:.80} is no field of the catalogue")
+            raise DetectorError(f"needs: {key!r:.80} is not a field of the catalogue")
     windows = (given.supported_after_s, given.established_after_s)
     for seconds in windows:
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
@@ -203,7 +203,7 @@ def checked(given: Declaration) -> Declaration:
         if not is_number or not abs(seconds) < math.inf:
             raise DetectorError("supported_after_s and established_after_s must be seconds")
     if not 0 <= windows[0] <= windows[1] <= LONGEST_WINDOW_S:
-        raise DetectorError("it must hold that 0 <= supported_after_s <= established_after_s")
+        raise DetectorError("0 <= supported_after_s <= established_after_s must hold")
     if not windows[0] and given.is_instant is not True:
         raise DetectorError("supported_after_s may be 0 only where is_instant is True")
     if given.subjects not in SUBJECTS:
@@ -217,7 +217,9 @@ def _check_extras(given: Declaration) -> None:
         raise DetectorError("guesses must be among its finding_classes")
     for key, missed in given.wants:
         if not isinstance(key, str) or key not in CATALOGUE or key in given.needs:
-            raise DetectorError(f"wants: {key!r:.80} is no field of the catalogue beside its needs")
+            raise DetectorError(
+                f"wants: {key!r:.80} is not a field of the catalogue beside its needs"
+            )
         if not isinstance(missed, str) or not missed or plain(missed, _PART_CHARS) != missed:
             raise DetectorError("wants must map keys to a few words")
     known = ", ".join(Category)

@@ -284,7 +284,11 @@ class Scene:
         self._at += seconds
 
     def view(self) -> View:
-        """What a detector sees now."""
+        """What a detector sees now.
+
+        Raises:
+            ValueError: Nothing was sampled yet: `run` comes first.
+        """
         if self._tick is None:
             raise ValueError("nothing was sampled yet")
         return view_of(self._tick, self._left_at)

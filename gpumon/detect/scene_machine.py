@@ -38,10 +38,13 @@ class Sheet:
         """Have an entity report these values and labels from a Unix time on.
 
         `instead` takes back what was set before with `instead`, and nothing else.
+
+        Raises:
+            KeyError: It has no such field.
         """
         for field in values:
             if field not in LABELS[self._name] and CATALOGUE[field].block != self._name:
-                raise KeyError(f"{field} is no field of {self._name}")
+                raise KeyError(f"{field} is not a field of {self._name}")
         entity = self._entities.setdefault(key, {})
         if instead:
             for field in self._passing.pop(key, ()):

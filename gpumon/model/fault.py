@@ -44,7 +44,7 @@ _SHORT: Final = {
     ),
     errno.ENFILE: (
         "no more files can be opened: the limit of this machine is reached",
-        "whoever runs it raises fs.file-max, or ends what holds them",
+        "ask an administrator to raise fs.file-max, or end what holds them",
     ),
     errno.ENOMEM: (
         "no memory is left",

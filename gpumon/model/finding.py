@@ -101,7 +101,7 @@ class Finding(NamedTuple):
     owners: tuple[int, ...] = ()
     """Uids of the users that hold the GPU of its subject, where no job does."""
     machine_advice: tuple[str, ...] = ()
-    """Next steps of who runs the machine, likewise."""
+    """Next steps for the administrators, likewise."""
     is_learned: bool = False
     """Whether an estimator tells it, not a rule."""
 

@@ -83,7 +83,7 @@ _LISTED: Final = (
     ),
     FindingClass(
         "telemetry_lost", "telemetry lost", _HW,
-        "A node, or a GPU of it, that was heard of has fallen silent.", severity=_C, loss=Loss.NONE,
+        "A node, or one of its GPUs, has stopped reporting.", severity=_C, loss=Loss.NONE,
     ),
     FindingClass(
         "stuck_completing", "node not given back", _HW,

@@ -37,7 +37,7 @@ def expand(text: str) -> tuple[str, ...]:
     of each range says how wide its numbers are padded.
 
     Raises:
-        ValueError: the text is no hostlist, or stands for more than `MAX_NAMES` names or
+        ValueError: the text is not a hostlist, or stands for more than `MAX_NAMES` names or
             `MAX_CHARS` characters.
     """
     if text.strip() in _NOBODY:
@@ -119,7 +119,7 @@ def _expand_item(item: str, room: int, room_chars: int) -> list[str]:
     while place < len(item):
         piece = _PIECE.match(item, place)
         if piece is None:
-            raise ValueError(f"{_shown(item)} is no hostlist")
+            raise ValueError(f"{_shown(item)} is not a hostlist")
         literal, ranges = piece.groups()
         choices.append([literal] if literal is not None else _expand_ranges(ranges))
         size *= len(choices[-1])
@@ -138,7 +138,7 @@ def _expand_ranges(text: str) -> list[str]:
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part.strip())
         if match is None:
-            raise ValueError(f"{_shown(part)} is no number or range")
+            raise ValueError(f"{_shown(part)} is not a number or range")
         low, high = match[1], match[2] or match[1]
         count = int(high) - int(low) + 1
         if count < 1:

@@ -182,14 +182,14 @@ SETTINGS: Final = (
         "terminal.ascii",
         Form.FLAG,
         False,
-        "Draw ASCII only, until it is chosen otherwise in the terminal (`:ascii`).",
+        "Draw ASCII only, until changed in the terminal (`:ascii`).",
     ),
     Setting(
         "terminal.bell",
         Form.FLAG,
         False,
-        "Ring the terminal's bell for a warning or worse that is new since the last key before a "
-        "minute without any.",
+        "Ring the terminal's bell for a new warning or worse, once no key was pressed for a "
+        "minute.",
     ),
     Setting(
         "detectors.disabled",
@@ -214,7 +214,7 @@ SETTINGS: Final = (
         "prices.currency",
         Form.TEXT,
         "",
-        "Sign or name that stands behind sums of money.",
+        "Sign or name of the currency, shown after amounts.",
         choices=(),
         least=0,
     ),
@@ -243,28 +243,29 @@ SETTINGS: Final = (
         "serve.listen",
         Form.TEXT,
         "127.0.0.1:9777",
-        "Where `gpumon serve` listens: `HOST:PORT`, or `unix:/path` for a socket of yours alone.",
+        "Where `gpumon serve` listens: `HOST:PORT`, or `unix:/path` for a socket that only you can "
+        "use.",
     ),
     Setting(
         "serve.token_file",
         Form.TEXT,
         "",
-        "File of yours alone (mode 0600) with a line `NAME TOKEN` for each token that "
+        "File that only you can read (mode 0600), with a line `NAME TOKEN` for each token that "
         "`gpumon serve` takes; empty: it asks for none.",
     ),
     Setting(
         "serve.tokens",
         Form.TEXTS_BY_NAME,
         {},
-        'Whose jobs the token of a name shows: `["user:ada"]`, or `["*"]` for everybody\'s.',
+        'Whose jobs the token of a name shows: `["user:ada"]`, or `["*"]` for all jobs.',
     ),
     Setting(
         "serve.tls_certificate",
         Form.TEXT,
         "",
-        "Certificate of `gpumon serve` with those that signed it, PEM; empty: plain HTTP.",
+        "Certificate chain of `gpumon serve`, PEM; empty: plain HTTP.",
     ),
-    Setting("serve.tls_key", Form.TEXT, "", "Its key, PEM, in a file of yours alone."),
+    Setting("serve.tls_key", Form.TEXT, "", "Its key, PEM, in a file that only you can read."),
 )
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

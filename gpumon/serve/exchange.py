@@ -80,7 +80,7 @@ async def read(reader: asyncio.StreamReader, begin_s: float, whole_s: float) -> 
         async with asyncio.timeout(whole_s):
             raw = first + await reader.readuntil(b"\r\n\r\n")
     except TimeoutError:
-        message = f"the question did not come whole within {whole_s:g} s"
+        message = f"the request was not complete within {whole_s:g} s"
         raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, message) from None
     except asyncio.IncompleteReadError:
         return None
@@ -99,17 +99,17 @@ def understood(raw: bytes) -> Asked:
     first, *lines = raw.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[0].isalpha() or not words[2].startswith("HTTP/"):
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "this is no HTTP request")
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "this is not an HTTP request")
     method, target, version = words
     if version not in ("HTTP/1.1", "HTTP/1.0"):
-        raise RefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here")
+        raise RefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "this server speaks HTTP/1.1")
     headers = _headers(lines)
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a question has no body here")
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request must not have a body")
     try:
         split = urlsplit(target)
     except ValueError:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "this is no path") from None
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "this is not a path") from None
     wishes = headers.get("connection", "").lower()
     keeps = "close" not in wishes and (version == "HTTP/1.1" or "keep-alive" in wishes)
     return Asked(
@@ -127,7 +127,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
         name, colon, value = line.partition(":")
         key = name.lower()
         if not colon or not name or name != name.strip() or (key in headers and key in _ONCE):
-            raise RefusedError(HTTPStatus.BAD_REQUEST, "this is no header of HTTP")
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "this is not an HTTP header")
         value = value.strip()
         headers[key] = f"{headers[key]}, {value}" if key in headers else value
     return headers

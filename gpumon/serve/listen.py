@@ -56,7 +56,10 @@ def parse(text: str) -> Listen:
         return Listen(text, path=unix["path"])
     match = _TCP.fullmatch(text)
     if match is None or int(match["port"]) > MAX_PORT:
-        message = f"{text!r} is nowhere to listen: write HOST:PORT, [IPV6]:PORT, PORT or unix:/path"
+        message = (
+            f"{text!r} is not an address to listen on: write HOST:PORT, [IPV6]:PORT, PORT or "
+            "unix:/path"
+        )
         raise ListenError(message)
     host = match["ipv6"] or match["host"] or "127.0.0.1"
     # The name may mean either loopback; whoever reads a page may know only one of them.

@@ -16,6 +16,7 @@ from gpumon import __version__
 from gpumon.model.staleness import stale_after_s
 from gpumon.report.openmetrics.exposition import CLASSIC, OPENMETRICS
 from gpumon.report.openmetrics.families import page as metrics_page
+from gpumon.report.text import units
 from gpumon.report.withheld import withheld
 from gpumon.serve.exchange import TEXT, Answer, RefusedError, preferred
 from gpumon.serve.frames import whole
@@ -56,8 +57,8 @@ INDEX: Final = f"""gpumon {__version__} serves what it sees, and changes nothing
 
 /metrics       OpenMetrics, or Prometheus' text format 0.0.4, as asked for by Accept
 /v1/snapshot   the JSON document of `gpumon --json`
-/v1/frames     what sources say, for a terminal: gpumon gpumon+http://HOST:9777
-/healthz       whether the picture is fresh; needs no token
+/v1/frames     what sources report, for a terminal: gpumon gpumon+http://HOST:9777
+/healthz       whether the newest tick is fresh; needs no token
 """
 
 
@@ -188,7 +189,7 @@ class Routes:
         tick = self._newest()
         age_s = max(0.0, self._served.clock.now() - tick.at)
         if age_s > stale_after_s(tick.period_s):
-            message = f"the newest tick is {age_s:.0f} s old"
+            message = f"the newest tick is {units.seconds(age_s)} old"
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message)
         return Answer(HTTPStatus.OK, b"ok\n")
 
@@ -288,7 +289,7 @@ def _accepted(asked: Asked, kinds: tuple[str, ...]) -> str:
     plain = tuple(kind.partition(";")[0] for kind in kinds)
     found = preferred(asked.headers.get("accept", ""), plain)
     if found is None:
-        message = f"here is {' and '.join(plain)}, which Accept does not name"
+        message = f"this page is {' and '.join(plain)}, which Accept does not name"
         raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, message)
     return found
 

@@ -251,7 +251,7 @@ class HttpServer:
         except Exception as error:  # noqa: BLE001
             told = fault(f"answering {asked.path}", error)
             self._tell(told)
-            raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "gpumon stumbled") from None
+            raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "gpumon failed") from None
 
 
 async def _ended(writer: asyncio.StreamWriter) -> None:

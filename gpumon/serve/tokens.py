@@ -75,7 +75,7 @@ class Tokens:
             if hmac.compare_digest(known, digest):
                 found = viewer
         if found is None:
-            message = "this server wants a token that it knows: Authorization: Bearer TOKEN"
+            message = "this server needs a valid token: Authorization: Bearer TOKEN"
             challenge = ("WWW-Authenticate", 'Bearer realm="gpumon"')
             raise RefusedError(HTTPStatus.UNAUTHORIZED, message, challenge)
         return found
@@ -107,7 +107,7 @@ def tokens(path: str, shows: Mapping[str, tuple[str, ...]]) -> Tokens:
             raise TokenError(f"{plain(path)}:{number} is not of the form {message}")
         digest = _digest(match["token"], key)
         if digest in viewers:
-            raise TokenError(f"{plain(path)}:{number} holds a token a second time")
+            raise TokenError(f"{plain(path)}:{number} repeats a token")
         viewers[digest] = _viewer(match["name"], shows)
         if len(viewers) > MOST_TOKENS:
             raise TokenError(f"{plain(path)} holds more than {MOST_TOKENS} tokens")
@@ -128,7 +128,7 @@ def _text(path: str) -> str:
     except OSError as error:
         raise TokenError(f"serve.token_file: {plain(path)}: {error.strerror}") from None
     except NotOwnError as error:
-        raise TokenError(f"serve.token_file: {plain(path)} {error}; chmod 600 keeps it") from None
+        raise TokenError(f"serve.token_file: {plain(path)} {error}; chmod 600 closes it") from None
     if len(raw) > _MOST_BYTES:
         raise TokenError(f"serve.token_file: {plain(path)} is larger than {_MOST_BYTES >> 20} MiB")
     return raw.decode("ascii", "replace")

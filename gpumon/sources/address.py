@@ -108,8 +108,8 @@ class Target(NamedTuple):
         return Hop(self.hosts[0], self.user, self.port) if is_behind else None
 
 
-class Look(NamedTuple):
-    """How a source is to look: once or on a beat."""
+class Sampling(NamedTuple):
+    """How a source samples: once or every period."""
 
     period_s: float
     is_single: bool
@@ -174,7 +174,7 @@ def parse(text: str) -> Target:
         return _demo(shown, path, options)
     if is_recording(text):
         return Target(shown, "recording", path=text)
-    message = f"{shown!r} is not a target; known are {KNOWN}"
+    message = f"{shown!r} is not a target; targets are {KNOWN}"
     raise TargetError(message)
 
 
@@ -188,7 +188,7 @@ def _slurm(url: str, options: dict[str, str]) -> Target:
     if cluster is not None and (not CLUSTER_NAME.match(cluster) or url.startswith(REST_SCHEMES)):
         message = (
             f"{url!r}: ?cluster= takes the name of one cluster that Slurm's commands know (their "
-            "-M); a slurmrestd answers for its own"
+            "-M); a slurmrestd answers for its own cluster"
         )
         raise TargetError(message)
     ways = by.split(",")

@@ -50,7 +50,7 @@ def parse_pages(scheme: str, rest: str) -> tuple[PageAddress, ...]:
     hosts = (match["ipv6"],) if match["ipv6"] else expand(match["hosts"])
     wrong = [host for host in hosts if not is_host_name(host)]
     if wrong or not hosts:
-        raise ValueError(f"{(wrong or [rest])[0]!r} is no host name")
+        raise ValueError(f"{(wrong or [rest])[0]!r} is not a host name")
     path = match["path"] or PATH
     return tuple(_page(scheme.removeprefix("dcgm+"), host, port, path) for host in hosts)
 

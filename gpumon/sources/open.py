@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.sources.address import Look, Target, TargetError
+from gpumon.sources.address import Sampling, Target, TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpumon.sources.source import Clock, Source
 
 
-def open_sources(targets: Iterable[Target], look: Look, clock: Clock) -> list[Source]:
+def open_sources(targets: Iterable[Target], sampling: Sampling, clock: Clock) -> list[Source]:
     """The source of each target; clusters that are looked at together are told apart by name.
 
     Raises:
@@ -20,7 +20,7 @@ def open_sources(targets: Iterable[Target], look: Look, clock: Clock) -> list[So
     """
     listed = tuple(targets)
     if sum(target.scheme == "slurm" for target in listed) < 2:
-        return [open_source(target, look, clock) for target in listed]
+        return [open_source(target, sampling, clock) for target in listed]
     from gpumon.sources.clusters import Claims, OneOfSeveral
     from gpumon.sources.slurm.poll.target import SlurmSource
 
@@ -28,10 +28,10 @@ def open_sources(targets: Iterable[Target], look: Look, clock: Clock) -> list[So
     found: list[Source] = []
     for number, target in enumerate(listed):
         if target.scheme != "slurm":
-            found.append(open_source(target, look, clock))
+            found.append(open_source(target, sampling, clock))
             continue
         one = OneOfSeveral(number, _place(target), claims)
-        source = SlurmSource(target, look._replace(keeps=one.keeping(look.keeps)), clock)
+        source = SlurmSource(target, sampling._replace(keeps=one.keeping(sampling.keeps)), clock)
         found.append(one.reads(source, source))
     return found
 
@@ -45,7 +45,7 @@ def _place(target: Target) -> str:
     return target.cluster or (target.hop.host if target.hop else "slurm")
 
 
-def open_source(target: Target, look: Look, clock: Clock) -> Source:
+def open_source(target: Target, sampling: Sampling, clock: Clock) -> Source:
     """The source that reads a target; nothing runs before its `start`.
 
     Raises:
@@ -55,34 +55,40 @@ def open_source(target: Target, look: Look, clock: Clock) -> Source:
         from gpumon.sources.demo import DemoSource
 
         nodes, gpus = target.demo_size
-        return DemoSource(target.url, nodes, gpus, target.seed, clock, look.period_s, look.past_s)
+        return DemoSource(
+            target.url, nodes, gpus, target.seed, clock, sampling.period_s, sampling.past_s
+        )
     if target.scheme == "recording":
-        message = f"{target.url!r} is a recording, which is shown by itself: gpumon replay"
+        message = f"{target.url!r} is a recording, which is watched on its own: gpumon replay"
         raise TargetError(message)
-    options = look.probe_options
+    options = sampling.probe_options
     if target.scheme == "slurm":
         from gpumon.sources.slurm.poll.target import SlurmSource
 
-        return SlurmSource(target, look, clock)
+        return SlurmSource(target, sampling, clock)
     if target.scheme == "exporter":
         from gpumon.sources.exporters.pages import ExporterPages
 
-        return ExporterPages(target.url, target.pages, look.period_s, clock, look.is_single)
+        return ExporterPages(target.url, target.pages, sampling.period_s, clock, sampling.is_single)
     if target.engine is not None:
         from gpumon.sources.prometheus.server import PrometheusServer
 
-        return PrometheusServer(target.url, target.engine, look.period_s, clock, look.is_single)
+        return PrometheusServer(
+            target.url, target.engine, sampling.period_s, clock, sampling.is_single
+        )
     if target.served is not None:
         from gpumon.sources.served import ServedFrames
 
-        return ServedFrames(target.url, target.served, look, clock)
+        return ServedFrames(target.url, target.served, sampling, clock)
     if target.scheme == "ssh":
         from gpumon.sources.probes.pool import ProbePool
         from gpumon.sources.probes.road import Road
 
         roads = [Road(host, target.user, target.port) for host in target.hosts]
         endpoints = [road.endpoint(road.host) for road in roads]
-        return ProbePool(target.url, endpoints, look.period_s, clock, look.is_single, options)
+        return ProbePool(
+            target.url, endpoints, sampling.period_s, clock, sampling.is_single, options
+        )
     from gpumon.sources.probes.local import local_source
 
-    return local_source(look.period_s, clock, look.is_single, options)
+    return local_source(sampling.period_s, clock, sampling.is_single, options)

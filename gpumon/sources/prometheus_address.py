@@ -62,8 +62,8 @@ def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddre
     """
     if "@" in rest:
         raise ValueError(
-            "name and password have no place in a target, which others see: "
-            "write user:password into a file of your own and add ?login_file=/path"
+            "a target must not hold a name and a password, as others can see it: write "
+            "user:password into a file of your own and add ?login_file=/path"
         )
     match = _AUTHORITY.fullmatch(rest)
     host = (match["ipv6"] or match["host"]) if match else ""
@@ -76,13 +76,13 @@ def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddre
             raise ValueError(f"?{name}= takes an absolute path")
     tenant, is_accepted = options.pop("tenant", ""), options.pop("insecure", "0")
     if tenant and not _TENANT.fullmatch(tenant):
-        raise ValueError("?tenant= takes the name of a tenant, several are joined by |")
+        raise ValueError("?tenant= takes the name of a tenant; join several with |")
     history = _HISTORY.fullmatch(options.pop("history", "24h"))
     if history is None:
         raise ValueError("?history= takes hours or minutes, as 6h or 90m, or 0 for none")
     if options:
         known = ", ".join((*_FILES, "tenant", "history", "insecure"))
-        raise ValueError(f"{next(iter(options))[:32]!r} is none of the options {known}")
+        raise ValueError(f"{next(iter(options))[:32]!r} is not one of the options {known}")
     if is_accepted not in ("0", "1"):
         raise ValueError("?insecure= takes 1 or 0")
     if files["token_file"] and files["login_file"]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gpumon.model.records.frame import QueueRecords
-    from gpumon.sources.address import Look
+    from gpumon.sources.address import Sampling
     from gpumon.sources.served_address import ServedAddress
     from gpumon.sources.source import Clock, Wish
 
@@ -90,20 +90,20 @@ class _Road(NamedTuple):
 class ServedFrames:
     """Follows one server."""
 
-    def __init__(self, url: str, address: ServedAddress, look: Look, clock: Clock) -> None:
+    def __init__(self, url: str, address: ServedAddress, sampling: Sampling, clock: Clock) -> None:
         """Nothing runs before `start`.
 
         Args:
             url: Target, the origin of every frame.
             address: Where it is.
-            look: How it is looked at: once, or for as long as somebody does.
+            sampling: How it is sampled: once, or for as long as somebody does.
             clock: Time of arrival.
         """
         self.url = url
         self._address = address
-        self._look = look
+        self._sampling = sampling
         self._clock = clock
-        self._period_s = look.period_s
+        self._period_s = sampling.period_s
         self._frames: deque[Frame] = deque(maxlen=_MOST_KEPT_FRAMES)
         self._wake: Callable[[], None] = lambda: None
         self._is_settled = False
@@ -112,7 +112,7 @@ class ServedFrames:
         self._connection: http.client.HTTPConnection | None = None
         self._deadline: float | None = None
         self._outage = Outage()
-        self._beat_s = look.period_s
+        self._beat_s = sampling.period_s
         """The server's own."""
         self._decoder = Decoder()
         self._since = ""
@@ -167,7 +167,7 @@ class ServedFrames:
         try:
             while not self._is_closing.is_set():
                 rest_s = self._one_look()
-                if self._look.is_single:
+                if self._sampling.is_single:
                     return
                 self._roused.wait(rest_s)
                 self._roused.clear()
@@ -185,7 +185,7 @@ class ServedFrames:
             rest_s = max(_LEAST_RETRY_S, self._period_s)
         except Exception as error:  # noqa: BLE001 - an answer that stumbles must not end the source
             words, way_out = shortage(error) or (repr(error), "please report this line")
-            frames = [self._failure(f"gpumon stumbled over an answer: {words}", way_out)]
+            frames = [self._failure(f"gpumon could not handle an answer: {words}", way_out)]
             rest_s = max(_LEAST_RETRY_S, self._period_s)
         if self._is_closing.is_set():
             return 0.0
@@ -212,7 +212,7 @@ class ServedFrames:
 
     def _asked(self) -> list[Frame]:
         """Frames of one answer."""
-        wait_s = 0.0 if self._look.is_single else min(20.0, 2 * self._period_s)
+        wait_s = 0.0 if self._sampling.is_single else min(20.0, 2 * self._period_s)
         self._deadline = self._clock.monotonic() + wait_s + 2 * TIMEOUT_S
         try:
             return list(self._read(self._response(wait_s)))
@@ -220,17 +220,17 @@ class ServedFrames:
             said = plain(str(error.reason or error), SHOWN)
             hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
             if "WRONG_VERSION" in said or "UNKNOWN_PROTOCOL" in said:
-                hint = "it speaks no TLS there: gpumon+http:// reads it without"
+                hint = "it does not speak TLS there: use gpumon+http://"
             raise _FailedError(f"no TLS with it: {said}", hint) from None
         except TimeoutError:
-            message = f"gave no whole answer within {TIMEOUT_S:g} s"
+            message = f"gave no complete answer within {TIMEOUT_S:g} s"
             raise _FailedError(message, "look at the machine that it runs on") from None
         except (OSError, http.client.HTTPException) as error:
             said = plain(getattr(error, "strerror", None) or str(error) or repr(error), SHOWN)
-            hint = "look whether gpumon serve runs there; gpumon asks again by itself"
+            hint = "check whether gpumon serve runs there; gpumon asks again by itself"
             raise _FailedError(f"cannot be read: {said}", hint) from None
         except RecordingError as error:
-            raise _FailedError(f"what it tells {error}", "update the older gpumon") from None
+            raise _FailedError(f"its data {error}", "update the older gpumon") from None
         finally:
             self._deadline = None
 
@@ -247,8 +247,8 @@ class ServedFrames:
             raise _status(response)
         kind = response.headers.get_content_type()
         if kind != NDJSON:
-            message = f"answers with {plain(kind, SHOWN)}, which is no gpumon serve"
-            raise _FailedError(message, "check host and port; a proxy may stand in front of it")
+            message = f"answers with {plain(kind, SHOWN)}, which is not gpumon serve"
+            raise _FailedError(message, "check host and port; there may be a proxy in front of it")
         return response
 
     def _connected(self) -> http.client.HTTPConnection:
@@ -274,7 +274,9 @@ class ServedFrames:
             raise _FailedError(error.message, error.hint) from None
         # The line of the server's own file, NAME TOKEN, is taken as well.
         if not 1 <= len(words) <= 2 or not words[-1].isascii() or not words[-1].isprintable():
-            raise _FailedError(f"the token file {shown} holds no token", "it holds the token alone")
+            raise _FailedError(
+                f"the token file {shown} holds no token", "it must hold only the token"
+            )
         return {"Authorization": f"Bearer {words[-1]}"}
 
     def _read(self, response: http.client.HTTPResponse) -> Iterator[Frame]:
@@ -360,7 +362,7 @@ class ServedFrames:
 
     def _wanted(self, queue: QueueRecords, shift_s: float) -> QueueRecords:
         """The jobs that are looked for; where all are invented nobody looks for their own."""
-        keeps = self._look.keeps
+        keeps = self._sampling.keeps
         jobs = tuple(job for job in queue.jobs if self._is_invented or keeps(job))
         return queue._replace(
             jobs=jobs,
@@ -401,7 +403,7 @@ def _status(response: http.client.HTTPResponse) -> _FailedError:
     if 300 <= status < 400:
         to = plain(response.headers.get("location", ""), SHOWN) or "nowhere"
         return _FailedError(
-            f"redirects to {to}, which is not followed", "name that address yourself"
+            f"redirects to {to}, which is not followed", "use that address as the target"
         )
     if status == http.client.NOT_FOUND:
         return _FailedError("has no frames (HTTP 404)", "check that gpumon serve listens there")

@@ -17,7 +17,6 @@ from textual.events import Event, Key, Paste
 from gpumon.report.text import units
 from gpumon.report.text.cells import fit
 from gpumon.sources.source import Wish
-from gpumon.tui.ahead import ViewsAhead
 from gpumon.tui.attention import Attention
 from gpumon.tui.coming import Coming
 from gpumon.tui.feed import TickReady
@@ -25,7 +24,7 @@ from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.root_view import has_jobs_in_view
 from gpumon.tui.screens.base.take_along import SAID_S
 from gpumon.tui.screens.base.view import View
-from gpumon.tui.screens.open import AllViews, first_view
+from gpumon.tui.screens.open import AllViews, ViewsAhead, first_view
 from gpumon.tui.status import Mood
 from gpumon.tui.textual_private.app_hooks import act_first, take
 from gpumon.tui.textual_private.signals import catch_signals
@@ -365,7 +364,7 @@ class GpumonApp(DressedApp):
         is_again, self._warned_at = now - self._warned_at < SAID_S, now
         if is_again or watched_s <= LITTLE_S or isinstance(self.travel, ReplayTravel):
             return ""
-        return f"{units.short_duration(watched_s)} were watched and nothing records them"
+        return f"{units.short_duration(watched_s)} were watched and are not recorded"
 
     def measure_footprint(self) -> None:
         """Learn what gpumon itself costs; the status line shows it with the next tick."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from gpumon.model.text import plain
 from gpumon.report.next_steps.changes import awaited, looked_at, why_not_now
 from gpumon.report.next_steps.roads import slurm_here
+from gpumon.report.text import units
 from gpumon.sources.probes.ssh import login
 from gpumon.sources.slurm.commands.commands import SlurmCommands
 from gpumon.sources.source import Wish
@@ -122,7 +123,7 @@ class Changes:
             stderr = await asyncio.wait_for(_complaints(process), RUN_LIMIT_S)
         except TimeoutError:
             process.kill()
-            self._tell(f"{command.name}: no answer in {RUN_LIMIT_S:.0f} s")
+            self._tell(f"{command.name}: no answer in {units.seconds(RUN_LIMIT_S)}")
             return
         said = stderr.decode("utf-8", "replace")
         words = _words(command, said)

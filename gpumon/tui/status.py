@@ -78,7 +78,7 @@ def join_fitting(parts: list[Cell], width: int, gap: str = " · ") -> Line:
 def progress_words(progress: Progress) -> str:
     """How far a past has been lived through."""
     lived = units.short_duration(progress.past_s)
-    return f"living through the last {lived}: {progress.ratio * 100:.0f} %"
+    return f"simulating the last {lived}: {units.percent(progress.ratio)} %"
 
 
 def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
@@ -106,7 +106,7 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
     if not is_failing:
         wrong += queue
     if tick.lateness_s > max(LATE_S, tick.period_s / 2):
-        wrong.append(Cell(f"! {tick.lateness_s:.1f}s late", Tone.WARN))
+        wrong.append(Cell(f"! {units.seconds(tick.lateness_s, 1)} late", Tone.WARN))
     parts += wrong
     if mood.place is None:
         parts.append(_live_part(tick, mood, is_well=not wrong))
@@ -139,7 +139,7 @@ def without_spare(parts: list[Cell], spare: list[Cell], width: int, gap: str = "
 
 def own_lines(tick: Tick, mood: Mood) -> list[Line]:
     """How gpumon itself fares, for the page of errors."""
-    late = f"the newest came {tick.lateness_s:.1f} s after its time"
+    late = f"the newest came {units.seconds(tick.lateness_s, 1)} late"
     words = [f"a tick every {tick.period_s:g} s, {late}"]
     if tick.queue_at is not None:
         words.append(f"the queue answered {units.short_duration(tick.at - tick.queue_at)} ago")
@@ -154,9 +154,9 @@ def _is_dear(mood: Mood) -> bool:
 
 
 def _cost_words(mood: Mood) -> str:
-    """What gpumon itself takes of this machine."""
+    """What gpumon itself uses of this machine."""
     cpu, rss_bytes = units.percent(mood.own_cpu_ratio), mood.own_rss_bytes or 0.0
-    return f"gpumon itself takes {cpu} % of a core, {rss_bytes / 2**20:.0f} MiB"
+    return f"gpumon itself uses {cpu} % of a core, {units.mib(rss_bytes)} MiB"
 
 
 def _queue_parts(tick: Tick, *, is_failing: bool) -> list[Cell]:

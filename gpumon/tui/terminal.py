@@ -79,7 +79,10 @@ def run_terminal(
     """
     if not sys.stdin.isatty():
         _close(feed)
-        _tell("gpumon: standard input is no terminal to read keys from; --once prints a table\n")
+        _tell(
+            "gpumon: standard input is not a terminal, so keys cannot be read; --once prints "
+            "a table\n"
+        )
         return 2
     draw_on_the_terminal()
     leave_a_dead_terminal_quietly()
@@ -122,7 +125,7 @@ def _shown(app: GpumonApp, feed: Feed, shelf: Shelf | None) -> int:
         has_ended.set()
         _close_all(feed, shelf)
     if shelf is not None and (trouble := shelf.trouble):
-        _tell(f"gpumon: what you chose is forgotten: {plain(trouble)}\n")
+        _tell(f"gpumon: your choices were not saved: {plain(trouble)}\n")
     failure = feed.failure
     if failure is not None:
         _tell(f"gpumon: {failure.message} ({failure.hint})\n")

@@ -11,7 +11,7 @@ from textual.app import App
 
 from gpumon.tui.look.saved_choices import NO_HABITS, Habits, written
 from gpumon.tui.look.sixteen import sixteen
-from gpumon.tui.look.theme import FALLBACKS, Look
+from gpumon.tui.look.theme import FALLBACKS, ThemeStyles
 from gpumon.tui.look.themes import DARK, MONO, SHORT_NAMES, THEMES
 from gpumon.tui.textual_private.app_hooks import HookedApp
 from gpumon.tui.textual_private.ascii_filter import AsciiFilter
@@ -133,9 +133,9 @@ class DressedApp(HookedApp):
         if self.collector is not None:
             self.collector.note_frame()
 
-    def _look(self, variables: Mapping[str, str]) -> Look:
+    def _look(self, variables: Mapping[str, str]) -> ThemeStyles:
         is_mono = self.theme == MONO.name
-        return Look(
+        return ThemeStyles(
             variables,
             self._has_colour and not is_mono,
             is_ascii=self.is_ascii,

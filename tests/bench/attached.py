@@ -26,7 +26,7 @@ from gpumon.report.document.document import document
 from gpumon.report.openmetrics.families import page
 from gpumon.report.withheld import withheld
 from gpumon.serve.frames import whole
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
 from gpumon.sources.source import SystemClock
@@ -108,7 +108,7 @@ def decodes(path: str, count: int, is_over: threading.Event) -> float:
     """Follow a server as a terminal's source does; how often frames came."""
     sources: list[Source] = []
     for _ in range(count):
-        look = Look(PERIOD_S, is_single=False, keeps=lambda _job: True)
+        look = Sampling(PERIOD_S, is_single=False, keeps=lambda _job: True)
         sources.append(open_source(parse(f"gpumon+unix://{path}"), look, SystemClock()))
         sources[-1].start(lambda: None)
     answers = 0

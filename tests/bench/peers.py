@@ -31,7 +31,7 @@ def install() -> str:
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"peers not installed: {error}"
         if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["no word of why"])[-1]
+            last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             return f"peers not installed: {last}"
     stamp.write_text("\n".join(PINS))
     return ""

@@ -20,7 +20,7 @@ from gpumon.serve import exchange as served
 from gpumon.serve.frames import FrameFeed
 from gpumon.serve.listen import Listen, bound, released
 from gpumon.serve.server import HttpServer
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.rest_address import RestAddress
 from gpumon.sources.served_address import NDJSON
@@ -78,7 +78,7 @@ class Workshop:
         path.chmod(0o755)
 
     def open(self, url: str, once: bool = False) -> Source:
-        return open_source(parse(url), Look(0.15, once, lambda _: True), SystemClock())
+        return open_source(parse(url), Sampling(0.15, once, lambda _: True), SystemClock())
 
     def node(self, **options: Any) -> Standin:
         """A node on which a program with a hostile name holds a GPU."""

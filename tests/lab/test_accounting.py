@@ -25,7 +25,7 @@ LEAPS = """
 import json, sys, threading, time
 from gpumon.sources.slurm.poll.target import SlurmSource
 from gpumon.sources.source import SystemClock, Wish
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 
 class Leaping(SystemClock):
     leapt_s = 0.0
@@ -38,7 +38,7 @@ class Leaping(SystemClock):
         return event.is_set()
 
 clock = Leaping()
-source = SlurmSource(parse(sys.argv[1]), Look(1.0, False, lambda job: True), clock)
+source = SlurmSource(parse(sys.argv[1]), Sampling(1.0, False, lambda job: True), clock)
 woken = threading.Event()
 source.start(woken.set)
 for line in sys.stdin:

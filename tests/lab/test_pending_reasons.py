@@ -58,11 +58,11 @@ SAID = {
     ),
     "licences": (
         "waits for a license",
-        "what it lacks is something else than GPUs, CPUs or memory",
+        "it lacks something other than GPUs, CPUs or memory",
     ),
-    "limited": ("GPUs", "what it lacks is something else than GPUs, CPUs or memory"),
+    "limited": ("GPUs", "it lacks something other than GPUs, CPUs or memory"),
     "reserved": ("reservation not begun yet",),
-    "never": ("waits for 1 to end well",),
+    "never": ("waits for 1 to succeed",),
 }
 """What is said of each."""
 

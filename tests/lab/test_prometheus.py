@@ -24,7 +24,7 @@ from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.model.missing import Reason
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.prometheus import questions, response
 from gpumon.sources.prometheus.rules import TOLD_AT
@@ -77,7 +77,9 @@ class Engine:
         self.folder = folder
         self.url = f"prometheus+http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
-        self.source = open_source(parse(self.url), Look(1.0, False, lambda _: True), SystemClock())
+        self.source = open_source(
+            parse(self.url), Sampling(1.0, False, lambda _: True), SystemClock()
+        )
         self.newest = Newest()
 
     def start(self) -> None:

@@ -121,7 +121,7 @@ def test_a_slurmrestd_that_is_slow_is_said_and_comes_back(cluster, ask, said):
     finally:
         restd(cluster, "CONT")
     assert nodes is None
-    assert [message for message, _ in errors] == ["gave no whole answer within 2 s"]
+    assert [message for message, _ in errors] == ["gave no complete answer within 2 s"]
     said(*errors[0])
     assert once() == [len(NODES), []]
 
@@ -136,8 +136,8 @@ def test_a_version_of_the_interface_that_nobody_knows_is_one_line(ask, said):
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ("SSH-2.0-OpenSSH_9.2", "no HTTP"),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n[1,2]", "something that is no list"),
+        ("SSH-2.0-OpenSSH_9.2", "not HTTP"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n[1,2]", "something that is not a list"),
         ("HTTP/1.1 403 No\r\nContent-Length: 6\r\n\r\n<html>", "does not accept the token"),
         ("HTTP/1.1 502 No\r\nContent-Length: 6\r\n\r\n<html>", "a web page"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{", "broke off"),

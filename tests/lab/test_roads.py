@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.source import PastBeat, SystemClock
 from tests.bench.roads import COLLECTED_S
@@ -125,7 +125,7 @@ def heard(program: str, folder: Path, lines: list[str], ends_at: float) -> Heard
     """Give a server these samples, and ask it once."""
     engine = Engine(program, folder)
     url = f"{engine.url}?history=8h"
-    source = open_source(parse(url), Look(1.0, False, lambda _: True), SystemClock())
+    source = open_source(parse(url), Sampling(1.0, False, lambda _: True), SystemClock())
     found = Heard([], [])
 
     def has_told() -> bool:

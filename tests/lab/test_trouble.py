@@ -121,8 +121,8 @@ def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, su
     read = (
         "scontrol --all --details show job" if cluster.layout.release.is_newer else "squeue --all"
     )
-    assert any(f"{read} --json is read in its place" in message for message in told)
-    said(next(message for message in told if "in its place" in message))
+    assert any(f"{read} --json is read instead" in message for message in told)
+    said(next(message for message in told if "instead" in message))
 
 
 def test_all_gpumons_of_a_user_ask_once(cluster, gpumon):

@@ -12,7 +12,7 @@ from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay.catch_up import strides_of
 from gpumon.fleet.replay.kept_ticks import Tape
 from gpumon.fleet.sampler.sampler import Sampler
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.source import Wish
 from tests.worlds.clocks import Hasty
@@ -63,7 +63,7 @@ class Lived(NamedTuple):
 def lived() -> Iterator[Lived]:
     """Two hours, as `gpumon demo --past 2h` lives through them."""
     clock = Hasty(START)
-    look = Look(strides_of(1.0).at(PAST_S), False, lambda _: True, everyone=True, past_s=PAST_S)
+    look = Sampling(strides_of(1.0).at(PAST_S), False, lambda _: True, everyone=True, past_s=PAST_S)
     sources = [open_source(parse(DEMO.split()[1]), look, clock)]
     tape, newest, asked = Tape(), [], []
     is_over = threading.Event()

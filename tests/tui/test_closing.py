@@ -54,7 +54,7 @@ async def test_hours_that_nothing_keeps_want_a_second_q(stage):
         s.now[0] += SEVENTY_MIN_S
         await s.press("q")
         assert s.app.return_value is None
-        assert "70m were watched and nothing records them: q again quits" in s.lines[-2]
+        assert "70m were watched and are not recorded: press q again to quit" in s.lines[-2]
         s.now[0] += 30.0
         await s.press("q")
         assert s.app.return_value is None, "the question was half a minute ago"

@@ -42,7 +42,7 @@ async def test_u_keeps_ones_own_in_every_view_and_gives_all_back(stage):
 async def test_where_nothing_is_ones_own_the_way_back_is_said(stage):
     async with stage(fleet(), size=(120, 24)) as s:
         await s.press("u")
-        assert f"None of the jobs here is of {own_login()}. u shows all." in s.text
+        assert f"None of the jobs here belongs to {own_login()}. u shows all." in s.text
         await s.press("u")
         assert "4711" in s.text
 

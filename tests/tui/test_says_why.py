@@ -19,14 +19,14 @@ MAP = "the map shows this instant"
         (("4", "enter", "tab"), "enter", "no rank here"),
         (("4", "enter", "tab"), "i", "no rank here"),
         (("4", "enter", "tab"), "o", "no rank here"),
-        (("enter", "tab"), "z", "every rank has a line of its own already"),
+        (("enter", "tab"), "z", "every rank already has its own line"),
         (("enter", "tab", "tab"), "s", MAP),
         (("enter", "tab", "tab"), "z", MAP),
         (("enter", "tab", "tab"), "w", MAP),
         (("4", "enter", "f"), "a", "no finding here"),
         (("4", "enter", "f"), "m", "no finding here"),
-        (("1",), "0", "sorted as at first already"),
-        (("9",), "0", "the largest with which all is in sight already"),
+        (("1",), "0", "already in the original order"),
+        (("9",), "0", "already the largest cells that show everything"),
         (("9", *"zzzzzzz"), "z", "as large as they get"),
         (("9", *"ZZZZZZZ"), "Z", "as small as they get"),
     ],
@@ -41,9 +41,9 @@ async def test_a_key_without_anything_to_do_says_why(way, key, words):
 @pytest.mark.parametrize(
     ("way", "key", "words"),
     [
-        ((), "w", "w does nothing here, but in: curves, ranks"),
-        ((), "b", "b does nothing here, but in: fleet"),
-        (("9",), "i", "i does nothing here, but in: one job, one GPU, ranks"),
+        ((), "w", "w works only in: curves, ranks"),
+        ((), "b", "b works only in: fleet"),
+        (("9",), "i", "i works only in: one job, one GPU, ranks"),
         ((), "X", "X does nothing: ? lists the keys"),
     ],
 )
@@ -56,7 +56,9 @@ async def test_a_key_of_other_views_says_which(way, key, words):
 async def test_what_is_typed_into_a_line_is_no_key():
     async with board("slash", size=(120, 40)) as b:
         await b.press("w", "X")
-        assert "does nothing" not in "".join(b.look().lines)
+        shown = "".join(b.look().lines)
+        assert "does nothing" not in shown
+        assert "works only in" not in shown
 
 
 @pytest.mark.parametrize(("way", "key"), [(("s",), "0"), (("9", "Z"), "0"), (("9",), "Z")])

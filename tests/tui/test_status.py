@@ -75,11 +75,11 @@ def test_while_all_is_well_the_line_says_the_time_and_the_period_only():
     ("changes", "mood", "words"),
     [
         ({"queue_at": AT - 400.0}, Mood(), "! queue stale 6m · live "),
-        ({"lateness_s": 9.0}, Mood(), "! 9.0s late · live "),
+        ({"lateness_s": 9.0}, Mood(), "! 9.0 s late · live "),
         ({"errors": (SourceError("n7", "timed out"),)}, Mood(), "! 1 error (e) · live "),
         ({}, Mood(silent_s=41.0), "no new sample for 41s · live "),
-        ({}, Mood(own_cpu_ratio=2.6), " · every 1s · ! gpumon itself takes 260 % of a core"),
-        ({}, Mood(own_rss_bytes=5 * 2**30), " · ! gpumon itself takes – % of a core, 5120 MiB"),
+        ({}, Mood(own_cpu_ratio=2.6), " · every 1s · ! gpumon itself uses 260 % of a core"),
+        ({}, Mood(own_rss_bytes=5 * 2**30), " · ! gpumon itself uses – % of a core, 5120 MiB"),
     ],
 )
 def test_what_is_amiss_is_said_before_the_time(changes, mood, words):
@@ -92,7 +92,7 @@ def test_a_late_picture_stays_said(said):
     picture = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0, lateness_s=9.0)
     whole = line_of(200, picture)
     text = line_of(len(whole) - 3, picture)
-    assert "! 9.0s late" in text
+    assert "! 9.0 s late" in text
     said(text)
     assert "this job every" not in text
 

@@ -412,7 +412,7 @@ def test_choices_that_cannot_be_kept_are_told_at_the_end(monkeypatch, capsys):
         shelf = SimpleNamespace(close=lambda: None, trouble=trouble)
         assert terminal._shown(app, feed, shelf) == 0
         said = capsys.readouterr().err
-        assert ("gpumon: what you chose is forgotten: /h/look.json cannot be" in said) is told
+        assert ("gpumon: your choices were not saved: /h/look.json cannot be" in said) is told
         assert "\x1b" not in said
         assert said.count("\n") == int(told)
 

@@ -98,7 +98,7 @@ async def test_a_typed_time_leads_there_and_nonsense_is_told(stage):
     async with stage(size=(120, 24)) as s:
         await given(s, 0, 30, 60)
         await s.press("T", *"soon", "enter")
-        assert "“soon” is no time" in s.lines[-2]
+        assert "“soon” is not a time" in s.lines[-2]
         await s.press(*["backspace"] * 4, *"-25s", "enter")
         assert "at-30" in s.text
         assert "PAUSED" in s.lines[-2]
@@ -265,7 +265,7 @@ async def test_a_past_is_told_of_and_shown_at_once_when_it_is_over(stage, size):
     async with stage(size=size) as s:
         s.feed.progress = Progress(0.37, 5400.0)
         await given(s, 0)
-        assert s.text.count("living through the last 90m: 37 %") == 2
+        assert s.text.count("simulating the last 90m: 37 %") == 2
         assert "at-0" not in s.text
         await s.press("p")
         s.now[0] += FILLING_S
@@ -277,7 +277,7 @@ async def test_a_past_is_told_of_and_shown_at_once_when_it_is_over(stage, size):
         s.feed.progress = None
         await given(s, 2)
         assert "at-2" in s.text
-        assert "living" not in s.text
+        assert "simulating" not in s.text
         await s.press("comma")
         assert "at-1" in s.text
 
@@ -312,7 +312,7 @@ async def test_a_time_before_the_past_says_so_and_shows_where_it_begins(stage):
             await s.give(fleet()._replace(at=AT + 7.0 * number, number=number))
         await s.press("T", *"25", "enter")
         begins = time.strftime("%H:%M:%S", time.localtime(AT))
-        assert f"nothing before {begins} is kept" in s.lines[-2]
+        assert f"nothing before {begins} is stored" in s.lines[-2]
         assert f"PAUSED {begins}" in s.lines[-2]
         s.now[0] += 60.0
         await s.press("L", "T", *"-14s", "enter")

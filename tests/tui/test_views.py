@@ -162,13 +162,13 @@ async def test_what_gpumon_costs_stands_on_the_page_of_errors_unless_it_is_much(
         await s.give(fleet(number=2, lateness_s=0.2))
         assert "MiB" not in s.lines[-2]
         await s.press("e")
-        assert "gpumon itself takes 3 % of a core, 150 MiB" in s.text
-        assert "a tick every 1 s, the newest came 0.2 s after its time" in s.text
+        assert "gpumon itself uses 3 % of a core, 150 MiB" in s.text
+        assert "a tick every 1 s, the newest came 0.2 s late" in s.text
         assert "the queue answered 12s ago" in s.text
         await s.press("escape")
         s.app.mood = s.app.mood._replace(own_cpu_ratio=1.4)
         await s.give(fleet(number=3))
-        assert "! gpumon itself takes 140 % of a core, 150 MiB" in s.lines[-2]
+        assert "! gpumon itself uses 140 % of a core, 150 MiB" in s.lines[-2]
 
 
 async def test_the_cost_is_measured_only_after_the_first_tick(stage):
@@ -247,7 +247,7 @@ async def test_silence_is_told(stage):
 async def test_late_sampler_and_errors_are_told(stage):
     errors = (SourceError("gpu07", "timed out"),)
     async with stage(fleet(lateness_s=1.4, errors=errors), (120, 40)) as s:
-        assert "! 1.4s late" in s.lines[-2]
+        assert "! 1.4 s late" in s.lines[-2]
         assert "1 error" in s.lines[-2]
 
 

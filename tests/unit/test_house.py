@@ -307,3 +307,77 @@ def test_what_a_command_line_was_read_as_is_never_changed() -> None:
         )
     ]
     assert changed == []
+
+
+# Numbers are worded in one place
+
+WORDING = "gpumon/report/text/units.py"
+WORDED = ("report", "tui", "cli", "serve")
+BY_HAND = {"gpumon/report/charts/roofline.py": "ticks of an axis, which are powers of ten"}
+SCALES = {60, 100, 1000, 3600, 86400, 10**6, 10**9, 10**12}
+SCALE_NAMES = {"HOUR_S", "DAY_S", "KWH_J", "GIB", "MIB"}
+UNIT = re.compile(r" ?(%|[kKMGT]?i?B(/s)?\b|k?Wh?\b|°C|GPU-h|ms\b|s\b|min\b|h\b)")
+PLACES = re.compile(r"[-+,<>\d.]*f")
+SHORT = re.compile(r"[-+,<>\d.]*[fg]")
+
+
+def is_scaled(value: ast.expr) -> bool:
+    """Whether a number is brought to another unit, as by `* 100`, `/ 2**20` or `/ HOUR_S`."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+            for side in (node.left, node.right):
+                if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Pow):
+                    return True
+                if isinstance(side, ast.Constant) and side.value in SCALES:
+                    return True
+                if isinstance(side, ast.Name) and side.id.strip("_") in SCALE_NAMES:
+                    return True
+    return False
+
+
+def by_hand(tree: ast.Module) -> Iterator[int]:
+    """Lines at which a number gets its unit or its places where it is written."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        for part, after in zip(node.values, [*node.values[1:], ast.Constant("")], strict=True):
+            if not (isinstance(part, ast.FormattedValue) and part.format_spec):
+                continue
+            form = ast.unparse(part.format_spec)[2:-1]
+            has_unit = isinstance(after, ast.Constant) and UNIT.match(str(after.value))
+            if (PLACES.fullmatch(form) and has_unit) or (
+                SHORT.fullmatch(form) and is_scaled(part.value)
+            ):
+                yield part.lineno
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("f'{100 * x:.0f}'", 1),
+        ("f'{x / 2**20:.1f}'", 1),
+        ("f'{x / HOUR_S:,.2f} charged'", 1),
+        ("f'{x:.1f} MiB of memory'", 1),
+        ("f'{x:.0f} %'", 1),
+        ("f'{x / DAY_S:g} days, every {x:g} s'", 1),
+        ("f'{x:.1f} samples, {x:>5} %, {units.percent(x)} %'", 0),
+    ],
+)
+def test_a_number_worded_by_hand_is_seen(text: str, count: int) -> None:
+    assert len([*by_hand(ast.parse(text))]) == count
+
+
+def test_numbers_are_worded_in_one_place() -> None:
+    found = {
+        f"{name}:{line}"
+        for floor in WORDED
+        for path in (ROOT / "gpumon" / floor).rglob("*.py")
+        if (name := str(path.relative_to(ROOT))) != WORDING
+        for line in by_hand(tree_of(path))
+        if name not in BY_HAND
+    }
+    assert found == set(), f"{WORDING} words numbers"
+
+
+def test_what_may_word_numbers_by_hand_still_does() -> None:
+    assert all([*by_hand(tree_of(ROOT / name))] for name in BY_HAND)

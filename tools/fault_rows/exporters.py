@@ -24,21 +24,21 @@ EXPORTERS: Final = (
     Fault(
         "a node takes no connection to its exporter",
         _OTHERS,
-        "cannot be reached: no answer; look whether the node is up",
+        "cannot be reached: no answer; check whether the node is up",
         _ITS_VALUES,
         (_FETCH + "test_a_node_that_takes_no_connection_is_told_to_be_silent",),
     ),
     Fault(
         "an exporter takes the question and never answers",
         _OTHERS,
-        "gave no whole page within",
+        "gave no complete page within",
         _ITS_VALUES,
         (_FETCH + "test_a_server_that_says_nothing_is_given_up",),
     ),
     Fault(
         "more exporters hang than are asked for at once",
         _OTHERS,
-        "gave no whole page within",
+        "gave no complete page within",
         "their values; the others wait for 1 s at most",
         (
             (
@@ -50,7 +50,7 @@ EXPORTERS: Final = (
     Fault(
         "an exporter drips its answer, header or body",
         _OTHERS,
-        "gave no whole page within",
+        "gave no complete page within",
         _ITS_VALUES,
         (_FETCH + "test_a_byte_now_and_then_puts_off_no_deadline",),
     ),
@@ -88,7 +88,7 @@ EXPORTERS: Final = (
         _ITS_VALUES,
         _ELSE,
     ),
-    Fault("a page is of another kind", _OTHERS, "no page of metrics", _ITS_VALUES, _ELSE),
+    Fault("a page is of another kind", _OTHERS, "not a page of metrics", _ITS_VALUES, _ELSE),
     Fault(
         "an exporter's certificate is signed by an unknown authority",
         _OTHERS,
@@ -106,7 +106,7 @@ EXPORTERS: Final = (
     Fault(
         "a page is another exporter's",
         _OTHERS,
-        "no page that gpumon reads: it has amd_gpu_power",
+        "not a page that gpumon reads: it has amd_gpu_power",
         "nothing: it tells of no GPU that is known",
         (_PLAN + "test_what_cannot_be_shown_says_what_was_seen_and_the_way_out",),
     ),
@@ -132,7 +132,7 @@ EXPORTERS: Final = (
     Fault(
         "a label of a page is no job's id",
         "all values",
-        "a label of a job that is no id of one",
+        "a job label that is not a job id",
         "that job, where no Slurm is asked",
         (_PLAN + "test_a_label_that_is_no_job_is_told_and_left_out",),
     ),

@@ -58,7 +58,7 @@ FILES: Final = (
     Fault(
         "the disk of what was chosen in the terminal is full",
         "the choices, until the terminal ends",
-        "what you chose is forgotten: .*/terminal.json cannot be written: No space left on device",
+        "your choices were not saved: .*/terminal.json cannot be written: No space left on device",
         "the choices, when the terminal ends",
         ("tests/unit/cli/test_full_disk.py::test_choices_that_find_no_room_are_told_at_the_end",),
     ),
@@ -137,7 +137,7 @@ FILES: Final = (
     Fault(
         "what was acknowledged or muted cannot be kept",
         "the screen, where it holds",
-        "cannot be written: File exists; .*ends with this terminal",
+        "cannot be written: File exists; .*lost when this terminal closes",
         "what was said, when the terminal ends",
         (
             "tests/unit/detect/engine/test_notes_file.py::test_notes_that_are_not_kept_are_an_error_of_the_report",
@@ -146,7 +146,7 @@ FILES: Final = (
     Fault(
         "what was acknowledged or muted cannot be read",
         "the file, which is not written over",
-        "is no JSON; it is left as it is, .*mend it or move it away",
+        "is not JSON; it is not changed, .*repair it or move it away",
         "what is said from then on, when the terminal ends",
         (
             "tests/unit/detect/engine/test_notes_file.py::test_rubbish_says_nothing_and_is_not_written_over",
@@ -182,7 +182,7 @@ FILES: Final = (
     Fault(
         "a configuration with mistakes",
         "nothing: exit code 2",
-        "perod_s is no setting; did you mean period_s",
+        "perod_s is not a setting; did you mean period_s",
         "the look; each mistake is a line",
         (
             "tests/unit/cli/commands/test_watch.py::test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3",

@@ -75,7 +75,7 @@ MACHINE: Final = (
     Fault(
         "a signal while it records",
         "the recording, whole",
-        "recorded .* pictures",
+        "recorded .* ticks",
         "nothing",
         ("tests/unit/cli/commands/test_recording.py::test_recording_ends_well_when_it_is_told_to",),
     ),
@@ -100,7 +100,7 @@ MACHINE: Final = (
     Fault(
         "a machine too busy to keep the beat",
         "all values, late",
-        "! 9.0s late",
+        "! 9.0 s late",
         "nothing",
         ("tests/tui/test_status.py::test_a_late_picture_stays_said",),
     ),
@@ -178,7 +178,7 @@ PLUGINS: Final = (
     Fault(
         "a detector returns rubbish",
         "all other detectors",
-        "returned rubbish",
+        "returned an invalid answer",
         "its findings",
         ("tests/unit/detect/engine/test_engine.py::test_a_detector_that_returns_rubbish_is_muted",),
     ),

@@ -74,7 +74,7 @@ NODES: Final = (
     Fault(
         "the way to a node breaks, or its probe is killed",
         "all other nodes",
-        "ssh ended .255.: no word of why; .*ssh gpu01",
+        "ssh ended .255.: no reason given; .*ssh gpu01",
         "its values, until it answers; it is tried again after pauses that double",
         ("tests/unit/sources/probes/test_ssh.py::test_every_failure_has_a_message_and_a_way_out",),
     ),
@@ -97,7 +97,7 @@ NODES: Final = (
     Fault(
         "a report is one that gpumon stumbles over",
         "all other nodes",
-        "stumbled over its report: ZeroDivisionError.*report this line",
+        "could not handle its report: ZeroDivisionError.*report this line",
         "its values, until the next start",
         (
             "tests/unit/sources/probes/test_pool.py::test_a_surprise_in_one_report_leaves_the_other_nodes_alone",

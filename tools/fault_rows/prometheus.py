@@ -45,7 +45,7 @@ PROMETHEUS: Final = (
     Fault(
         "Prometheus takes the question and never answers, or drips",
         _OTHERS,
-        "gave no whole answer within",
+        "gave no complete answer within",
         _ITS_VALUES,
         (
             _CLIENT + "test_a_server_that_says_nothing_is_given_up",
@@ -63,7 +63,7 @@ PROMETHEUS: Final = (
     Fault(
         "an answer of Prometheus has another form, or is no UTF-8",
         _OTHERS,
-        "something of another form",
+        "something in another form",
         _ITS_VALUES,
         _ELSE,
     ),
@@ -87,7 +87,7 @@ PROMETHEUS: Final = (
     Fault(
         "a part of what Prometheus asks for is missing",
         "all values that there are",
-        "warns beside its values, of which some may be missing",
+        "warns, and some of its values may be missing",
         "what that part holds",
         (_SERVER + "test_series_without_a_gpu_and_warnings_are_told_once",),
     ),

@@ -18,14 +18,14 @@ SERVED: Final = (
     Fault(
         "another gpumon, to which a terminal is attached, ends and comes back",
         _OTHERS,
-        "cannot be read: .*look whether gpumon serve runs there",
+        "cannot be read: .*check whether gpumon serve runs there",
         "its values, until a period after it is back",
         (_SERVED + "test_a_server_that_ends_is_told_at_once_and_its_return_as_well",),
     ),
     Fault(
         "another gpumon takes the question and never answers",
         _OTHERS,
-        "gave no whole answer within",
+        "gave no complete answer within",
         _ITS_VALUES,
         (_SERVED + "test_a_server_that_says_nothing_is_given_up_and_holds_up_nobody",),
     ),
@@ -39,7 +39,7 @@ SERVED: Final = (
     Fault(
         "something else answers in place of another gpumon, or tells rubbish",
         _OTHERS,
-        "which is no gpumon serve",
+        "which is not gpumon serve",
         _ITS_VALUES,
         (_SERVED + "test_whatever_is_wrong_is_one_line",),
     ),
@@ -60,7 +60,7 @@ SERVED: Final = (
     Fault(
         "a client of a server sends half a question",
         _ALL_OTHERS,
-        "did not come whole within",
+        "was not complete within",
         "that connection, after 10 s",
         (_SERVER + "test_half_a_question_is_answered_with_what_is_missing",),
     ),

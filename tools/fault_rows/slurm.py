@@ -67,7 +67,7 @@ SLURM: Final = (
     Fault(
         "a site's wrapper prints tables",
         "all jobs, by JSON",
-        "is read in its place",
+        "is read instead",
         "nothing",
         ("tests/lab/test_trouble.py::test_a_wrapper_that_prints_tables_does_not_hide_the_jobs",),
     ),
@@ -131,14 +131,14 @@ SLURMRESTD: Final = (
     Fault(
         "slurmrestd hangs",
         "what was last listed, with its age; the nodes' values stay live",
-        "gave no whole answer within 2 s",
+        "gave no complete answer within 2 s",
         "changes of the queue, until it goes on",
         ("tests/lab/test_rest_trouble.py::test_a_slurmrestd_that_is_slow_is_said_and_comes_back",),
     ),
     Fault(
         "a server takes the question and never answers",
         "what was last listed, with its age; the nodes' values stay live",
-        "gave no whole answer within .* s; ",
+        "gave no complete answer within .* s; ",
         "changes of the queue",
         (
             "tests/unit/sources/slurm/rest/test_client.py::test_a_server_that_never_answers_is_given_up",
@@ -147,7 +147,7 @@ SLURMRESTD: Final = (
     Fault(
         "a server drips its answer, header or body",
         "the last answer, with its age; nodes that are named",
-        "gave no whole answer within .* s; ",
+        "gave no complete answer within .* s; ",
         "changes of the queue",
         (
             "tests/unit/sources/slurm/rest/test_client.py::test_an_answer_that_drips_is_given_up_whichever_part_does",
@@ -227,7 +227,7 @@ SLURMRESTD: Final = (
     Fault(
         "something else listens on the port",
         "what was last listed, with its age; the nodes' values stay live",
-        "broke off or is no HTTP",
+        "broke off or is not HTTP",
         "changes of the queue",
         (
             "tests/unit/sources/slurm/rest/test_client.py::test_a_port_that_speaks_something_else_is_one_line",
@@ -244,7 +244,7 @@ SLURMRESTD: Final = (
     Fault(
         "a port speaks no TLS",
         "what was last listed, with its age; the nodes' values stay live",
-        "it speaks no TLS there",
+        "it does not speak TLS there",
         "changes of the queue",
         (
             "tests/unit/sources/slurm/rest/test_client.py::test_tls_to_a_port_that_speaks_plain_http_is_told_from_a_bad_certificate",

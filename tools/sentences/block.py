@@ -178,7 +178,7 @@ def _below(finding: Finding) -> Iterator[str]:
         if evidence.text not in finding.summary:
             yield f"evidence: {evidence.text}"
     yield from (f"advice: {line}" for line in finding.advice)
-    yield from (f"to who runs the machine: {line}" for line in finding.machine_advice)
+    yield from (f"to administrators: {line}" for line in finding.machine_advice)
 
 
 def _form(line: str) -> str:

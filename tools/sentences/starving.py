@@ -141,6 +141,15 @@ def data_of_loaders() -> Scene:
     return scene
 
 
+def data_of_the_program() -> Scene:
+    """What drives the only GPU keeps one CPU full, of 16, and no other process works."""
+    group = {**_FULL, "job_cpu_cores_used": 1.0, "job_cpu_pressure_some_ratio": 0.0}
+    scene, uuids = _job(1, group=group)
+    scene.process(4321, uuids, job_id="42", name="python3", process_cpu_cores_used=1.0)
+    scene.run(_LONG_S, alike(uuids, _STARVED))
+    return scene
+
+
 def data_by_turns() -> Scene:
     """GPUs work for a tenth of the time only, and CPUs may rest then."""
     group = {**_FULL, "job_cpu_cores_used": 14.2}
@@ -333,6 +342,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         data_without_pressure,
         data_with_few_cpus,
         data_of_loaders,
+        data_of_the_program,
         data_by_turns,
         data_and_back,
         data_in_a_session,

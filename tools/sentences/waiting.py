@@ -88,6 +88,19 @@ def hung_alone() -> Scene:
     return scene
 
 
+def hung_alone_and_unheard() -> Scene:
+    """It runs one that polls on a few SMs, and nobody sees the job's output."""
+    scene = Scene(_PERIOD_S, span_s=24 * 3600.0)
+    uuids = scene.node("n1", 1)
+    scene.job("42", uuids, cpu_count=16)
+    scene.host("n1", **QUIET_HOST, d_state_process_count=0.0)
+    scene.cgroup("42", **QUIET_GROUP)
+    scene.run(_WORK_S, alike(uuids, _TRAINING))
+    scene.cgroup("42", job_cpu_cores_used=1.0)
+    scene.run(1980.0, alike(uuids, {**_SPINNING, "dram_active_ratio": 0.0}))
+    return scene
+
+
 def hung_for_sure() -> Scene:
     """Those of three nodes wait for all ranks on two others, for a quarter of an hour."""
     return _stops(900.0, rest=2 * _PER_NODE, node_count=5)
@@ -241,6 +254,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         hung_with_a_broken_gpu,
         hung_for_an_endless_kernel,
         hung_alone,
+        hung_alone_and_unheard,
         hung_for_one_that_spins,
         hung_for_a_dead_process,
         hung_asleep,

@@ -266,6 +266,25 @@ def copies_back() -> Scene:
     return _turns({**_COPYING, **other}, 3600.0)
 
 
+def _copies_both_ways(there: float, back: float) -> Scene:
+    scene = empty(_PERIOD_S)
+    uuids = scene.node("n1", 1)
+    scene.job("42", uuids)
+    rates = {"pcie_rx_bytes_per_s": there, "pcie_tx_bytes_per_s": back}
+    scene.run(3600.0, alike(uuids, {**_COPYING, "mem_used_bytes": 8 * GIB, **rates}))
+    return scene
+
+
+def copies_both_ways() -> Scene:
+    """One GPU sends back most of what it gets, with a tenth of its memory in use."""
+    return _copies_both_ways(1.3e10, 1.1e10)
+
+
+def copies_more_back() -> Scene:
+    """It sends back more than it gets."""
+    return _copies_both_ways(4.6e9, 6.4e9)
+
+
 def copies_by_design() -> Scene:
     """Their memory is nearly full."""
     return _turns({**_COPYING, "mem_used_bytes": 74 * GIB}, 3600.0)
@@ -362,7 +381,14 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         fp64_untold,
         fp32_on_something_new,
     ),
-    "copy_bound": (copies_for_minutes, copies_back, copies_by_design, copies_unprofiled),
+    "copy_bound": (
+        copies_for_minutes,
+        copies_back,
+        copies_both_ways,
+        copies_more_back,
+        copies_by_design,
+        copies_unprofiled,
+    ),
     "memory_limited": (
         full_for_minutes,
         full_for_hours,

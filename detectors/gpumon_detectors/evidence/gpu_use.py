@@ -351,7 +351,7 @@ def busy_share(
 
 
 def carried(past: Past, flags: NDArray[np.bool_], is_told: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """What holds in the moments of which nothing is told: as long as before and after, or now."""
+    """By row and GPU what holds, where nothing is told as long as before and after, or now."""
     if is_told.all():
         return flags
     found = bridged(past.times, flags & is_told, is_told, past.longest_s)

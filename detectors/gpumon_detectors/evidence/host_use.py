@@ -212,7 +212,7 @@ class HostUse(NamedTuple):
         of = f" of {job.cores}" if job.cores and self.is_own else ""
         window_s = float(self.cores.times[-1]) - since
         busy = self.mean_cores(since)
-        text = f"{whose} kept {busy:.2f}{of} CPUs busy over {span(window_s)}"
+        text = f"{whose} used {busy:.2f}{of} CPUs over {span(window_s)}"
         key = "job_cpu_cores_used" if self.is_own else "cpu_busy_ratio"
         return Evidence(key, job.subject, text, busy if busy == busy else None)
 

@@ -62,16 +62,16 @@ def drain(view: View, node: str, reason: str) -> Iterator[str]:
 def leave_out(view: View, node: str) -> Iterator[str]:
     """How a user starts again without a node."""
     if is_host_name(node) and has_slurm(view, node):
-        yield f"Until it is mended, start elsewhere: sbatch --exclude={node} …"
+        yield f"Until it is repaired, run elsewhere: sbatch --exclude={node} …"
 
 
 def tell(node: str) -> Iterator[str]:
     """What a user can do about a machine that is none of theirs."""
     if is_host_name(node):
-        yield f"Tell those who run {node}."
+        yield f"Report this to the administrators of {node}."
 
 
 def ask_node(view: View, node: str) -> Iterator[str]:
     """How to see what Slurm knows of a node."""
     if is_host_name(node) and has_slurm(view, node):
-        yield f"What Slurm says of it: scontrol show node {node}"
+        yield f"What Slurm says about it: scontrol show node {node}"

@@ -193,7 +193,7 @@ def _steps(node: str, path: str) -> Iterator[str]:
         yield f"See what lies there and whose it is: df -h {path}; {look} {path}"
     if path == _SHARED_MEMORY:
         yield "Remove what your ended runs left there, then hand over less at once: fewer workers."
-        yield "A container has one of its own, 64 MiB by default: docker run --shm-size=16g …"
+        yield "A container has its own, 64 MiB by default: docker run --shm-size=16g …"
     else:
         yield "Remove what you no longer need; point TMPDIR and caches of kernels elsewhere."
     yield from commands.tell(node)
@@ -207,4 +207,4 @@ def _machine_steps(path: str) -> Iterator[str]:
         yield "To make it larger: mount -o remount,size=… /dev/shm, at the cost of memory."
     else:
         yield "Remove what ended jobs left, in an epilog or by systemd-tmpfiles --clean."
-        yield "job_container/tmpfs gives each job a /tmp of its own, which goes with it."
+        yield "job_container/tmpfs gives each job its own /tmp, which is removed with it."

@@ -87,7 +87,7 @@ class GpuFault(Detector):
         gpu_seconds, still = _lost(view, gpu, found, start) if is_fault else (None, ())
         more = more_words(found)
         if still:
-            more += f"; {counted(len(still), 'GPU')} of the job stand still without it"
+            more += f"; {counted(len(still), 'GPU')} of the job are stalled without it"
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
         is_told = is_fault and _is_told(found)

@@ -110,7 +110,7 @@ class GpuMissing(Detector):
             evidence=(
                 Evidence("gpu_count", node.subject, text, float(listed)),
                 *(
-                    Evidence(VITAL[0], node.subject, f"on no node any more: {uuid}")
+                    Evidence(VITAL[0], node.subject, f"no longer on any node: {uuid}")
                     for uuid in loss.names[:8]
                 ),
             ),
@@ -120,7 +120,7 @@ class GpuMissing(Detector):
                 *commands.tell(node.name),
             ),
             machine_advice=(
-                "Look into the node's kernel log for Xid 79, then power-cycle it: dmesg.",
+                "Look in the node's kernel log for Xid 79, then power-cycle it: dmesg.",
                 *(commands.drain(view, node.name, _REASON) if is_told else ()),
             ),
             at_most=most,

@@ -123,9 +123,9 @@ def behind_peers(
         return None
     lost = min(lost, float(moved[own]) / (SLOWEST_COPY * link_bytes_per_s))
     text = (
-        f"it is at work in {100 * util[:, own].mean():.0f} % of the time, its peers in job "
-        f"{job.job.label} that copy as much in {100 * peers.mean():.0f} %: "
-        f"{counted(len(job.gpus), 'GPU')} wait for it"
+        f"it works {100 * util[:, own].mean():.0f} % of the time, its peers in job {job.job.label} "
+        f"that copy as much in {100 * peers.mean():.0f} %: {counted(len(job.gpus), 'GPU')} wait "
+        "for it"
     )
     seconds = lost * len(job.gpus) * (window.end - window.start)
     return LinkLoss(seconds, job.uuids, Evidence(_WORK[2][0], job.subject, text, lost))

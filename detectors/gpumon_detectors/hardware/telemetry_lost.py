@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, GpuFacts, NodeFacts, View
 
 _SPAN_S: Final = 3600.0
-_AWAKE: Final = "See whether the node answers at all: console, ping, ssh; a hung one needs a reset."
-_STILL_THERE: Final = (
-    "Look whether the job's output still grows; if not, cancel it and go on elsewhere."
+_AWAKE: Final = (
+    "Check whether the node answers at all: console, ping, ssh; a hung one needs a reset."
 )
-_DRIVER: Final = "Look into the node's kernel log for the driver: dmesg, journalctl -k."
+_STILL_THERE: Final = (
+    "Check whether the job's output still grows; if not, cancel it and resume elsewhere."
+)
+_DRIVER: Final = "Look in the node's kernel log for the driver: dmesg, journalctl -k."
 _PLANNED: Final = ("down", "drain", "maint", "reboot", "power", "future", "fail")
 """Words in Slurm's states of nodes of which somebody knows already that they do not work."""
 
@@ -237,8 +239,8 @@ def _evidence(view: View, silence: _Silence) -> Iterator[Evidence]:
     yield Evidence(
         "temp_c",
         node.subject,
-        f"{what} for {span(view.now - silence.onset)}, {window.samples} samples; "
-        f"nodes that talk: {told} of {len(view.nodes)}",
+        f"{what} for {span(view.now - silence.onset)}, {window.samples} samples; nodes that "
+        f"report: {told} of {len(view.nodes)}",
         float(window.samples),
     )
     for error in node.errors[:_LISTED]:

@@ -29,7 +29,7 @@ _FILLED: Final = 0.5
 and staging keep a few of them busy. Our choice."""
 
 _ADVICE: Final = (
-    "Check that the program finds its GPUs: a build for CPUs runs all the same.",
+    "Check that the program finds its GPUs: a CPU-only build runs without them.",
     'If it needs none, run it without --gres or --gpus; partitions: sinfo -o "%P %G"',
     "If this is preprocessing, make it a job of its own, on which the GPU job depends.",
 )

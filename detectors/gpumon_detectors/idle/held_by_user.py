@@ -130,4 +130,4 @@ def _advice(hold: UserHold) -> Iterator[str]:
     """Next steps; the only words from the node in the command are numbers."""
     yield "If the work is done, end the program: its memory is free then. A notebook: its kernel."
     pids = ",".join(str(process.pid) for process in hold.processes[:_LISTED])
-    yield f"Whose it is, and since when, there: ps -o pid,user,lstart,cmd -p {pids}"
+    yield f"On its node, whose it is and since when: ps -o pid,user,lstart,cmd -p {pids}"

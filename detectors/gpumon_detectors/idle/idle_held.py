@@ -46,7 +46,7 @@ _STUCK: Final = "d_state_process_count"
 _LATELY_S: Final = 600.0
 
 _ADVICE: Final = (
-    "Look into the job's output: it may wait for input, a peer or a lock, or be done.",
+    "Look at the job's output: it may wait for input, a peer or a lock, or be done.",
     "If the work is done, let the program exit, so that the job ends. A server can exit when idle.",
 )
 

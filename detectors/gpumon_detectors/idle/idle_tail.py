@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gpumon_detectors.idle.unwatched import Unwatched
 
 _ADVICE: Final = (
-    "Let the batch script end when the work does, also when a step fails: no sleep behind it.",
+    "Let the batch script end when the work does, also when a step fails: no sleep after it.",
     "Upload and evaluate in a second job without GPUs: sbatch --dependency=afterok:ID",
 )
 

@@ -128,7 +128,7 @@ class NeverStarted(Detector):
             window=rest.window,
             evidence=evidence,
             advice=(
-                "Look into the job's output: it may wait for input, a lock, a licence or a peer.",
+                "Look at the job's output: it may wait for input, a lock, a licence or a peer.",
                 "Stage data and install software in a job without GPUs, or use a prebuilt image.",
                 *look_inside(job),
             ),

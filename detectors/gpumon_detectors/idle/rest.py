@@ -248,7 +248,7 @@ def _words(job: JobLook, flow: Flow, since: float) -> str:
 
 
 def _evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
-    said = "meanwhile: " if flow.is_own else "cannot be told from its own work: "
+    said = "meanwhile: " if flow.is_own else "cannot be separated from its own work: "
     mean = flow.mean(since)
     return Evidence(
         flow.key, job.subject, f"{said}{_words(job, flow, since)}", mean if mean == mean else None

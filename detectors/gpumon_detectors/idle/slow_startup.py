@@ -246,7 +246,9 @@ class SlowStartup(Detector):
         window, share = start.window, 100 * start.length_s / age_s
         count = counted(len(job.gpus), "GPU")
         if start.is_over:
-            what = f"the first GPU worked after {span(start.length_s)}, {share:.0f} % of the run"
+            what = (
+                f"the first GPU started work after {span(start.length_s)}, {share:.0f} % of the run"
+            )
         elif start.is_loaded:
             what = f"loading took {span(start.length_s)}, {share:.0f} % of the run"
         else:
@@ -268,7 +270,7 @@ class SlowStartup(Detector):
             evidence=self._evidence(job, start),
             advice=(
                 "Install beforehand, into a container image or an environment that stays.",
-                "Keep what is compiled: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR on shared disk.",
+                "Keep compiled code: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR on shared disk.",
                 "Copy and prepare data in a job without GPUs: sbatch --dependency=afterok:ID …",
                 *look_inside(job),
             ),
@@ -313,7 +315,7 @@ class SlowStartup(Detector):
             )
             evidence.append(Evidence("sm_active_ratio", job.subject, text, start.trickle))
         if not (start.is_over or start.is_loaded or _is_opened(job)):
-            text = "nothing has opened a GPU yet: a job that needs none begins alike"
+            text = "nothing has opened a GPU yet: a job that needs none starts the same way"
             evidence.append(Evidence("compute_process_count", job.subject, text, 0.0))
         if sounds_interactive(job):
             evidence.append(

@@ -86,8 +86,8 @@ class Unwatched(NamedTuple):
         """What is known of the time before, in words."""
         if self.cpu_s is None:
             text = (
-                f"it ran for {span(self.seconds)} before it was watched, and its CPU time since "
-                "it began, which could tell whether it worked, is not known"
+                f"it ran for {span(self.seconds)} before it was watched, and its CPU time since it "
+                "began, which could show whether it worked, is unknown"
             )
             return Evidence(_CPU, job.subject, text)
         before = f"in the {span(self.seconds)} before it was watched it used"

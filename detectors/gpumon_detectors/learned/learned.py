@@ -102,7 +102,7 @@ class Learned(Detector):
     names the features without which it would not be made: were they as in healthy jobs, it would
     not. Beside them it names the known cases that the job is nearest to: findings that somebody has
     judged in the terminal (`V`, in `cases.json` of the user's state folder, or the file that the
-    parameter `cases` names), else jobs that the model was taught with. Where the nearest judged
+    parameter `cases` names), else jobs that the model learnt from. Where the nearest judged
     case was wrong, the claim stays a *hypothesis*.
 
     Of a model of one's own it is *supported* after 15 minutes from the probability on at which .95
@@ -151,7 +151,7 @@ class Learned(Detector):
         for learnt in model.classes:
             for place, key in enumerate(learnt.unlike(values)):
                 if key and not can_tell[place]:
-                    reasons[jobs[place].subject] = f"unlike all it was taught with: {key}"
+                    reasons[jobs[place].subject] = f"unlike everything it learnt from: {key}"
         return {subject: why for subject, why in reasons.items() if why}
 
     def _finding(
@@ -305,10 +305,10 @@ def _near_evidence(job: JobLook, learnt: Learnt, near: Near) -> Evidence:
     if isinstance(known, Case):
         day = datetime.fromtimestamp(known.at, UTC).astimezone().strftime("%Y-%m-%d")
         word = "right" if known.is_right else "wrong"
-        text = f"like job {known.job_id}, of which {known.owner} said on {day} that it was {word}"
+        text = f"like job {known.job_id}, a finding that {known.owner} judged {word} on {day}"
     else:
         gpus = learnt.looks_at.index("gpus") if "gpus" in learnt.looks_at else None
         size = "" if gpus is None else f" of {counted(round(2.0 ** known.row[gpus]), 'GPU')}"
         lost = "" if np.isnan(known.lost) else f", which lost {100 * known.lost:.0f} % of its time"
-        text = f"like a job{size} that the model was taught with{lost}"
+        text = f"like a job{size} that the model learnt from{lost}"
     return Evidence("job", job.subject, text, near.distance)

@@ -246,10 +246,7 @@ def _lost_share(job: JobLook, detours: Sequence[_Detour]) -> float:
 def _loss_line(job: JobLook, detours: Sequence[_Detour], lost: float) -> Iterator[Evidence]:
     if lost:
         ports = 1 + min(len(one.silent) for one in detours)
-        text = (
-            f"over all {ports} ports of a node the same would take {100 * lost:.0f} % of the time "
-            "less"
-        )
+        text = f"using all {ports} ports of a node would save {100 * lost:.0f} % of the time"
         yield Evidence("sm_active_ratio", job.subject, text, lost)
 
 
@@ -271,7 +268,7 @@ def _lines(job: JobLook, one: _Detour) -> Iterator[Evidence]:
 def _advice(job: JobLook) -> Iterator[str]:
     yield (
         "Let NCCL choose: leave NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and UCX_NET_DEVICES unset, or name "
-        "all ports in them; NCCL_DEBUG=INFO tells which ones it takes."
+        "all ports in them; NCCL_DEBUG=INFO shows which ones it takes."
     )
     within = srun_in(job.job)
     if within is not None:

@@ -257,7 +257,7 @@ def _summary(
     since = since_words(window, not still.worked_s, still.known_s, before_s)
     count = len(still.members)
     if count == 1:
-        how = "one kernel runs on its GPU without an end"
+        how = "one kernel runs on its GPU and never ends"
     elif is_asleep:
         how = f"{counted(count, 'GPU')} at rest, its ranks wait asleep"
     else:
@@ -321,7 +321,7 @@ def _advice(job: JobLook, suspects: Suspects) -> Iterator[str]:
         )
         return
     yield (
-        "Keep what the ranks know (PyTorch's flight recorder), then cancel the job and resume "
+        "Save what the ranks recorded (PyTorch's flight recorder), then cancel the job and resume "
         "from its last checkpoint."
     )
 

@@ -149,7 +149,7 @@ def _by_gpu(
         is_limited = mine["power_limit_w"] < _LOW_LIMIT * usual["power_limit_w"]
         if is_limited:
             text = f"{gpu.place}: its power limit is {mine['power_limit_w']:.0f} W, "
-            text += f"that of the others {usual['power_limit_w']:.0f} W"
+            text += f"the others' is {usual['power_limit_w']:.0f} W"
             limited = Evidence("power_limit_w", gpu.subject, text, mine["power_limit_w"])
             yield _Reason("its power limit", limited, is_of_gpu=True)
         bits = np.nan_to_num(past.columns["clock_event_reasons"][:, place]).astype(np.int64)
@@ -160,7 +160,7 @@ def _by_gpu(
             is_claimed = is_held or (clock < _THROTTLED_CLOCK * theirs and not is_set)
             text = f"{gpu.place}: its SM clock is {clock:.0f} MHz, that of the others "
             text += f"{theirs:.0f} MHz"
-            text += "; what that costs is told as throttled" if is_claimed else ""
+            text += "; what that costs is reported as throttled" if is_claimed else ""
             # Under the limit of its like the GPU that has more to do gets the lower clock.
             is_capped = float(((bits & POWER_CAP_BIT) != 0).mean()) >= SET_SHARE
             is_of_gpu = is_limited or not (is_set and is_capped)

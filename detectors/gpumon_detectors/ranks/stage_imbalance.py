@@ -177,8 +177,8 @@ class StageImbalance(Detector):
             evidence=(*_evidence(job, windows, stage), *work, *union.evidence, *doubts, meant),
             advice=(
                 (
-                    "Split the layers anew: move some from the heavy stage to the others, or give "
-                    "the head a stage of its own."
+                    "Split the layers differently: move some from the heavy stage to the others, "
+                    "or give the head a stage of its own."
                 ),
             ),
             gpu_seconds=(1.0 - 1.0 / stage.times) * known_s * len(gpus),
@@ -324,7 +324,7 @@ def _doubts(job: JobLook, stage: _Stage, window: Window) -> Iterator[Evidence]:
         text = "it is one GPU: a slow board looks the same"
         yield Evidence("job", job.subject, text)
     elif not names[0] & names[1]:
-        text = "it has its nodes for itself: what slows these looks the same"
+        text = "it has its nodes to itself: a slow node looks the same"
         yield Evidence("job", job.subject, text)
     key = "tensor_active_ratio"
     if not stage.more_work >= _MORE_WORK:
@@ -333,7 +333,7 @@ def _doubts(job: JobLook, stage: _Stage, window: Window) -> Iterator[Evidence]:
         text = text if is_told else "not seen: whether its tensor cores count more work"
         yield Evidence(key, job.subject, text, stage.more_work if is_told else None)
     elif stage.swing > _SWING:
-        text = f"how much more it does swings by {100 * stage.swing:.0f} %: experts drift so"
+        text = f"how much more it does varies by {100 * stage.swing:.0f} %: experts drift like this"
         yield Evidence(key, job.subject, text, stage.swing)
     past = job.past(_CLOCK_KEYS, window.end - window.start)
     clocks = mean_of(past, "sm_clock_mhz")

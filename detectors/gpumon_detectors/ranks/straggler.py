@@ -209,8 +209,8 @@ def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) ->
         text = f"{name_of(job, place)}: {', '.join(said)}"
         yield Evidence(field, job.gpus[place].subject, text, float(means[field][place]))
     if who.domain:
-        yield Evidence("job", job.subject, f"all of them, and no other, are of {who.domain}")
-    compared = "before" if late.has_before else "without it; nothing is known of before"
+        yield Evidence("job", job.subject, f"all of them, and no others, are in {who.domain}")
+    compared = "before" if late.has_before else "without it; earlier steps are not known"
     text = f"each step takes {1.0 / (1.0 - late.loss):.2f} times as long as {compared}"
     yield Evidence(windows.measure, job.subject, text, late.loss)
 

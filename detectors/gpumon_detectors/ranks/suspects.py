@@ -220,7 +220,7 @@ def _bare(job: JobLook, still: Standstill) -> list[int]:
 def _apart(job: JobLook, place: int, still: Standstill) -> Evidence:
     key, how = "gpu_util_ratio", "utilisation 0 %"
     if place in still.places(State.SILENT):
-        how = "tells nothing"
+        how = "reports nothing"
     elif place in still.places(State.ENDLESS):
         key = "sm_active_ratio"
         share = 100 * still.mean(key, (place,))

@@ -56,7 +56,7 @@ def union_of(job: JobLook, world: Sequence[int], since: float, spread: float) ->
     if apart <= _ALIKE * spread:
         text = f"they are ranks of one job: what their NVLinks carry differs by {100 * apart:.1f} %"
         return Union(True, (Evidence(NVLINK[0], job.subject, text, apart),))
-    text = "that its processes are ranks of one job is not known"
+    text = "whether its processes are ranks of one job is not known"
     return Union(False, (Evidence("job", job.subject, text),))
 
 

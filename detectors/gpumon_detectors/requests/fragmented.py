@@ -201,14 +201,14 @@ def _finding(
         evidence.append(Evidence("job", job.subject, "other jobs are on these nodes and send too"))
     lost = _lost_share(job, spread, traffic)
     if lost:
-        text = f"over NVLink of one node it would take at least {100 * lost:.0f} % of the time less"
+        text = f"over NVLink of one node it would save at least {100 * lost:.0f} % of the time"
         evidence.append(Evidence("sm_active_ratio", job.subject, text, lost))
     fewest = spread.fewest
     each = ceil(job.gpu_count / fewest)
     advice = [f"Ask for whole nodes: sbatch --nodes={fewest} --gpus-per-node={each}"]
     shown = show_job(job)
     if shown is not None:
-        advice.append(f"Where its parts are: {shown}")
+        advice.append(f"Where its parts run: {shown}")
     most = Confidence.ESTABLISHED if job.is_alone else Confidence.HYPOTHESIS
     return view.finding(
         detector,

@@ -180,19 +180,20 @@ class MemoryLeak(Detector):
             ],
             advice=(
                 _GPU_ADVICE if is_gpu else _HOST_ADVICE,
-                "Make sure that a checkpoint is written before: the job can then go on from it.",
+                "Make sure that a checkpoint is written before: the job can then resume from it.",
                 *look_inside(job),
             ),
         )
 
 
 _GPU_ADVICE: Final = (
-    "Look for tensors that are kept from step to step: losses added up without .item(), outputs in "
-    "lists, graphs that are retained. torch.cuda.memory._record_memory_history tells who holds it."
+    "Look for tensors that stay alive from step to step: losses added up without .item(), outputs "
+    "in lists, graphs that are retained. torch.cuda.memory._record_memory_history shows who holds "
+    "it."
 )
 _HOST_ADVICE: Final = (
     "Look for what grows in data loaders and logs: Python lists copied into every worker, caches "
-    "without a bound. memray or tracemalloc tells who holds it; fewer workers hold less."
+    "without a bound. memray or tracemalloc shows who holds it; fewer workers hold less."
 )
 
 
@@ -233,7 +234,7 @@ def _of_processes(view: View, job: JobLook, place: int, limit: float) -> _Leak |
     is_young = leak.window.end - since < MemoryLeak.established_after_s
     return leak._replace(
         at_most=Confidence.HYPOTHESIS if is_young else Confidence.SUPPORTED,
-        note=", no more than was read and written: data may be kept in memory",
+        note=", no more than was read and written: data may be held in memory",
     )
 
 
@@ -250,7 +251,7 @@ def _of_cgroup(view: View, job: JobLook, place: int, limit: float) -> _Leak | No
         return None
     return leak._replace(
         at_most=Confidence.HYPOTHESIS,
-        note=", and the node, which others use too, moved more: whose that is cannot be seen",
+        note=", and the node, which others use too, moved more, which may be theirs",
     )
 
 

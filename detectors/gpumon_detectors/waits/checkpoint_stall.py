@@ -84,5 +84,5 @@ def _said(job: JobLook, waits: Waits, pauses: Pauses, stir: Stir) -> Said:
 
 _ADVICE: Final = (
     "Save in the background (torch.distributed.checkpoint.async_save), each rank its own part.",
-    "Or save less often: once in the time that you can bear to lose.",
+    "Or save less often: as rarely as you can afford to lose work.",
 )

@@ -84,7 +84,7 @@ def _guess(key: str, job: JobLook, text: str, value: float | None = None) -> Dou
 def _of_kind(job: JobLook, waits: Waits, portal_names: str) -> Iterator[Doubt]:
     context = context_of(job, portal_names)
     if context.is_interactive:
-        yield _guess("job", job, "a session, in which somebody may be at work")
+        yield _guess("job", job, "a session, in which its user may be working")
     # What saves to storage time and again works in bursts, too, and is no server.
     if context.is_serving and waits.cause is not Cause.CHECKPOINTS:
         # Bursts that samples show of quick waits are none, and full CPUs wait for no request.
@@ -129,11 +129,14 @@ def _of_cpus(job: JobLook, waits: Waits) -> Iterator[Doubt]:
         yield _guess("job_io_pressure_some_ratio", job, text)
     each = host.allowed / len(rows.members)
     if each < _FEW_CPUS and not mean(host.cpu_pressure[first:], rows.seconds[first:]) >= _COMPETE:
-        text = f"with {each:.1f} CPUs a GPU what drives a GPU may fill them, whatever it waits for"
+        text = (
+            f"with {each:.1f} CPUs per GPU, driving the GPUs may fill them, no matter what they "
+            "wait for"
+        )
         yield _guess("job_cpu_count", job, text, each)
     idle = 1.0 - full
     if idle > _BY_TURNS * (1.0 - waits.lost_share):
-        text = "its CPUs may rest while its GPUs work: by turns, as it may be meant"
+        text = "its CPUs may rest while its GPUs work: in turns, which may be intended"
         yield _guess("job_cpu_cores_used", job, text, idle)
     if len(rows.members) == 1:
         yield from _of_way_back(job, waits)

@@ -88,7 +88,7 @@ class HostRows(NamedTuple):
 
     @property
     def cpu_share(self) -> NDArray[np.float64]:
-        """Part of the CPUs that it may use that is busy."""
+        """Per row the part of the CPUs that it may use that is busy, 0 to 1."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.cores / self.allowed
 

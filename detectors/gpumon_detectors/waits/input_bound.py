@@ -98,7 +98,7 @@ def _said(job: JobLook, waits: Waits) -> Said:
         evidence.append(Evidence("job_cpu_pressure_some_ratio", job.subject, text, waited))
     if waits.loaders:
         text = (
-            f"{waits.host.driver_cores:.1f} CPUs busy in what drives its GPUs, which waits, and "
+            f"{waits.host.driver_cores:.1f} CPUs busy in driving its GPUs, which wait, and "
             f"{waits.loaders} in other processes of the job, all the while"
         )
         evidence.append(

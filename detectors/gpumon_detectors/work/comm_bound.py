@@ -282,7 +282,7 @@ def _doubts(job: JobLook, bound: _Bound) -> Iterator[Evidence]:
     """Why it may be by design, or not the job's own."""
     sm, tensor = (bound.stretch.mean(f"{name}_active_ratio") for name in ("sm", "tensor"))
     if bound.link.busy < _SURE or sm > SPINNING_SM or tensor > _BARE_TENSOR:
-        text = "may be by design: experts on all ranks exchange their tokens so"
+        text = "may be by design: experts on all ranks exchange their tokens this way"
         yield Evidence(bound.link.field, job.subject, text, bound.link.busy)
     if bound.link.busy > _TOLERANCE * bound.room:
         text = (

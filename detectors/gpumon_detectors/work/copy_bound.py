@@ -306,5 +306,5 @@ def _doubts(job: JobLook, copies: _Copies) -> Iterator[Evidence]:
         yield Evidence("sm_active_ratio", job.subject, text)
     used = stretch.share("mem_used_bytes", "mem_total_bytes")
     if used >= _FULL:
-        text = f"{100 * used:.0f} % of the memory in use: what does not fit may come by design"
+        text = f"{100 * used:.0f} % of the memory in use: what does not fit may be copied by design"
         yield Evidence("mem_used_bytes", job.subject, text, used)

@@ -35,7 +35,7 @@ def doubts_of_kind(job: JobLook, portal_names: str) -> tuple[Evidence, ...]:
     if isinstance(job, UserHold):
         return ()
     if context.is_interactive:
-        return (Evidence("job", job.subject, "a session: somebody sits before it"),)
+        return (Evidence("job", job.subject, "a session: a person is using it"),)
     if context.sounds_interactive:
         text = "may be a session, by the name of the job or of its partition"
         return (Evidence("job", job.subject, text),)

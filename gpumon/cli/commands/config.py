@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _PARTS: Final = {
     "path": "files that are read, a later one over an earlier one",
     "print": "every setting with its value and where it comes from",
-    "validate": "say what is wrong, with file and line",
+    "validate": "show what is wrong, with file and line",
     "init": "write a file with every setting, its default and its meaning",
-    "rules": "recording rules for a Prometheus that gathers pages of dcgm-exporter",
+    "rules": "recording rules for a Prometheus that scrapes dcgm-exporter",
 }
 
 
 def parser() -> Parser:
     """What the command understands."""
-    made = Parser(prog="gpumon config", description="Show, check or begin the configuration.")
+    made = Parser(prog="gpumon config", description="Show, check or create the configuration.")
     parts = made.add_subparsers(
         dest="part", required=True, metavar="path|print|validate|init|rules"
     )
@@ -79,7 +79,7 @@ def _init(path: Path) -> int:
         write_own(path, template(), is_new=True)
     except OSError as error:
         if os.path.lexists(path):
-            narrate(f"{path} is there already; gpumon config print shows what it sets")
+            narrate(f"{path} already exists; gpumon config print shows what it sets")
             return NOTHING_READ
         # A file where a folder is to be exists as well.
         narrate(f"{path} was not written: {error.strerror}; GPUMON_CONFIG names another place")
@@ -91,7 +91,7 @@ def _init(path: Path) -> int:
 def template() -> str:
     """A file in which every setting stands as a comment with its default."""
     docs = {setting.key: setting for setting in SETTINGS}
-    lines = ["# Settings of gpumon. A line without the # in front is in force."]
+    lines = ["# Settings of gpumon. A line takes effect without the # in front."]
     for key, line in _lines({setting.key: setting.default for setting in SETTINGS}):
         if key in docs:
             lines += ["", f"# {docs[key].doc}", f"# {_example(docs[key], line)}"]

@@ -34,9 +34,7 @@ def parser() -> Parser:
     parsers["describe"].add_argument(
         "name", metavar="NAME", help="name of an installed detector, or MODULE:CLASS"
     )
-    parsers["check"].add_argument(
-        "target", metavar="MODULE:CLASS", help="where it is to be imported from"
-    )
+    parsers["check"].add_argument("target", metavar="MODULE:CLASS", help="where to import it from")
     return made
 
 

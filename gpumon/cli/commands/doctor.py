@@ -29,7 +29,7 @@ _SIGNS: Final = {
 
 def parser() -> Parser:
     """What the command understands."""
-    made = Parser(prog="gpumon doctor", description="Check what gpumon needs, with the way out.")
+    made = Parser(prog="gpumon doctor", description="Check what gpumon needs, and how to get it.")
     made.add_argument("targets", nargs="*", metavar="TARGET", help="also check these targets")
     made.add_argument("--json", action="store_true", help="one JSON document")
     return made

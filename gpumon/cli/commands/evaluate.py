@@ -71,7 +71,7 @@ def _add(comparison: Comparison, path: Path, settings: Settings) -> bool:
     within = [one for one in labels if one.start <= account.end and one.end >= account.start]
     if len(within) < len(labels):
         count = len(labels) - len(within)
-        narrate(f"{path}: {count} labels lie outside of the recording and do not count")
+        narrate(f"{path}: {count} labels lie outside the recording and do not count")
     comparison.add(str(path), account, stated, within)
     return True
 

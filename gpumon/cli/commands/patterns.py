@@ -110,7 +110,7 @@ def _named(found: Found, names: Sequence[tuple[int, str]]) -> int:
     count = len(numbered)
     wrong = [number for number, _ in names if not 1 <= number <= count]
     if wrong:
-        narrate(f"--name: there is no pattern {wrong[0]}, of {count}")
+        narrate(f"--name: no pattern {wrong[0]}: there are {count}")
         return NOTHING_READ
 
     def added(versions: tuple[Named, ...]) -> tuple[Named, ...]:
@@ -139,8 +139,8 @@ def _changed(change: Callable[[tuple[Named, ...]], tuple[Named, ...]]) -> int:
         narrate(f"named: {one.name}, version {one.version}, in {path}")
     for one in (one for one in before if one not in after):
         left = any(other.name == one.name for other in after)
-        rest = f"version {one.version - 1} counts again" if left else "nothing is called so"
-        narrate(f"taken back: {one.name}, version {one.version}; {rest}")
+        rest = f"version {one.version - 1} counts again" if left else "no pattern has this name now"
+        narrate(f"removed: {one.name}, version {one.version}; {rest}")
     return DONE
 
 

@@ -18,7 +18,8 @@ from gpumon.cli.request import chosen_targets, settings_with, wanted_of
 from gpumon.cli.stop_signal import LEAVE_S, Ending
 from gpumon.fleet.replay.recorder import Recorder
 from gpumon.model.fault import SourceError, fault
-from gpumon.sources.address import Look
+from gpumon.report.text import units
+from gpumon.sources.address import Sampling
 from gpumon.sources.open import open_sources
 from gpumon.sources.recording.decode import RecordingError
 from gpumon.sources.recording.folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
@@ -87,7 +88,7 @@ def record(words: list[str]) -> int:
     urls = options.words if options.rolling else options.words[1:]
     targets = chosen_targets(urls, settings) or default_targets()
     if any(target.scheme == "recording" for target in targets):
-        narrate("a recording is no target to record; copy the file")
+        narrate("a recording cannot be recorded again; copy the file")
         return USAGE
     if not targets:
         narrate(
@@ -116,7 +117,9 @@ def record(words: list[str]) -> int:
         return NOTHING_READ
     except OSError as error:
         where = error.filename or request.place
-        narrate(f"cannot record: {where}: {error.strerror}; name a place with room and leave to")
+        narrate(
+            f"cannot record: {where}: {error.strerror}; name a place with room where you may write"
+        )
         return NOTHING_READ
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -206,8 +209,8 @@ class _Run:
 
         clock = SystemClock()
         targets, period_s = self._request.targets, self._request.period_s
-        look = Look(period_s, is_single=False, keeps=self._request.wanted.keeps)
-        sources = open_sources(targets, look, clock)
+        sampling = Sampling(period_s, is_single=False, keeps=self._request.wanted.keeps)
+        sources = open_sources(targets, sampling, clock)
         sampler = Sampler(self._recorder.sources(sources), clock, period_s)
         narrate(f"recording {' '.join(target.url for target in targets)} into {self._where}")
         status = DONE
@@ -248,10 +251,10 @@ class _Run:
         narrate(f"{self._summary()}; {len(tick.gpus)} GPUs, {len(tick.jobs)} jobs{ill}")
 
     def _summary(self) -> str:
-        mib = self._steady.size_bytes / 2**20
         lost = f", {self._lost} ticks dropped" if self._lost else ""
         frames = self._recorder.frame_count
-        return f"{self._pictures} pictures, {frames} frames, {mib:.1f} MiB{lost}"
+        size = f"{units.mib(self._steady.size_bytes, 1)} MiB"
+        return f"{self._pictures} ticks, {frames} frames, {size}{lost}"
 
     def _failed(self, error: OSError) -> SourceError:
         """A file that cannot be written any more: what it holds stays, recording ends."""
@@ -263,7 +266,7 @@ class _Run:
         if failure is not None:
             if isinstance(self._book, RecordingWriter):
                 self._book.abandon()
-            narrate_error(failure._replace(hint="what it holds up to the last flush can be read"))
+            narrate_error(failure._replace(hint="everything up to the last flush can be read"))
             return NOTHING_READ
         try:
             if not self._steady.close(CLOSE_S):

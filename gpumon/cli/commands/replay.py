@@ -47,14 +47,14 @@ def parser() -> Parser:
         "--speed",
         type=speed,
         metavar="TIMES",
-        help="recorded seconds per real one, or max; with --json NDJSON, a document a tick",
+        help="recorded seconds per real one, or max; with --json NDJSON, one document per tick",
     )
     made.add_argument(
         "--watch",
         dest="watch_s",
         type=period,
         metavar="SECONDS",
-        help="NDJSON, one document a recorded period",
+        help="NDJSON, one document per recorded period",
     )
     made.add_argument("--from", dest="begin", type=instant, metavar="TIME", help="begin there")
     made.add_argument("--at", type=instant, metavar="TIME", help="only this instant")
@@ -69,7 +69,12 @@ def parser() -> Parser:
 
 
 def replay(words: list[str]) -> int:
-    """Exit code of the command."""
+    """Exit code of the command.
+
+    Raises:
+        InputError: The filter is one that a stream cannot apply.
+        UnavailableError: The recording cannot be read.
+    """
     options = parser().parse_args(words)
     is_stream = options.watch_s is not None or (options.json and options.speed is not None)
     if (options.json or is_stream) and is_refused(options.passes):

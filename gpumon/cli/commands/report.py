@@ -40,8 +40,8 @@ def parser() -> Parser:
     made = Parser(
         prog="gpumon report",
         description="Where GPU time went: useful, wasted by class, suspected, unexplained, "
-        "unobserved. Reads the ledger that gpumon writes where ledger.is_kept is set. With "
-        "--since, the span of the same length before is shown beside it.",
+        "unobserved. Reads the ledger that gpumon writes if ledger.is_kept is set. With --since, "
+        "the span of the same length before is shown beside it.",
     )
     made.add_argument(
         "--since", type=since, metavar="WHEN", help="24h, 7days, 2026-11-20 (default: everything)"
@@ -70,7 +70,7 @@ def report(words: list[str]) -> int:
         narrate(_without_books(folder))
         return NOTHING_READ
     for link in pages.links():
-        narrate(f"{link} is a symbolic link, through which no ledger is written: move it away")
+        narrate(f"{link} is a symbolic link, and no ledger is written through one: move it away")
     now = time.time()
     began = options.since.seen_from(now) if isinstance(options.since, Since) else None
     prices = prices_of(settings)
@@ -89,7 +89,7 @@ def report(words: list[str]) -> int:
     else:
         write(_text(added, before, options.by, prices))
         if pages.skipped:
-            narrate(f"{pages.skipped} lines in {folder} are no entries and were skipped")
+            narrate(f"{pages.skipped} lines in {folder} are not entries and were skipped")
     return DONE
 
 
@@ -101,7 +101,7 @@ def _without_books(folder: Path) -> str:
         pass
     except OSError as error:
         return f"{folder}: {error.strerror}"
-    return f"no ledger in {folder}; gpumon keeps them where ledger.is_kept is set"
+    return f"no ledger in {folder}; gpumon writes one if ledger.is_kept is set"
 
 
 def _document(

@@ -28,7 +28,7 @@ from gpumon.serve.listen import Listen, ListenError
 from gpumon.serve.routes import Routes, Served
 from gpumon.serve.server import HttpServer
 from gpumon.serve.tokens import TokenError, Tokens, tokens
-from gpumon.sources.address import Look
+from gpumon.sources.address import Sampling
 from gpumon.sources.open import open_sources
 from gpumon.sources.source import SystemClock, steady_s
 
@@ -73,7 +73,7 @@ def parser() -> Parser:
     made.add_argument(
         "--print",
         choices=tuple(SHIPPED),
-        help="print what reads these metrics: Grafana's dashboard, or alert rules, and end",
+        help="print a Grafana dashboard or alert rules for these metrics, and exit",
     )
     return made
 
@@ -95,7 +95,9 @@ def _access(settings: Settings, where: Listen) -> _Access:
     file, certificate = settings.text("serve.token_file"), settings.text("serve.tls_certificate")
     shows = settings.lists("serve.tokens")
     if shows and not file:
-        raise TokenError("serve.tokens says what tokens show; serve.token_file names their file")
+        raise TokenError(
+            "serve.tokens is set without serve.token_file: name the file that holds the tokens"
+        )
     if not where.is_own and not (file and certificate):
         message = (
             f"{where.text} can be reached from other machines: set serve.token_file and "
@@ -128,7 +130,7 @@ def serve(words: list[str]) -> int:
     where = listen.parse(options.listen or settings.text("serve.listen"))
     access = _access(settings, where)
     if any(target.scheme == "recording" for target in targets):
-        narrate("a recording has a time of its own and is not served; gpumon replay shows it")
+        narrate("a recording has its own clock and cannot be served; gpumon replay shows it")
         return USAGE
     if not targets:
         narrate("no NVIDIA driver and no Slurm commands on this machine; try: gpumon serve demo")
@@ -211,8 +213,8 @@ class _Run:
 
         request = self._request
         settings = request.settings
-        look = Look(request.period_s, is_single=False, keeps=request.wanted.keeps)
-        sources = open_sources(request.targets, look, self._clock)
+        sampling = Sampling(request.period_s, is_single=False, keeps=request.wanted.keeps)
+        sources = open_sources(request.targets, sampling, self._clock)
         return Sampler(
             self._recorder.sources(sources),
             self._clock,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser, period
 from gpumon.cli.quantities import duration, fleet, instant
+from gpumon.report.text import units
 from gpumon.simulate.world.mix import WORLD
 from gpumon.sources.address import DEMO_SIZE
 from gpumon.sources.demo import DemoSource
@@ -83,7 +84,7 @@ def parser() -> Parser:
         "--shift",
         action="store_true",
         help="use another generator, with other boards, periods, jobs and noise, to test what was "
-        "tuned on the first; size, length and period are drawn unless they are given",
+        "tuned on the first; size, length and period are random unless given",
     )
     made.add_argument("--force", action="store_true", help="replace a recording")
     return made
@@ -102,9 +103,11 @@ def simulate(words: list[str]) -> int:
         narrate(str(error))
         return USAGE
     except OSError as error:
-        narrate(f"{path} was not written: {error.strerror}; name a place with room and leave to")
+        narrate(
+            f"{path} was not written: {error.strerror}; name a place with room where you may write"
+        )
         return NOTHING_READ
-    narrate(f"simulated {for_s:.0f} s in {path}, {count} labels beside it")
+    narrate(f"simulated {units.seconds(for_s)} in {path}, {count} labels beside it")
     return DONE
 
 

@@ -94,7 +94,7 @@ def _judged(paths: list[Path]) -> list[Case] | None:
             narrate(str(error))
             return None
         if not cases:
-            narrate(f"{path}: no case is in it")
+            narrate(f"{path}: it has no cases")
             return None
         usable = [case for case in cases if case.is_usable]
         if len(usable) < len(cases):
@@ -127,7 +127,7 @@ def _kept(model: Model, path: Path) -> int:
     except OSError as error:
         narrate(f"{path} was not written: {error.strerror}; name another with --out")
         return NOTHING_READ
-    narrate(f"written: {path}. To have it used, in the configuration:")
+    narrate(f"written: {path}. To use it, add to the configuration:")
     # Apart from the narration, so that they can be copied as they stand.
     tell(f"[detectors.parameters.learned]\nmodel = {json.dumps(str(path.resolve()))}\n")
     return DONE

@@ -23,7 +23,7 @@ from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
 from gpumon.fleet.sampler.late import LateSampler
 from gpumon.model.text import plain
-from gpumon.sources.address import Look, Target
+from gpumon.sources.address import Sampling, Target
 from gpumon.sources.open import open_sources
 from gpumon.sources.probes import early
 from gpumon.sources.probes.program import start_options
@@ -53,10 +53,15 @@ RENEW_S: Final = 60.0
 
 
 def watch(words: list[str]) -> int:
-    """Exit code of the main command."""
+    """Exit code of the main command.
+
+    Raises:
+        InputError: Options that do not go together.
+        UnavailableError: Nothing is here that could be watched.
+    """
     options = parser().parse_args(words)
     if options.steps and options.job is None:
-        raise InputError("--steps is about one job: name it with --job ID")
+        raise InputError("--steps shows one job: name it with --job ID")
     if (options.json or options.watch_s is not None) and is_refused(options.passes):
         raise InputError(ONLY_GPUS)
     settings = settings_with(period_s=options.period, is_all=options.all)
@@ -67,10 +72,12 @@ def watch(words: list[str]) -> int:
         )
     request = request_of(options, settings, targets, is_to_tty=is_tty())
     if options.past_s and not is_demo(targets):
-        raise InputError("--past invents a past for a demo; elsewhere it is what was recorded")
+        raise InputError(
+            "--past invents a past, for a demo only; elsewhere the past is what was recorded"
+        )
     if options.past_s and options.watch_s is not None:
         raise InputError(
-            "--past is for the terminal and for one look; what --watch writes begins now"
+            "--past works in the terminal and with one answer, not with --watch, which begins now"
         )
     if any(target.scheme == "recording" for target in targets):
         return _replay(request, is_once=options.once)
@@ -151,9 +158,9 @@ def _opened(
 ) -> Opened:
     """The sources of all targets, begun."""
     clock: Clock = SystemClock() if catch_up is None else catch_up
-    look = _look_of(request, period_s, is_single, catch_up)
-    _tell_early(request, look)
-    sources = open_sources(request.targets, look, clock)
+    sampling = _sampling_of(request, period_s, is_single, catch_up)
+    _tell_early(request, sampling)
+    sources = open_sources(request.targets, sampling, clock)
     arrived = threading.Event()
     for source in sources:
         source.start(arrived.set)
@@ -166,11 +173,11 @@ def _opened(
     return Opened(sources, clock, arrived)
 
 
-def _look_of(
+def _sampling_of(
     request: Request, period_s: float, is_single: bool, catch_up: CatchUpClock | None = None
-) -> Look:
+) -> Sampling:
     wanted = request.wanted
-    return Look(
+    return Sampling(
         period_s=period_s,
         is_single=is_single,
         keeps=wanted.keeps,
@@ -182,10 +189,12 @@ def _look_of(
     )
 
 
-def _tell_early(request: Request, look: Look) -> None:
+def _tell_early(request: Request, sampling: Sampling) -> None:
     """Have the probe that waits read this machine's driver while the rest is imported."""
     if any(target.scheme == "local" for target in request.targets):
-        early.tell(start_options(look.probe_options, look.period_s, once=look.is_single))
+        early.tell(
+            start_options(sampling.probe_options, sampling.period_s, once=sampling.is_single)
+        )
 
 
 def _sampler(
@@ -234,7 +243,7 @@ def _late_sampler(request: Request) -> LateSampler:
     asks_elsewhere = any(target.scheme in ASKS_ELSEWHERE for target in request.targets)
     opened = _opened(request, period_s) if asks_elsewhere else None
     if opened is None:
-        _tell_early(request, _look_of(request, period_s, is_single=False))
+        _tell_early(request, _sampling_of(request, period_s, is_single=False))
     give_up = early.end if opened is None else opened.close
     return LateSampler(lambda: _sampler(request, period_s, opened=opened), give_up)
 
@@ -294,7 +303,7 @@ def _lived(request: Request, past_s: float) -> Tick | None:
     from gpumon.report.text.units import short_duration
 
     if sys.stderr.isatty():
-        narrate(f"living through the demo's last {short_duration(past_s)} …")
+        narrate(f"simulating the demo's last {short_duration(past_s)} …")
     feed, _ = _feed_with_past(request, past_s)
     try:
         tick = feed.lived_through()
@@ -343,7 +352,7 @@ def _tell_of_nobody(request: Request, tick: Tick) -> None:
     if any(one.is_of(user) for gpu in tick.gpus.values() for one in gpu.processes):
         return
     where = " ".join(target.url for target in request.targets)
-    narrate(f"no process of {plain(user)} on the GPUs of {where}; a number finds a user by uid")
+    narrate(f"no process of {plain(user)} on the GPUs of {where}; a number is taken as a uid")
 
 
 def _print(request: Request, tick: Tick) -> None:

@@ -18,7 +18,8 @@ from gpumon.model.fault import GPU_PROCESSES
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
 from gpumon.report.facts.healthy_nodes import VITAL
-from gpumon.sources.address import Look, Target
+from gpumon.report.text import units
+from gpumon.sources.address import Sampling, Target
 from gpumon.sources.open import open_source
 from gpumon.sources.slurm.text import gres_conf
 from gpumon.sources.source import SystemClock
@@ -51,15 +52,15 @@ def binding() -> Check:
             f"the old package `pynvml` shadows nvidia-ml-py ({spec.origin})",
             "pip uninstall pynvml, then pip install --force-reinstall nvidia-ml-py",
         )
-    note = "" if version.partition(".")[0] == TESTED_BINDING else f", tested is {TESTED_BINDING}"
+    note = "" if version.partition(".")[0] == TESTED_BINDING else f", tested with {TESTED_BINDING}"
     return Check("binding", OK, f"nvidia-ml-py {plain(version)}{note}")
 
 
 def look(target: Target) -> Tick:
     """One look at a target, at every job and node of it."""
     clock = SystemClock()
-    look = Look(1.0, is_single=True, keeps=lambda _job: True)
-    sampler = Sampler([open_source(target, look, clock)], clock, 1.0)
+    sampling = Sampling(1.0, is_single=True, keeps=lambda _job: True)
+    sampler = Sampler([open_source(target, sampling, clock)], clock, 1.0)
     try:
         return sampler.look(0.0)
     finally:
@@ -136,14 +137,15 @@ def gpm(gpus: Sequence[Gpu]) -> Check:
             "GPM",
             LESS,
             f"refused on {refused} GPUs: SM, occupancy, tensor and memory activity are hidden",
-            "an administrator sets NVreg_RestrictProfilingToAdminUsers=0 for the module nvidia",
+            "ask an administrator to set NVreg_RestrictProfilingToAdminUsers=0 for the module "
+            "nvidia",
         )
     if lacking:
         return Check(
             "GPM",
             ABSENT,
-            f"{lacking} of {len(reasons)} GPUs have none (it comes with Hopper): how busy their "
-            "SMs are is not known, only whether a kernel runs",
+            f"{lacking} of {len(reasons)} GPUs have none (Hopper and newer do): whether a kernel "
+            "runs is known, not how busy the SMs are",
         )
     return Check("GPM", OK, "performance counters answer")
 
@@ -157,8 +159,8 @@ def persistence(gpus: Sequence[Gpu]) -> Iterator[Check]:
             "persistence",
             LESS,
             f"off on {off} GPUs: the driver unloads between users, so first answers take seconds "
-            "and counters start anew",
-            "an administrator enables nvidia-persistenced, or runs nvidia-smi -pm 1",
+            "and counters restart",
+            "ask an administrator to enable nvidia-persistenced, or to run nvidia-smi -pm 1",
         )
     elif modes.count(1):
         yield Check("persistence", OK, "on")
@@ -180,7 +182,7 @@ def slurm() -> Iterator[Check]:
             "gres.conf",
             ABSENT,
             "not readable here, so Slurm's GPU indices have no device files",
-            "jobs' GPUs are then known by their processes, or where a job holds a whole node",
+            "jobs' GPUs are then known only by their processes, or if a job holds a whole node",
         )
     else:
         yield Check("gres.conf", OK, "readable: Slurm's GPU indices have device files")
@@ -236,4 +238,6 @@ def _recording(asked: Target) -> Check:
         lasts_s = recording.span.end - recording.span.start
     except (RecordingError, OSError) as error:
         return Check(asked.url, FAULT, str(error))
-    return Check(asked.url, OK, f"{lasts_s:.0f} s of {' '.join(recording.targets)} are recorded")
+    return Check(
+        asked.url, OK, f"{units.seconds(lasts_s)} of {' '.join(recording.targets)} are recorded"
+    )

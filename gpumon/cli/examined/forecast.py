@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.cli.configuration import ConfigurationError, load
 from gpumon.cli.examined.check import ABSENT, LESS, OK, Check
 from gpumon.fleet.history.retention import DEFAULT_MAX_BYTES
+from gpumon.report.text import units
 from gpumon.sources.own_login import own_login
 from gpumon.sources.probes.clients import LOGIN_CPU_S, OWN_BYTES, bound, read_limits
 from gpumon.sources.probes.start_order import Places, in_turns
@@ -91,7 +92,7 @@ def _of_slurm(
     """By the nodes of the running jobs, which Slurm is asked for as it is at every check."""
     tick = look(asked._replace(nodes_by="none"))
     if tick.queue_at is None:
-        says = f"what {asked.url} will take is not known: Slurm does not say where jobs run"
+        says = f"how much {asked.url} will use is not known: Slurm does not say where jobs run"
         yield Check(WHAT, ABSENT, says), None
         return
     user = asked.user or own_login()
@@ -143,14 +144,15 @@ def _words(found: Forecast) -> str:
     if found.slurm_calls_per_minute:
         parts.append(f"at most {found.slurm_calls_per_minute:.1f} calls to Slurm a minute")
     memory = found.client_bytes + found.own_bytes
-    ssh = f", {_size(found.client_bytes)} of it for ssh" if found.client_bytes else ""
+    ssh = f", {units.decimal_size(found.client_bytes)} of it for ssh" if found.client_bytes else ""
+    history = units.decimal_size(found.history_bytes)
     parts.append(
-        f"about {_size(memory)} of memory{ssh}, and up to {_size(found.history_bytes)} of history"
+        f"about {units.decimal_size(memory)} of memory{ssh}, and up to {history} of history"
     )
     if found.login_cpu_s:
         cores = _counted(os.cpu_count() or 1, "core")
-        parts.append(f"{found.login_cpu_s:.1f} s of CPU for the logins ({cores} here)")
-    return f"{found.target} will take for {_subject(found)}: {', '.join(parts)}"
+        parts.append(f"{units.seconds(found.login_cpu_s, 1)} of CPU for the logins ({cores} here)")
+    return f"{found.target} will use for {_subject(found)}: {', '.join(parts)}"
 
 
 def _subject(found: Forecast) -> str:
@@ -164,10 +166,6 @@ def _subject(found: Forecast) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
 
 
 def _calls_per_minute(asked: Target) -> float:

@@ -72,7 +72,7 @@ def processes(root: Path = ROOT) -> Check:
         LESS,
         f"/proc is mounted with hidepid={plain(hides)}: names, owners and jobs of other users' "
         "processes are hidden",
-        "root sees them, and so does the group of the mount option gid=",
+        "root sees them, and so does the group in the mount option gid=",
     )
 
 
@@ -89,7 +89,7 @@ def ranks(root: Path = ROOT) -> Check:
 
 
 def profiling(root: Path = ROOT) -> Check:
-    """Whether the driver keeps profiling to administrators."""
+    """Whether the driver reserves profiling for administrators."""
     lines = _lines(root / "proc/driver/nvidia/params")
     if not lines:
         return Check("profiling", ABSENT, "no NVIDIA kernel module, or its settings are hidden")
@@ -100,9 +100,9 @@ def profiling(root: Path = ROOT) -> Check:
     return Check(
         "profiling",
         LESS,
-        "the driver keeps profiling to administrators: profilers are refused, and where a GPU "
+        "the driver reserves profiling for administrators: profilers are refused, and where a GPU "
         "refuses GPM too, its SM, tensor and memory activity are hidden",
-        "an administrator sets NVreg_RestrictProfilingToAdminUsers=0 for the module nvidia",
+        "ask an administrator to set NVreg_RestrictProfilingToAdminUsers=0 for the module nvidia",
     )
 
 
@@ -118,7 +118,7 @@ def kernel_log(root: Path = ROOT) -> Check:
             LESS,
             f"/dev/kmsg: {error.strerror}: Xids from before gpumon's start are hidden, and so are "
             "those of a GPU that is lost",
-            "root reads it, everybody does with sysctl kernel.dmesg_restrict=0",
+            "root reads it; sysctl kernel.dmesg_restrict=0 lets every user read it",
         )
     return Check("kernel log", OK, "readable: Xids from before gpumon's start are seen")
 

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from gpumon.detect.contract import DetectorError
-from gpumon.detect.engine.finding_life import Lives, Look, notes_from, subjects_of
+from gpumon.detect.engine.finding_life import DetectorResult, Lives, notes_from, subjects_of
 from gpumon.detect.engine.muting import Roster
 from gpumon.detect.engine.worker_process import WorkerLink, WorkerLostError
 from gpumon.detect.facts.facts import WHOLE
@@ -51,7 +51,8 @@ _OWN_DISTRIBUTION: Final = "gpumon "
 """Begins what an entry says of the detectors that come with gpumon."""
 
 _Answer = TypeVar("_Answer")
-_Answers: TypeAlias = "dict[str, list[tuple[Look, Coverage]]]"
+_Judged: TypeAlias = "tuple[DetectorResult, Coverage]"
+_Answers: TypeAlias = "dict[str, list[_Judged]]"
 """By detector, part by part."""
 
 
@@ -321,10 +322,10 @@ class DetectionEngine:
 
         history = _shared(tick)
         answers, bounds = self._answers(link, tick)
-        looks = self._joined(answers, tick.at)
+        results = self._joined(answers, tick.at)
         seen_from = unbroken_since(history, self._looked_at, tick.at)
         self._looked_at = tick.at
-        return self._report_of(tick, looks, bounds, seen_from)
+        return self._report_of(tick, results, bounds, seen_from)
 
     def _answers(self, link: WorkerLink, tick: Tick) -> tuple[_Answers, Bounds]:
         """What each detector says of a tick, part by part, within what it may speak of."""
@@ -355,30 +356,30 @@ class DetectionEngine:
                     answers.setdefault(key, []).append(self._checked(key, answer, bounds))
                 except RubbishError as error:
                     del answers[key]
-                    self._roster.mute(key, f"returned rubbish: {error}", tick.at)
+                    self._roster.mute(key, f"returned an invalid answer: {error}", tick.at)
         return answers, bounds
 
-    def _joined(self, answers: _Answers, at: float) -> list[Look]:
+    def _joined(self, answers: _Answers, at: float) -> list[DetectorResult]:
         """One look of each detector, whatever parts it judged; its coverage is noted."""
-        looks = []
+        results = []
         for key, parts in answers.items():
             try:
-                look, self._coverage[key] = whole_of(parts)
+                result, self._coverage[key] = whole_of(parts)
             except RubbishError as error:
-                self._roster.mute(key, f"returned rubbish: {error}", at)
+                self._roster.mute(key, f"returned an invalid answer: {error}", at)
             else:
-                looks.append(look)
-        return looks
+                results.append(result)
+        return results
 
     def _report_of(
-        self, tick: Tick, looks: list[Look], bounds: Bounds, seen_from: float
+        self, tick: Tick, results: list[DetectorResult], bounds: Bounds, seen_from: float
     ) -> DetectionReport:
         in_view = subjects_of(bounds.gpus_of, tick.gpus, tick.nodes)
         out = self._roster.muted
         self._coverage = {key: seen for key, seen in self._coverage.items() if key not in out}
         with self._state:
             self._lives.take(
-                tick.at, looks, in_view, self._resting(looks), seen_from, tick.observed_since
+                tick.at, results, in_view, self._resting(results), seen_from, tick.observed_since
             )
             standing, cleared = self._lives.standing(tick.at), self._lives.cleared(tick.at)
             muted = self._lives.muted(tick.at)
@@ -391,12 +392,12 @@ class DetectionEngine:
             muted=muted,
         )
 
-    def _resting(self, looks: list[Look]) -> frozenset[str]:
+    def _resting(self, results: list[DetectorResult]) -> frozenset[str]:
         """Names of the detectors that are at work and were not asked on this look."""
-        asked = {look.detector for look in looks}
+        asked = {result.detector for result in results}
         return frozenset(self._roster.at_work()) - asked
 
-    def _checked(self, key: str, answer: dict[str, Any], bounds: Bounds) -> tuple[Look, Coverage]:
+    def _checked(self, key: str, answer: dict[str, Any], bounds: Bounds) -> _Judged:
         declared = self._roster.declared.get(key)
         claims, blind = answer.get("findings"), answer.get("blind")
         if isinstance(blind, list):
@@ -417,14 +418,14 @@ class DetectionEngine:
             for what, names in unseen_from(answer.get("unseen", []), declared).items()
         }
         self._unseen[key] = unseen
-        look = Look(
+        result = DetectorResult(
             detector=declared.name,
             claims=tuple(findings),
             part=part,
             blind=dark,
             is_instant=declared.is_instant,
         )
-        return look, coverage._replace(blind_subjects=dark, blind_reasons=reasons, unseen=unseen)
+        return result, coverage._replace(blind_subjects=dark, blind_reasons=reasons, unseen=unseen)
 
     def _drop(self, link: WorkerLink | None) -> None:
         with self._state:
@@ -460,23 +461,23 @@ def _shared(tick: Tick) -> HistoryReader:
     return tick.history
 
 
-def whole_of(answers: Sequence[tuple[Look, Coverage]]) -> tuple[Look, Coverage]:
+def whole_of(answers: Sequence[_Judged]) -> _Judged:
     """The answers about one part, or about every part, of the jobs as one look and its coverage.
 
     Raises:
         RubbishError: They are parts of different wholes, some parts are missing, something is
             claimed twice, or it is too much.
     """
-    looks, coverages = zip(*answers, strict=True)
-    last, coverage = looks[-1], coverages[-1]
-    if len(looks) > 1 and not _is_round([look.part for look in looks]):
-        raise RubbishError("a look at some parts of the jobs, others left out")
-    claims = tuple(claim for look in looks for claim in look.claims)
+    results, coverages = zip(*answers, strict=True)
+    last, coverage = results[-1], coverages[-1]
+    if len(results) > 1 and not _is_round([result.part for result in results]):
+        raise RubbishError("answers for some parts of the jobs, without the others")
+    claims = tuple(claim for result in results for claim in result.claims)
     if len(claims) > MAX_FINDINGS:
         raise RubbishError(f"not a list of at most {MAX_FINDINGS} findings")
     if len({claim.identity for claim in claims}) != len(claims):
         raise RubbishError("two findings of one class about one subject")
-    if len(looks) == 1:
+    if len(results) == 1:
         return last, coverage
     blind = frozenset().union(*(seen.blind_subjects for seen in coverages))
     whole = last._replace(claims=claims, part=WHOLE, blind=blind)

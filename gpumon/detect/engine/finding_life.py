@@ -111,8 +111,8 @@ def _mute(row: list[object]) -> Mute | None:
     return Mute(finding_class, subject, float(until))
 
 
-class Look(NamedTuple):
-    """What one detector did on one look."""
+class DetectorResult(NamedTuple):
+    """What one detector did in one evaluation."""
 
     detector: str
     claims: tuple[Finding, ...]
@@ -267,7 +267,7 @@ class Lives:
     def take(
         self,
         at: float,
-        looks: Iterable[Look],
+        looks: Iterable[DetectorResult],
         in_view: Container[str],
         resting: Container[str] = frozenset(),
         unbroken_since: float = float("-inf"),
@@ -322,7 +322,7 @@ class Lives:
         self,
         at: float,
         case: _Case,
-        look: Look | None,
+        look: DetectorResult | None,
         in_view: Container[str],
         resting: Container[str],
     ) -> None:

@@ -17,7 +17,7 @@ RETRY_S: Final = 600.0
 
 LONGEST_RETRY_S: Final = 6 * 3600.0
 
-_OFF: Final = "off by default; detectors.enabled in the configuration lets it run"
+_OFF: Final = "off by default; name it in detectors.enabled in the configuration to run it"
 
 
 class _Muted(NamedTuple):

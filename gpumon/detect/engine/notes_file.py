@@ -58,10 +58,13 @@ class NotesFile:
         """What helps where there is trouble."""
         if self._unread:
             return (
-                "it is left as it is, and what you note ends with this terminal; mend it or move "
-                "it away, then start gpumon again"
+                "it is not changed, and your notes are lost when this terminal closes; repair it "
+                "or move it away, then start gpumon again"
             )
-        return "until there is room and leave to, what you note and mute ends with this terminal"
+        return (
+            "what you note and mute is lost when this terminal closes, unless it can be written "
+            "before"
+        )
 
     def read(self) -> object:
         """What was said before; None where nothing was, or it cannot be read.
@@ -70,7 +73,7 @@ class NotesFile:
         """
         outcome = Outcome(self._look, "notes")
         outcome.has_ended(READ_S)
-        self._unread = "did not answer when it was to be read"
+        self._unread = "did not answer when it was read"
         with suppress(TimeoutError):
             said, self._unread = outcome.get()
             return said
@@ -89,7 +92,7 @@ class NotesFile:
         except OSError as error:
             return None, f"cannot be read: {error.strerror}"
         except (ValueError, RecursionError):
-            return None, "is no JSON"
+            return None, "is not JSON"
 
     def write(self, notes: dict[str, object]) -> None:
         """Keep notes, without waiting; what could not be read is left as it is."""

@@ -301,7 +301,7 @@ class JobLayout:
 
     @cached_property
     def is_whole(self) -> NDArray[np.bool_]:
-        """Whether all GPUs of a job are known, and it has any."""
+        """Per job whether all its GPUs are known, and it has any."""
         sizes = self.groups.sizes()
         named = np.fromiter((len(job.gpu_uuids) for job in self._jobs), np.intp, len(self._jobs))
         unnamed = np.fromiter((job.gpus_unknown for job in self._jobs), np.intp, len(self._jobs))

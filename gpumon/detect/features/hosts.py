@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CGROUP: Final = "its cgroups are not readable, and it is not alone on its nodes"
 _NODE: Final = "the nodes' kernels are not read"
 _SHARED: Final = "it is not alone on its nodes; or their kernels are not read"
-_MOUNTS: Final = "no network mount tells its latency"
+_MOUNTS: Final = "no network mount reports its latency"
 
 _CPU: Final = ("job_cpu_cores_used", "cpu_busy_ratio", "cpu_count")
 _READ: Final = ("job_io_read_bytes_per_s", "disk_read_bytes_per_s", "fs_read_bytes_per_s")
@@ -50,7 +50,7 @@ USUAL: Final = (
             ("cpu_iowait_ratio",), absence=f"{_NODE}; or {TOO_SHORT}"),
     *(Feature(f"{kind}_pressure", "ratio",
               f"Share of the time in which a task of the job, else of its nodes, waits for {what}.",
-              _PRESSURES[kind], absence=f"the kernel tells no pressure; or {TOO_SHORT}")
+              _PRESSURES[kind], absence=f"the kernel reports no pressure; or {TOO_SHORT}")
       for kind, what in (("cpu", "a CPU"), ("mem", "memory"), ("io", "a disk"))),
     Feature("blocked_per_gpu", "", "Tasks in uninterruptible sleep for each GPU.",
             ("d_state_process_count",), absence=f"{_SHARED}; or {TOO_SHORT}"),
@@ -67,7 +67,7 @@ USUAL: Final = (
             ("fs_read_exec_s",), absence=f"{_MOUNTS}; or nothing is read"),
     Feature("write_wait", "log10 s", "Latency of a write to the slowest mount.",
             ("fs_write_exec_s",), absence=f"{_MOUNTS}; or nothing is written"),
-    Feature("host_mem", "ratio", "Memory of the job, of what it may have.",
+    Feature("host_mem", "ratio", "Memory of the job, as a share of its limit.",
             ("job_mem_used_bytes", "job_mem_limit_bytes", "host_mem_total_bytes"),
             absence="the node's cgroups are not readable"),
     Feature("output_age", "log10 s", "How long ago the job wrote to its output.",

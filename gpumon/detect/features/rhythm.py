@@ -44,8 +44,8 @@ _COUPLED: Final = {
 _NOT_MEANWHILE: Final = f"nothing pauses; or it is not alone on its nodes; or {TOO_SHORT}"
 
 FEATURES: Final = (
-    Feature("period", "log10 s", "Period of the job's beat, where it has one.", _WORK,
-            absence=f"no beat between three steps and a quarter of an hour is seen; or "
+    Feature("period", "log10 s", "Period of the job's rhythm, if it has one.", _WORK,
+            absence=f"no rhythm between three steps and a quarter of an hour is seen; or "
             f"{TOO_SHORT}"),
     Feature("beat", "", "Autocorrelation of the job's activity at that period.", _WORK,
         absence=TOO_SHORT),

@@ -56,7 +56,9 @@ class CaseBook:
         if not self._is_real:
             return "these jobs are simulated: judgements of them are not stored"
         if kind != "job":
-            return "only findings about jobs are stored as cases: for others counters suffice"
+            return (
+                "only findings about jobs are stored as cases: for others the counters are enough"
+            )
         job_id = name.partition("/")[0]
         if is_right is None:
             return self._taken_back(finding.finding_class, job_id)
@@ -74,7 +76,7 @@ class CaseBook:
         view = view_of(tick)
         job = next((one for one in view.running if one.job.job_id == job_id), None)
         if job is None or not job.gpus:
-            return "that job does not run now: how it behaved is not known any more"
+            return "that job no longer runs: how it behaved is no longer known"
         (row,) = features_of(view, [job]).values
         window_s = finding.window.end - finding.window.start
         held_s = window_s * len(job.gpus)
@@ -95,7 +97,7 @@ class CaseBook:
             use = "no model is trained for this class: its rule decides"
         return self._changed(
             lambda cases: with_case(cases, case),
-            lambda count: f"kept as {word}: {count}; {use}",
+            lambda count: f"stored as {word}: {count}; {use}",
         )
 
     def _taken_back(self, finding_class: str, job_id: str) -> str:
@@ -103,7 +105,7 @@ class CaseBook:
 
         return self._changed(
             lambda cases: without_case(cases, finding_class, job_id),
-            lambda count: f"taken back; {count}",
+            lambda count: f"judgement undone; {count}",
         )
 
     def _changed(

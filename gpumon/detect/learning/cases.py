@@ -61,14 +61,15 @@ class Case(NamedTuple):
     lost: float | None
     """Share of the job's GPU time that the finding said was lost, 0 to 1; None: it did not say."""
     made_with: str
-    """What tells whether features mean the same now (`features_mark`)."""
+    """What tells whether these features mean the same now (`features_mark`)."""
     features: Mapping[str, float]
     """Those that were known then, by key."""
 
     @property
     def is_usable(self) -> bool:
         """Whether its features mean what they mean now."""
-        return self.made_with == features_mark()
+        # Those of an earlier version told of all features, of one that is new here, too.
+        return self.made_with in (features_mark(self.features), features_mark())
 
     @property
     def row(self) -> Floats:
@@ -104,7 +105,7 @@ def case_of(
         owner=owner,
         at=at,
         lost=lost,
-        made_with=features_mark(),
+        made_with=features_mark(known),
         features=known,
     )
 
@@ -122,7 +123,7 @@ def with_case(cases: Sequence[Case], added: Case) -> Cases:
     """
     left = tuple(one for one in cases if not _is_same(one, added))
     if len(left) >= MOST_CASES:
-        raise CasesError(f"no more than {MOST_CASES} cases are stored; take some back first")
+        raise CasesError(f"no more than {MOST_CASES} cases are stored; remove some first")
     return (*left, added)
 
 
@@ -134,7 +135,7 @@ def without_case(cases: Sequence[Case], finding_class: str, job_id: str) -> Case
     """
     left = tuple(one for one in cases if (one.finding_class, one.job_id) != (finding_class, job_id))
     if len(left) == len(cases):
-        raise CasesError("this has no judgement to take back")
+        raise CasesError("there is no judgement to undo")
     return left
 
 

@@ -127,10 +127,10 @@ class Discovery:
             name: What a class may be called.
         """
         if not self._is_real:
-            return "these jobs are simulated: their patterns get no name"
+            return "these jobs are simulated: their patterns cannot be named"
         cards = self._found.numbered if self._found is not None else ()
         if not 1 <= number <= len(cards):
-            there = f"there are {len(cards)}" if cards else "none was found so far"
+            there = f"there are {len(cards)}" if cards else "none has been found so far"
             return f"there is no pattern {number}: {there}"
         card = cards[number - 1]
         from gpumon.detect.learning.named import Named, with_name
@@ -166,8 +166,12 @@ class Discovery:
             return f"named: {name}, version {version}; it is looked for from now on"
         gone = next(one for one in before if one not in after)
         is_left = any(one.name == gone.name for one in after)
-        rest = f"version {gone.version - 1} counts again" if is_left else "nothing is called so"
-        return f"taken back: {gone.name}, version {gone.version}; {rest}"
+        rest = (
+            f"version {gone.version - 1} counts again"
+            if is_left
+            else ("no pattern has this name now")
+        )
+        return f"removed: {gone.name}, version {gone.version}; {rest}"
 
     def _run(self) -> None:
         while True:

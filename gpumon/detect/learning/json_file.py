@@ -33,7 +33,7 @@ def json_in(path: Path, most_bytes: int, what: str) -> object:
 
     Raises:
         FileNotFoundError: There is none.
-        FileError: It cannot be read, is too large, or is no JSON.
+        FileError: It cannot be read, is too large, or is not JSON.
     """
     try:
         with path.open("rb") as file:
@@ -88,6 +88,6 @@ def kept_in_time(path: Path, keep: Callable[[], T]) -> T:
     try:
         return outcome.get()
     except TimeoutError:
-        raise FileError(f"{path} does not answer: storing is not certain") from None
+        raise FileError(f"{path} does not answer: it may not have been stored") from None
     except OSError as error:
         raise FileError(f"{path} was not written: {error.strerror}") from error

@@ -17,13 +17,14 @@ from gpumon.detect.learning.json_file import FileError, json_in
 from gpumon.detect.learning.trees import ModelError, Trees, trees_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from gpumon.detect.features.feature import Floats
 
+OTHER_FEATURES: Final = "made with other features than this version has; train it again"
 FORMAT: Final = "gpumon-model/1"
 
 MOST_BYTES: Final = 16 * 2**20
@@ -61,7 +62,7 @@ class Verdict(NamedTuple):
 
 
 class Exemplar(NamedTuple):
-    """One job of the class that the model was taught with."""
+    """One job of the class that the model learnt from."""
 
     lost: float
     """Share of its GPU time that it lost, 0 to 1; NaN where no label said."""
@@ -101,7 +102,7 @@ class Learnt(NamedTuple):
         return [COLUMN[key] for key in self.looks_at]
 
     def rows(self, features: Floats) -> Floats:
-        """What it looks at, from all features."""
+        """The columns that it looks at, of rows with all features."""
         return features[:, self.columns]
 
     def probabilities(self, rows: Floats) -> Floats:
@@ -171,6 +172,11 @@ class Learnt(NamedTuple):
         return tuple((self.looks_at[place], float(row[place]), float(self.healthy[place]))
                      for place in named)  # fmt: skip
 
+    @property
+    def uses(self) -> frozenset[str]:
+        """Keys of the features that it must find as they were."""
+        return frozenset({*self.looks_at, *self.needs, "gpus"})
+
     def plain(self) -> dict[str, Any]:
         """As JSON."""
         healthy = [_known_or_none(value) for value in self.healthy]
@@ -209,6 +215,7 @@ class Model(NamedTuple):
         return {
             "format": FORMAT,
             "features": features_mark(),
+            "features_of": {one.key: features_mark(one.uses) for one in self.classes},
             "made_of": dict(self.made_of),
             "classes": {one.key: one.plain() for one in self.classes},
         }
@@ -220,9 +227,20 @@ class Model(NamedTuple):
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def features_mark() -> str:
-    """Changes whenever a feature is called, measured or defined otherwise."""
-    told = [VERSION, *sorted([one.key, one.unit, list(one.fields)] for one in FEATURES)]
+def features_mark(keys: Collection[str] | None = None) -> str:
+    """Changes whenever a feature is called, measured or defined otherwise.
+
+    Args:
+        keys: Of which features; None: of all, so that it changes with a new one, too.
+    """
+    told = [
+        VERSION,
+        *sorted(
+            [one.key, one.unit, list(one.fields)]
+            for one in FEATURES
+            if keys is None or one.key in keys
+        ),
+    ]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
@@ -252,17 +270,23 @@ def model_from(value: object) -> Model:
     """
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise ModelError(f"no {FORMAT}")
-    if value.get("features") != features_mark():
-        raise ModelError("made with other features than this version has; train it again")
+    is_same, marks = value.get("features") == features_mark(), value.get("features_of")
+    # A model of an earlier version does not say which features each of its classes looks at.
+    known = marks if isinstance(marks, dict) else {}
+    if not is_same and not known:
+        raise ModelError(OTHER_FEATURES)
     classes, made_of = value.get("classes"), value.get("made_of")
     if not isinstance(classes, dict) or not isinstance(made_of, dict):
         raise ModelError("classes or made_of are missing")
-    return Model(tuple(_learnt(key, one) for key, one in classes.items()), made_of)
+    found = tuple(_learnt(key, one) for key, one in classes.items())
+    if not is_same and any(known.get(one.key) != features_mark(one.uses) for one in found):
+        raise ModelError(OTHER_FEATURES)
+    return Model(found, made_of)
 
 
 def _learnt(key: str, value: object) -> Learnt:
     if not isinstance(value, dict):
-        raise ModelError(f"{key!r:.80} is no object")
+        raise ModelError(f"{key!r:.80} is not an object")
     try:
         return _checked(key, value)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -272,7 +296,7 @@ def _learnt(key: str, value: object) -> Learnt:
 def _checked(key: str, value: dict[str, Any]) -> Learnt:
     looks_at, needs = tuple(value["looks_at"]), tuple(value["needs"])
     if not looks_at or not {*looks_at, *needs} <= COLUMN.keys():
-        raise ModelError(f"{key!r:.80} looks at a feature that there is not")
+        raise ModelError(f"{key!r:.80} uses a feature that does not exist")
     slope, offset = map(float, value["calibration"])
     healthy = _row(value["healthy"])
     bounds = np.array(value["bounds"], np.float64)
@@ -288,7 +312,7 @@ def _checked(key: str, value: dict[str, Any]) -> Learnt:
     if not (numbers < LARGEST).all():
         raise ModelError(f"{key!r:.80}: a number is missing")
     if not 1 <= least_gpus <= _MOST_GPUS:
-        raise ModelError(f"{key!r:.80}: least_gpus is no number of GPUs of a job")
+        raise ModelError(f"{key!r:.80}: least_gpus is not a number of GPUs")
     if not ABSTAINS_BELOW <= claims_from <= 1.0:
         raise ModelError(f"{key!r:.80}: claims_from lies between {ABSTAINS_BELOW} and 1")
     seen = {str(name): float(number) for name, number in value["seen"].items()}

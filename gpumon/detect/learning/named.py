@@ -137,11 +137,13 @@ def with_name(versions: Sequence[Named], added: Named) -> tuple[Named, ...]:
         NamedError: The name is none that a class can have, or there are too many.
     """
     if not CLASS_NAME.fullmatch(added.name):
-        raise NamedError(f"{added.name!r:.80} is no name: lower case, digits and underscores")
+        raise NamedError(
+            f"{added.name!r:.80} is not a name: use lower case, digits and underscores"
+        )
     if added.name in _TAKEN:
-        raise NamedError(f"{added.name} means something already; call it otherwise")
+        raise NamedError(f"{added.name} already has a meaning; choose another name")
     if len(versions) >= MOST_VERSIONS:
-        raise NamedError(f"no more than {MOST_VERSIONS} versions are stored; take some back first")
+        raise NamedError(f"no more than {MOST_VERSIONS} versions are stored; remove some first")
     before = max((one.version for one in versions if one.name == added.name), default=0)
     return (*versions, added._replace(version=before + 1))
 

@@ -91,7 +91,7 @@ def trees_from(value: object, columns: int) -> Trees:
         raise ModelError(f"more than {MOST_TREES} trees")
     base = value.get("base")
     if not _is_number(base):
-        raise ModelError("the base of trees is no number")
+        raise ModelError("the base of trees is not a number")
     return Trees(float(base), tuple(_tree(one, columns) for one in value["trees"]))
 
 
@@ -105,10 +105,10 @@ def _tree(value: object, columns: int) -> Tree:
         if not all(isinstance(n, int) and abs(n) < _MOST_PLACES for n in (feature, left, right)):
             raise ModelError("features and children of a node are whole numbers")
         if not -1 <= feature < columns:
-            raise ModelError("a tree asks for a feature that the model does not look at")
+            raise ModelError("a tree uses a feature that the model does not use")
         # Children behind their node: no walk can go in a circle.
         if feature >= 0 and not all(place < child < len(value) for child in (left, right)):
-            raise ModelError("a node's children do not stand behind it")
+            raise ModelError("a node's children do not come after it")
     table = np.array(value, np.float64)
     places = table[:, [0, 2, 3]].astype(np.intp)
     return Tree(

@@ -68,7 +68,7 @@ def load_class(target: str) -> type:
     except (Exception, SystemExit) as error:
         raise DetectorError(f"{target}: {type(error).__name__}: {error}") from error
     if not isinstance(found, type):
-        raise DetectorError(f"{target} is no class")
+        raise DetectorError(f"{target} is not a class")
     return found
 
 

@@ -81,7 +81,7 @@ def declaration_from(value: object) -> Declaration:
         DetectorError: It is none.
     """
     if not isinstance(value, dict):
-        raise DetectorError("the declaration is no object")
+        raise DetectorError("the declaration is not an object")
     try:
         given = Declaration(**value)
         classes, needs = tuple(given.finding_classes), tuple(given.needs)
@@ -199,7 +199,7 @@ def unseen_from(value: object, declared: Declaration) -> dict[str, list[str] | N
     for pair in _list(value, len(known)):
         what, names = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (None, None)
         if not isinstance(what, str) or what not in known:
-            raise RubbishError("what is not seen is none of what it wants")
+            raise RubbishError("what is not seen is not among its wants")
         found[what] = [*map(str, names)] if isinstance(names, list | tuple) else None
     return found
 
@@ -212,7 +212,7 @@ def part_from(value: object) -> Part:
     """
     ends = [_number(end) for end in _list(value, 2)]
     if len(ends) != 2 or not all(0 <= end <= 1 for end in ends) or ends[0] == ends[1]:
-        raise RubbishError("a look at no part of the jobs")
+        raise RubbishError("an answer for no part of the jobs")
     return ends[0], ends[1]
 
 
@@ -230,7 +230,7 @@ def _window(value: object, bounds: Bounds) -> Window:
         raise RubbishError("the window needs start <= end and at least one sample")
     start, end = max(start, bounds.observed_since), min(end, bounds.at)
     if start > end:
-        raise RubbishError("the window lies outside of what was observed")
+        raise RubbishError("the window lies outside what was observed")
     return Window(start, end, samples)
 
 

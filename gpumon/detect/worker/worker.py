@@ -99,7 +99,7 @@ class Memory:
         if now <= KEPT_BYTES:
             return None
         worst = max(self._kept, key=lambda name: self._kept[name])
-        self.reason = f"kept {self._kept[worst] / 2**20:.0f} MiB of memory"
+        self.reason = f"held {self._kept[worst] / 2**20:.0f} MiB of memory"
         return worst
 
 

@@ -98,7 +98,11 @@ class Bucket:
         self._ever |= np.where(known, high[masks], 0).astype(np.int32)
 
     def write(self, chunk: Chunk, period_s: float) -> None:
-        """Write the next row of a coarse chunk, which has the keys and all entities."""
+        """Write the next row of a coarse chunk, which has the keys and all entities.
+
+        Raises:
+            ValueError: Nothing is in the bucket, or the chunk is one of single ticks.
+        """
         if self.stamp is None or chunk.counts is None:
             raise ValueError("an empty bucket, or a chunk of single ticks")
         row, means, spread = chunk.rows, self._means, self._spread

@@ -181,7 +181,7 @@ class Pages:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise OSError(errno.EINVAL, "is no regular file", str(path))
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
         with os.fdopen(descriptor, "rb") as file:
             for line in _lines(file):
                 try:

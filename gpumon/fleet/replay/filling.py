@@ -65,7 +65,11 @@ class FillingPast:
         return self._past.begins_at
 
     def append(self, tick: Tick) -> None:
-        """Remember a picture, behind the past as soon as that is there."""
+        """Remember a picture, behind the past as soon as that is there.
+
+        Raises:
+            Exception: What making the past ended with, whatever that is.
+        """
         if self._made is not None:
             self._replace(self._made)
         is_waiting = any(one.is_recalling for one in self._sources)

@@ -35,8 +35,8 @@ SET_TOLD_S: Final = 300.0
 """So long it is told (our choice): whoever looks now and then sees it."""
 
 _CLOCK_HINT: Final = (
-    "times before it are of the old clock, and the past on screen may begin anew; the books count "
-    "by a clock that nobody sets; timedatectl shows whether it is kept right"
+    "earlier times are by the old clock, and the past on screen may start over; the ledger counts "
+    "by a clock that is never set; timedatectl shows whether the clock is synchronized"
 )
 
 

@@ -247,8 +247,8 @@ class Sampler:
             self._report = self._faults.trying("judging", finish, None)
             if self._report is None:
                 # Without this, no finding would look like no trouble.
-                message = f"no answer in {DETECTION_WAIT_S:.0f} s: nothing was looked for"
-                hint = "look again when less runs here"
+                message = f"no answer in {DETECTION_WAIT_S:.0f} s: no detector ran"
+                hint = "try again when this machine is less busy"
                 if not is_taken:
                     message = "not evaluated: there was no complete tick"
                     hint = "the other errors say why"
@@ -333,7 +333,7 @@ class Sampler:
         for source, state in zip(self._sources, tick.targets, strict=True):
             if source.pending() and state.error is None:
                 who = "not every node has answered" if state.age_s is not None else "no answer"
-                hint = "look longer with --for, or run gpumon doctor"
+                hint = "wait longer with --for, or run gpumon doctor"
                 errors[source.url] = SourceError(source.url, f"{who} in {waited_s:.0f} s", hint)
         targets = (
             state._replace(error=errors.get(state.url, state.error)) for state in tick.targets

@@ -104,7 +104,7 @@ CONTEXT_FIELDS: Final = (
         low=0.0,
         high=1.0,
         title="SM",
-        doc="Share of time in which the process kept an SM busy on one GPU, since its last sample.",
+        doc="Share of time in which the process used an SM of one GPU, since its last sample.",
         origin="nvmlDeviceGetProcessUtilization.smUtil",
     ),
     Field(
@@ -164,8 +164,8 @@ EVENT_FIELDS: Final = (
         low=0,
         high=ANY_COUNT,
         title="AGE",
-        doc="Time since it was told: by the driver for half a minute, by the kernel's log for an "
-        "hour.",
+        doc="Time since it was reported: for half a minute by the driver, for an hour by the "
+        "kernel's log.",
         origin="nvmlEventSetWait_v2, /dev/kmsg",
     ),
 )

@@ -287,7 +287,7 @@ LOCAL_FILESYSTEM_FIELDS: Final = (
         "size_bytes", "SIZE", "Size of the file system.", "statvfs f_blocks"
     )._replace(is_kept=False),
     _LOCAL_FILESYSTEM.level(
-        "used_bytes", "USED", "What is taken of it.", "statvfs f_blocks - f_bfree"
+        "used_bytes", "USED", "How much of it is used.", "statvfs f_blocks - f_bfree"
     )._replace(is_kept=False),
     _LOCAL_FILESYSTEM.level(
         "free_bytes",
@@ -308,7 +308,7 @@ CGROUP_FIELDS: Final = (
     _CGROUP.gauge(
         "job_cpu_cores_used",
         "CORES",
-        "CPU cores that the job kept busy on this node, on average between two readings.",
+        "CPU cores that the job used on this node, on average between two readings.",
         "difference of job_cpu_us",
     ),
     _CGROUP.gauge(

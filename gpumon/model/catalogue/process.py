@@ -75,7 +75,7 @@ PROCESS_FIELDS: Final = (
         low=0,
         high=ANY_NUMBER,
         title="CORES",
-        doc="CPU cores that the process kept busy, without its children, such as loaders of data.",
+        doc="CPU cores that the process used, without its children, such as data loaders.",
         origin="difference of process_cpu_us",
     ),
     Field(
@@ -97,7 +97,7 @@ PROCESS_FIELDS: Final = (
         low=0,
         high=ANY_NUMBER,
         title="BELOW",
-        doc="Processes that it has started, and theirs, that are still there.",
+        doc="Processes that it started, and that those started, and that still run.",
         origin="/proc/*/stat field 4, every 5 s or more seldom",
         is_kept=False,
     ),
@@ -121,7 +121,7 @@ PROCESS_FIELDS: Final = (
         low=0,
         high=ANY_NUMBER,
         title="TREE CORES",
-        doc="CPU cores that the process and all below it kept busy, such as loaders of data.",
+        doc="CPU cores that the process and all below it used, such as data loaders.",
         origin="difference of process_tree_cpu_us",
     ),
     Field(
@@ -143,7 +143,7 @@ PROCESS_FIELDS: Final = (
         low=0,
         high=ANY_COUNT,
         title="",
-        doc="Read from storage, that of the network included; not what the page cache held.",
+        doc="Read from storage, network storage included; not what the page cache held.",
         origin="/proc/PID/io read_bytes",
     ),
     Field(
@@ -154,7 +154,7 @@ PROCESS_FIELDS: Final = (
         low=0,
         high=ANY_RATE,
         title="IO RD",
-        doc="Read from storage, that of the network included; not what the page cache held.",
+        doc="Read from storage, network storage included; not what the page cache held.",
         origin="difference of process_io_read_bytes",
     ),
     Field(

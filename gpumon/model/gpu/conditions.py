@@ -102,7 +102,7 @@ CONDITIONS: Final = (
     ),
     Condition(
         "remap_failure", gt, 0.0, True, word="remap failed",
-        sentence="a broken memory row could not be replaced", advice="have the board exchanged",
+        sentence="a broken memory row could not be replaced", advice="have the board replaced",
     ),
     Condition(
         "remap_pending", gt, 0.0, False, word="remap waits",
@@ -141,7 +141,7 @@ CONDITIONS: Final = (
     ),
     Condition(
         "mem_temp_c", gt, "mem_temp_max_c", False, word="mem {value} °C",
-        sentence="its memory has {value} °C, in normal operation {limit} °C at most",
+        sentence="its memory is at {value} °C, normal is {limit} °C at most",
         advice="look at fans, air and coolant",
     ),
     Condition(

@@ -45,10 +45,10 @@ class Later(StrEnum):
     CHECK_APP = "check the program and its use of CUDA"
     CHECK_SOFTWARE = "look for the cause in software"
     CHECK_SIGNAL = "check the link's signal and cables"
-    CHECK_PRIVILEGE = "check what accessed the link without the right to"
-    RESTART_FABRIC = "where no other error came with it, restart the fabric manager"
+    CHECK_PRIVILEGE = "check what accessed the link without permission"
+    RESTART_FABRIC = "if no other error came with it, restart the fabric manager"
     FOLLOW_OTHER = "follow the other errors that came with it"
-    REPORT_ALONE = "report it where no other error came with it"
+    REPORT_ALONE = "report it if no other error came with it"
 
 
 class Cause(StrEnum):
@@ -170,7 +170,7 @@ _LISTED: Final = (
     (25, "invalid or illegal commands", Action.RESTART_APP, Later.CHECK_APP),
     (31, "GPU memory page fault", Action.RESTART_APP, Later.CHECK_APP),
     (32, "invalid or corrupted commands (push buffer)", Action.RESTART_APP, Later.CHECK_APP),
-    (37, "firmware was asked for what it does not know", Action.NONE, Later.CHECK_APP),
+    (37, "firmware got a request that it does not know", Action.NONE, Later.CHECK_APP),
     (38, "firmware's watchdog ran out", Action.NONE, Later.ASK_SUPPORT),
     *_engines("copy engine", (39, 40, 41)),
     (43, "GPU stopped processing (channel reset)", Action.NONE, Later.ASK_SUPPORT),
@@ -199,7 +199,7 @@ _LISTED: Final = (
     *_engines("optical flow engine", (86,)),
     *_engines("video decoder", (88, 89), 3),
     (92, "high single-bit ECC error rate", Action.NONE, Later.ASK_SUPPORT),
-    (93, "InfoROM was written more often than provided for", Action.NONE, Later.ASK_SUPPORT),
+    (93, "InfoROM was written too often", Action.NONE, Later.ASK_SUPPORT),
     (94, "contained memory error", Action.RESTART_APP, Later.FOLLOW_OTHER),
     (95, "uncontained memory error", Action.RESET_GPU, Later.FOLLOW_OTHER),
     *_engines("video decoder", (96, 97, 98), 5),

@@ -115,7 +115,12 @@ class Driver:
         return self.make(name, gpu, getattr(pynvml, name), *arguments)
 
     def make(self, name: str, gpu: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The same by a function that makes the call which is named."""
+        """The same by a function that makes the call which is named.
+
+        Raises:
+            NoValueError: The driver has no value, and why.
+            AbandonedError: The call came back after the thread was given up.
+        """
         thread = threading.get_ident()
         since = self.monotonic()
         self.calling[thread] = Calling(name, gpu, since)
@@ -131,7 +136,7 @@ class Driver:
         except pynvml.NVMLLibraryMismatchError:
             raise NoValueError(NOT_SUPPORTED, name) from None
         except UnicodeError:
-            message = "%s: its answer is no UTF-8" % name
+            message = "%s: its answer is not UTF-8" % name
             self.failures[gpu] = message
             raise NoValueError(FAILED, message, pynvml.NVML_ERROR_UNKNOWN) from None
         finally:

@@ -115,8 +115,8 @@ class Wanted(NamedTuple):
     tiers: Any = tiers.ALL
 
 
-class Look(NamedTuple):
-    """What one look at a GPU found."""
+class GpuReading(NamedTuple):
+    """What one reading of a GPU brought."""
 
     row: Row
     contexts: List[Held]
@@ -176,7 +176,7 @@ class Gpu:
         may_wait: bool = False,
         is_hurried: bool = False,
         shows_processes: bool = True,
-    ) -> Look:
+    ) -> GpuReading:
         """Every value of this instant; what cannot be had is missing with its reason.
 
         Args:
@@ -212,7 +212,7 @@ class Gpu:
         is_cut = self._rows[tiers.SLOW].values.get("mig_mode") == 1
         instances = self.instances.read(now, is_cut, is_zoomed)
         row.add(self._seldom())
-        return Look(row, held, links, instances)
+        return GpuReading(row, held, links, instances)
 
     def _seldom(self) -> Row:
         """All that is not read at every beat, put together when some of it was read."""
@@ -261,13 +261,13 @@ class Gpu:
                 row.values[key] = answer * factor
         row.lose([f[2] for f in tiers.FIELDS[tier] if f[2] in self._unsupported], NOT_SUPPORTED)
 
-    def _lost(self, row: Row) -> Look:
+    def _lost(self, row: Row) -> GpuReading:
         row.values = dict(self.fixed.values)
         row.labels = dict(self.fixed.labels)
         row.missing = dict(self.fixed.missing)
         row.lose(every_key(), LOST)
         links = self.links.without(LOST, row.at)
-        return Look(row, [], links, self.instances.without(LOST, row.at))
+        return GpuReading(row, [], links, self.instances.without(LOST, row.at))
 
     def _label(self, label: str, function: str, pick: Any) -> None:
         try:

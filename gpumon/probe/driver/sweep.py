@@ -13,7 +13,7 @@ import pynvml
 from gpumon.probe.driver.contexts import Held
 from gpumon.probe.driver.driver import OPENING, AbandonedError, Calling, Driver, NoValueError
 from gpumon.probe.driver.events import Events
-from gpumon.probe.driver.gpu import ANCESTORS, Gpu, Look, Wanted, every_key, unopened
+from gpumon.probe.driver.gpu import ANCESTORS, Gpu, GpuReading, Wanted, every_key, unopened
 from gpumon.probe.driver.troubles import (
     GPU_WAYS_OUT,
     REFUSED,
@@ -132,8 +132,8 @@ class Sweeper:
         self._unopened: List[int] = []
         self._refused: Dict[int, Row] = {}
         """By index the GPUs that the driver counts and does not open."""
-        self._fresh: Dict[str, Look] = {}
-        self._told: Optional[Dict[str, Look]] = None
+        self._fresh: Dict[str, GpuReading] = {}
+        self._told: Optional[Dict[str, GpuReading]] = None
         self._standing: Dict[str, Dict[str, str]] = {}
         self._is_open = False
         self._open_at = float("-inf")
@@ -209,7 +209,7 @@ class Sweeper:
         contexts: List[Held] = []
         links: List[Row] = []
         instances: List[Row] = []
-        looks: Dict[str, Look] = {}
+        looks: Dict[str, GpuReading] = {}
         for gpu in gpus:
             look = fresh.get(gpu.uuid)
             if look is None and self.awaited:
@@ -426,7 +426,7 @@ class Sweeper:
             self._standing[where] = {"where": where, "message": message, "hint": hint}
 
 
-def is_new(told: Optional[Dict[str, Look]], looks: Dict[str, Look], part: str) -> bool:
+def is_new(told: Optional[Dict[str, GpuReading]], looks: Dict[str, GpuReading], part: str) -> bool:
     """Whether a part was read anew for any GPU since it was told, or was never told."""
     if told is None or told.keys() != looks.keys():
         return True
@@ -444,10 +444,10 @@ def _index(row: Row) -> float:
     return row.values["index"]
 
 
-def unread(gpu: Gpu, now: float) -> Look:
+def unread(gpu: Gpu, now: float) -> GpuReading:
     """What stands in for a GPU without a reading: who it is, and that the rest failed."""
     row = Row(gpu.uuid, now)
     row.add(gpu.fixed)
     row.lose(every_key(), FAILED)
     links = gpu.links.without(FAILED, now)
-    return Look(row, [], links, gpu.instances.without(FAILED, now))
+    return GpuReading(row, [], links, gpu.instances.without(FAILED, now))

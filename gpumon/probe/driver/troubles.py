@@ -5,14 +5,14 @@ from typing import Dict, Iterable, List
 import pynvml
 
 from gpumon.probe.driver.driver import Driver
-from gpumon.probe.driver.gpu import Gpu, Look
+from gpumon.probe.driver.gpu import Gpu, GpuReading
 from gpumon.probe.driver.links import MOST_LINKS
 from gpumon.probe.driver.mig import MOST_INSTANCES
 from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, too_many
 
 REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
 
-GONE = "drain the node and power-cycle it: a lost GPU does not come back by a reset"
+GONE = "drain the node and power-cycle it: a reset does not bring back a lost GPU"
 
 CLOSED = (
     "this user may not use it: inside a job only the job's GPUs open; else ask an administrator"
@@ -26,12 +26,12 @@ WAYS_OUT = {
     ),
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA kernel module is not loaded: modprobe nvidia",
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "the driver was updated under a running kernel module: reboot the node, or end all "
-        "that uses its GPUs and load the nvidia modules anew"
+        "the driver was updated under a running kernel module: reboot the node, or end all that "
+        "uses its GPUs and reload the nvidia modules"
     ),
     pynvml.NVML_ERROR_NO_PERMISSION: (
         "this user may not open the driver's files: look at ls -l /dev/nvidia*; inside a container "
-        "or a job see that it was given GPUs"
+        "or a job check that it was given GPUs"
     ),
     pynvml.NVML_ERROR_IRQ_ISSUE: (
         "a GPU's interrupts do not arrive: look for its bus address in dmesg, then power-cycle the "
@@ -60,11 +60,11 @@ def _where(gpu: Gpu) -> str:
     return "GPU %d %s" % (gpu.index, gpu.uuid)
 
 
-def unread_fields(gpu: Gpu, look: Look, driver: Driver) -> List[Dict[str, str]]:
+def unread_fields(gpu: Gpu, look: GpuReading, driver: Driver) -> List[Dict[str, str]]:
     """Why values are missing of a GPU that was opened."""
     reasons = set(look.row.missing.values())
     if LOST in reasons:
-        told = "GPU is lost: the driver does not reach it any more"
+        told = "GPU is lost: the driver no longer reaches it"
         return [{"where": _where(gpu), "message": told, "hint": GONE}]
     if FAILED in reasons:
         told = driver.failures.get(gpu.uuid, "a reading failed")
@@ -72,7 +72,7 @@ def unread_fields(gpu: Gpu, look: Look, driver: Driver) -> List[Dict[str, str]]:
     return []
 
 
-def hidden_processes(looks: Iterable[Look]) -> List[Dict[str, str]]:
+def hidden_processes(looks: Iterable[GpuReading]) -> List[Dict[str, str]]:
     """Of how many GPUs this user may not see who computes on them."""
     missing = [look.row.missing.get("compute_process_count") for look in looks]
     hidden = missing.count(NO_PERMISSION)

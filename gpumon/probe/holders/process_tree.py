@@ -14,7 +14,7 @@ from gpumon.probe.kernel.process_stat import (
     PERIOD_S,
     TICKS_PER_S,
     AllProcesses,
-    Look,
+    ProcessSnapshot,
     ProcessStat,
     Use,
 )
@@ -119,7 +119,7 @@ class ProcessTrees:
             row.values["process_tree_rss_bytes"] = tree.rss_pages * PAGE_BYTES
             row.read_at[COUNTED] = self._at
 
-    def _take(self, look: Look, starts: Dict[int, int]) -> str:
+    def _take(self, look: ProcessSnapshot, starts: Dict[int, int]) -> str:
         """Make the trees anew of a look; why not, where it does not tell all of them."""
         if look.is_refused or look.reason:
             return NO_PERMISSION if look.is_refused else look.reason

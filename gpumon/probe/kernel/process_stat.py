@@ -94,7 +94,7 @@ def _whole(word: bytes) -> int:
     return int(word)
 
 
-class Look(NamedTuple):
+class ProcessSnapshot(NamedTuple):
     """All processes of the node at one time."""
 
     at: float
@@ -112,18 +112,18 @@ class AllProcesses:
     def __init__(self, root: str = "/") -> None:
         """Read /proc below `root`; nothing is read yet."""
         self._proc = root.rstrip("/") + "/proc"
-        self._last = Look(float("-inf"), {}, NOT_SAMPLED, False)
+        self._last = ProcessSnapshot(float("-inf"), {}, NOT_SAMPLED, False)
         self._whole_at = float("-inf")
         """When all of them were read; those of the last look may be newer."""
 
-    def look(self, now: float) -> Look:
+    def look(self, now: float) -> ProcessSnapshot:
         """The last look, or a new one where one of its processes was not read for `PERIOD_S`."""
         if now - self._whole_at >= PERIOD_S:
             self._last = self._look(now)
             self._whole_at = now
         return self._last
 
-    def renewed(self, now: float, wanted: Set[int]) -> Look:
+    def renewed(self, now: float, wanted: Set[int]) -> ProcessSnapshot:
         """The last look with these processes and those that came since read again.
 
         Of the others it has what was read within `WHOLE_PERIOD_S`: a machine runs hundreds that
@@ -147,15 +147,15 @@ class AllProcesses:
     def _pids(self) -> List[int]:
         return [int(name) for name in files.names(self._proc, 1 << 20) if name.isdecimal()]
 
-    def _look(self, now: float) -> Look:
+    def _look(self, now: float) -> ProcessSnapshot:
         pids = self._pids()
         if not pids or len(pids) > MAX_PROCESSES:
-            return Look(now, {}, NOT_SAMPLED if pids else FAILED, False)
+            return ProcessSnapshot(now, {}, NOT_SAMPLED if pids else FAILED, False)
         found = self.some(sorted(pids, key=self._order()), now)
         is_partial = len(found.stats) < (1 - MOST_GONE) * len(pids)
         return found._replace(reason=NO_PERMISSION if is_partial or self._hides() else "")
 
-    def some(self, pids: Iterable[int], now: float) -> Look:
+    def some(self, pids: Iterable[int], now: float) -> ProcessSnapshot:
         """The same of some processes, in their order; one that has ended is not there."""
         stats: Dict[int, ProcessStat] = {}
         is_refused = False
@@ -167,7 +167,7 @@ class AllProcesses:
             except (OSError, ValueError):
                 # It has ended since, or the file is strange.
                 continue
-        return Look(now, stats, "", is_refused)
+        return ProcessSnapshot(now, stats, "", is_refused)
 
     def exact(self, pid: int, use: Optional[Use]) -> Optional[Use]:
         """What a process uses, with its resident memory counted exactly: one more file each."""

@@ -128,7 +128,7 @@ def _compared(digest: Digest, job: Job, demand: _Demand) -> tuple[str, tuple[str
         has = "1 node has" if fitting == 1 else f"{fitting} nodes have"
         free = f"{demand.gpus} free" if demand.gpus else "room for " + ("it" if one else "each")
         alone = ", unless it wants its nodes alone" if demand.is_exclusive is None else ""
-        lacks = f"what it lacks is something else than {_judged(known, demand)}{alone}"
+        lacks = f"it lacks something other than {_judged(known, demand)}{alone}"
         return f"{has} {free}: {lacks}", ()
     return found, _instead(digest, job, demand) if found else ()
 

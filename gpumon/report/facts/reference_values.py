@@ -82,7 +82,7 @@ def _dram(gpu: Gpu, sheet: Sheet | None) -> str:
     if sheet is None or ratio is None:
         return ""
     peak = sheet.memory_bytes_per_s.value
-    return f"{ratio * peak / 1e12:.2f} of {peak / 1e12:.2f} TB/s"
+    return f"{units.tera(ratio * peak)} of {units.tera(peak)} TB/s"
 
 
 def _tensor(gpu: Gpu, sheet: Sheet | None) -> str:
@@ -113,12 +113,12 @@ def sheet_words(gpu: Gpu, sheet: Sheet | None) -> str:
         precision, tflops, reached = peak
         part = f"{precision} {tflops:.0f} TFLOPS dense"
         if reached is not None:
-            part += f", {reached:.0f} ({reached / tflops * 100:.0f} %) achievable"
+            part += f", {reached:.0f} ({units.percent(reached / tflops)} %) achievable"
             ratio = gpu.value("tensor_active_ratio")
             if ratio is not None:
-                part += f", now at most {ratio * tflops / reached * 100:.0f} % of that"
+                part += f", now at most {units.percent(ratio * tflops / reached)} % of that"
         parts.append(part)
-    parts.append(f"memory {sheet.memory_bytes_per_s.value / 1e12:.2f} TB/s")
+    parts.append(f"memory {units.tera(sheet.memory_bytes_per_s.value)} TB/s")
     return f"{sheet.product} data sheet: {'; '.join(parts)}"
 
 

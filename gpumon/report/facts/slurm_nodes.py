@@ -267,11 +267,11 @@ def why_barred(digest: Digest, job: Job, room: Room) -> str:
         ("reserved", job.reservation), lambda: _reserved(digest, job.reservation)
     )
     if own is not None and name not in own:
-        return f"is not of reservation {job.reservation}"
+        return f"is not in reservation {job.reservation}"
     if own is None and name in others:
         return f"is reserved ({others[name]})"
     if not _has_features(room.node, job.features):
-        return f"has not the features {job.features}"
+        return f"lacks the features {job.features}"
     return "is excluded" if name in job.nodes_excluded else ""
 
 

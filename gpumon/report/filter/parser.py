@@ -64,7 +64,11 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Node:
-        """All of the text."""
+        """All of the text.
+
+        Raises:
+            FilterError: Something is left over, or missing.
+        """
         found = self._either()
         if self._peek():
             raise FilterError("a ) without its (", self._at)

@@ -191,7 +191,7 @@ class _Reader:
         if self._text.startswith("?:", self.at):
             self.at += 2
         elif self.peek() == "?":
-            raise PatternError("(? is not offered here", at)
+            raise PatternError("(? is not supported", at)
         found = self.alternatives()
         if self._take() != ")":
             raise PatternError("a ( without its ) in the pattern", at)
@@ -206,7 +206,7 @@ class _Reader:
             test = _CLASSES[char.lower()]
             return _not(test) if char.isupper() else test
         if char.isascii() and char.isalnum():
-            raise PatternError(f"\\{char} is not offered here", at)
+            raise PatternError(f"\\{char} is not supported", at)
         return _same(char)
 
     def _set(self, at: int) -> Test:

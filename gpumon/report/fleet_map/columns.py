@@ -117,7 +117,7 @@ class FleetColumns:
         return array("d", [nan if value is None else value for value in values])
 
     def shares(self, field: HeatField) -> NDArray[np.float64]:
-        """A field's values: shares of 1, or degrees."""
+        """A field's value of every GPU: a share of 1, or degrees."""
         values = self.column(field.keys[0])
         if len(field.keys) == 1:
             return values

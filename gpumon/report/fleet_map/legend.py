@@ -77,7 +77,7 @@ def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Leg
 
 def _owners(digest: Digest, field: HeatField) -> list[Legend]:
     """Owners by the number of their GPUs."""
-    return digest.remembered(("heat owners told", field.key), lambda: _counted(digest, field))
+    return digest.remembered(("heat owners named", field.key), lambda: _counted(digest, field))
 
 
 def _counted(digest: Digest, field: HeatField) -> list[Legend]:
@@ -196,7 +196,7 @@ def _value(heat: Heat, gpu: Gpu, node: Node, slot: int) -> str:
 def _number(value: float | None, unit: str) -> str:
     if value is None:
         return units.MISSING
-    return f"{value:.0f} °C" if unit == "°C" else f"{units.percent(value)} %"
+    return units.quantity(value, "C") if unit == "°C" else f"{units.percent(value)} %"
 
 
 def _silence(digest: Digest, node: Node) -> list[str]:

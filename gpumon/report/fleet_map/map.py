@@ -95,13 +95,14 @@ def _units(digest: Digest) -> tuple[Unit, ...]:
 
 
 def gravest_by_gpu(digest: Digest) -> dict[str, Finding]:
-    """The gravest finding that concerns a GPU, by UUID."""
+    """The finding with the gravest mark that concerns a GPU, by UUID; of alike ones the surest."""
     return digest.remembered(("heat findings", ""), lambda: _gravest(digest))
 
 
 def _gravest(digest: Digest) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
-    for finding in digest.all_findings:
+    marked = [(mark_of(digest.tick, finding).rank, finding) for finding in digest.all_findings]
+    for _, finding in sorted(marked, key=lambda one: one[0], reverse=True):
         for uuid in digest.charged_gpus(finding):
             found.setdefault(uuid, finding)
     return found

@@ -159,7 +159,7 @@ class _Now(NamedTuple):
         line = (Cell(f"lost now {' + '.join(counts)} {noun}", Tone.WARN),)
         if not has_money or self.an_hour is None:
             return line
-        amount = f"{self.an_hour:,.0f}" if self.an_hour >= 9.95 else f"{self.an_hour:.1f}"
+        amount = units.tenths(self.an_hour)
         return (*line, Cell(f" ≈ {amount} {self.currency}".rstrip() + "/h", Tone.WARN))
 
 

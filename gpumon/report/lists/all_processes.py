@@ -231,7 +231,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     _PART["pid"]._replace(order=lambda _d, r: (float(r.process.pid),), unit="", priority=0),
     _PART["user"]._replace(
         cell=_user, order=lambda d, r: owners(d, r)[:1] or None, words=owners, max_width=12,
-        doc="Owner of the process as its node or its job calls the user, else by number.",
+        doc="Owner of the process: the user's name on its node or from its job, else the uid.",
     ),
     Column(
         "gpu", "GPU", 4, "left", priority=0, cell=_gpu, order=_gpu_order,
@@ -261,7 +261,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     ),
     _PART["age"]._replace(
         order=lambda d, r: _number(age_s(d, r)), is_descending=True, unit="s", priority=2,
-        doc="How long it runs, since its start.",
+        doc="Time since its start.",
     ),
     _PART["job"]._replace(order=_text("job"), doc="Job and step whose cgroup holds the process."),
     _PART["rank"]._replace(
@@ -276,12 +276,12 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     _PART["past"],
     _PART["node"]._replace(order=lambda _d, r: (r.process.node,)),
     _PART["uid"]._replace(order=lambda _d, r: _number(r.process.uid), unit=""),
-    _PART["why"]._replace(doc="What may not be read of the process."),
+    _PART["why"]._replace(doc="What cannot be read of the process."),
     Column(
         "command", "COMMAND", 12, "left", priority=0, cell=_PART["program"].cell,
         order=_text("program"),
         doc="Base name of the program; on this machine itself, target local, the command line in "
-        "its place, without what looks like a secret. A file that is written has the name alone.",
+        "its place, without what looks like a secret. Exported files have the name alone.",
         max_width=200,
         words=lambda _d, r: (r.process.name.lower(),) if r.process.name else (),
     ),

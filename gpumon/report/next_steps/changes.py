@@ -73,12 +73,12 @@ def why_not_now(change: Change, tick: Tick | None) -> str:
     target = change.job
     alive = [job for job in _concerned(target, tick) if not has_ended(job.state)]
     if not alive:
-        return f"the queue lists no {target.label} any more that could be ended"
+        return f"the queue no longer lists {target.label} as a job that could be ended"
     if target.waits_together:
         names = [name for job in alive if (name := job_name(job.job_id, job.label))]
         if len(names) != 1 or names[0].label != target.label:
             now = ", ".join(name.label or name.shown for name in names[:4])
-            return f"some of {target.label} are listed otherwise by now: {now}"
+            return f"some of {target.label} have changed by now: {now}"
     return ""
 
 
@@ -94,7 +94,7 @@ def _left_to_do(one: Awaited, jobs: list[Job]) -> str | None:
         alive = [j for j in jobs if not has_ended(j.state) and j.state != "COMPLETING"]
         return f"{alive[0].label} is still {alive[0].state}" if alive else None
     if not jobs:
-        return f"{one.change.job.label} has left it instead of waiting anew"
+        return f"{one.change.job.label} has left it instead of waiting again"
     for job in jobs:
         has_begun_anew = (job.restart_count or 0) > one.restarts.get(job.label, 0)
         if job.state not in _WAITING and not has_begun_anew:

@@ -114,14 +114,14 @@ def commands_for(
             found += _of_process(on_node, str(pid))
     if on_node is not None and uuid is not None:
         words = on_node.typed("nvidia-smi", "-q", "-i", uuid)
-        found.append(Command(words, "GPU", "All that the driver says."))
+        found.append(Command(words, "GPU", "Everything that the driver reports."))
     if job is not None:
         found += slurm_commands(ways, _of_job(job, node))
     if on_node is not None:
         found += _of_node(on_node)
     if node is not None and job is not None:
         shown = ("scontrol", "show", "node", node)
-        found += slurm_commands(ways, [Command(shown, "node", "What Slurm knows of it.")])
+        found += slurm_commands(ways, [Command(shown, "node", "What Slurm knows about it.")])
     if group is not None:
         found += slurm_commands(ways, _of_group(*group))
     if job is not None and with_changes and not why_unchanged(subject):
@@ -173,7 +173,11 @@ def _of_job(job: JobName, node: str | None) -> list[Command]:
     is_one_task = bool(job.tasks) and job.number == job.leader
     used = "What its batch step has used so far." if is_one_task else _USED
     found = [
-        Command(("scontrol", "-d", "show", "job", job.shown), "job", "All that Slurm knows of it.")
+        Command(
+            ("scontrol", "-d", "show", "job", job.shown),
+            "job",
+            "Everything that Slurm knows about it.",
+        )
     ]
     if job.waits_together:
         # They have no steps, and sacct has no form for them that leaves their array's others out.
@@ -194,7 +198,7 @@ def _of_job(job: JobName, node: str | None) -> list[Command]:
 
 def _of_node(road: Road) -> list[Command]:
     return [
-        Command(road.typed("ncclras", "-v"), "node", "What NCCL's ranks say of each other."),
+        Command(road.typed("ncclras", "-v"), "node", "What NCCL's ranks report about each other."),
         Command(
             road.typed("nsys", "sessions", "list"),
             "node",
@@ -226,7 +230,7 @@ def _of_group(kind: str, name: str) -> list[Command]:
         ]
     option = "-p" if kind == "partition" else "-R"
     found = [
-        Command(("scontrol", "show", kind, name), kind, "All that Slurm knows of it."),
+        Command(("scontrol", "show", kind, name), kind, "Everything that Slurm knows about it."),
         Command(("squeue", option, name), kind, "Its jobs, running and waiting."),
     ]
     if kind == "partition":
@@ -254,11 +258,11 @@ def _changes(job: JobName, state: str) -> list[Command]:
             _change("cancel", job, "Ends these tasks." if job.waits_together else "Ends it."),
         ]
         if state != "PENDING":
-            found.insert(0, _change("requeue", job, "Ends it and queues it anew."))
+            found.insert(0, _change("requeue", job, "Ends it and queues it again."))
         return found
     found = [_change("cancel", job.whole, f"Ends all components of job {job.leader}.")]
     if state != "PENDING":
-        text = f"Ends all components of job {job.leader} and queues them anew."
+        text = f"Ends all components of job {job.leader} and queues them again."
         found.insert(0, _change("requeue", job.whole, text))
         # Of the first one Slurm takes it for the whole, of one that waits for nothing.
         if job.component != "0":

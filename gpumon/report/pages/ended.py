@@ -74,7 +74,7 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
         entries.append([*paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  "), ()])
     if ended.jobstats_fields:
         told = ", ".join(_JOBSTATS_WORDS[field] for field in ended.jobstats_fields)
-        text = f"by Jobstats' summary, as Slurm has nothing of it: {told}"
+        text = f"from Jobstats' summary, as Slurm recorded none: {told}"
         entries.append([*paragraph(text, width, Tone.DIM, "", "  "), ()])
     if ended.steps:
         entries.append([(Cell("Steps", Tone.STRONG),)])

@@ -71,7 +71,7 @@ def finding_entries(
     found += _evidence(digest, finding, width, rows)
     for title, steps in (
         ("What else to do", finding.advice),
-        ("What else, for who runs the machine", finding.machine_advice),
+        ("What else administrators can do", finding.machine_advice),
     ):
         if steps[1:]:
             found.append([(), (Cell(title, Tone.STRONG),)])

@@ -179,7 +179,7 @@ def _slices(digest: Digest, gpu: Gpu, width: int) -> Section:
     reason = gpu.reason("mig_mode")
     if reason is not None:
         return collapsed(title, [("", reason)], lambda why: reading_words(digest, gpu, why))
-    return Section(title, (), (), "off" if not mode else "on, no instance made")
+    return Section(title, (), (), "off" if not mode else "on, no instance created")
 
 
 def _processes(digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | None) -> Section:

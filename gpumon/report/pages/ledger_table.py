@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.records.ledger import KWH_J, NOTHING, SUSPICION
-from gpumon.model.units import HOUR_S
+from gpumon.model.records.ledger import NOTHING, SUSPICION
+from gpumon.report.text import units
 from gpumon.report.text.cells import laid_out, safe
 from gpumon.report.text.units import MISSING
 
@@ -119,38 +119,29 @@ def class_table(whole: Total, currency: str, before: Total | None = None) -> str
     cells = [("class", "GPU-h", "share", *title, *_money_title(whole, currency))]
     for name, seconds, share, was in rows:
         earlier = (_share(was),) if before is not None else ()
-        cost = (_money(costs.get(name)),) if whole.cost is not None else ()
-        cells.append((name, _hours(seconds), _share(share), *earlier, *cost))
+        cost = (units.money(costs.get(name)),) if whole.cost is not None else ()
+        cells.append((name, units.hours(seconds), _share(share), *earlier, *cost))
     return laid_out(cells)
 
 
 def _cells(total: Total) -> tuple[str, ...]:
     worst = next(iter(total.wasted_s.items()), None)
-    energy = MISSING if total.energy_j is None else f"{total.energy_j / KWH_J:,.1f}"
     cells = (
-        _hours(total.allocated_s),
+        units.hours(total.allocated_s),
         _share(total.of_observed(total.useful_s)),
         _share(total.of_observed(total.waste_s)),
         _share(total.of_observed(total.suspicion_s)),
         _share(total.of_observed(total.unexplained_s)),
         _share(total.unobserved_share),
-        f"{worst[0]} {_hours(worst[1])}" if worst else MISSING,
-        energy,
+        f"{worst[0]} {units.hours(worst[1])}" if worst else MISSING,
+        units.kilowatt_hours(total.energy_j),
     )
-    return cells if total.cost is None else (*cells, _money(total.cost))
+    return cells if total.cost is None else (*cells, units.money(total.cost))
 
 
 def _money_title(whole: Total, currency: str) -> tuple[str, ...]:
     return () if whole.cost is None else (f"cost {safe(currency)}".strip(),)
 
 
-def _money(amount: float | None) -> str:
-    return MISSING if amount is None else f"{amount:,.2f}"
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / HOUR_S:,.2f}"
-
-
 def _share(value: float | None) -> str:
-    return MISSING if value is None else f"{100 * value:.1f} %"
+    return MISSING if value is None else f"{units.fine_percent(value)} %"

@@ -65,7 +65,7 @@ def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
     """What the node is, how fresh its values are, what it could not do."""
     host = host_row(node)
     age_s = None if node.taken_at is None else digest.tick.at - node.taken_at
-    lateness = "" if node.lateness_s is None else f", {node.lateness_s * 1000:.0f} ms late"
+    lateness = "" if node.lateness_s is None else f", {units.milliseconds(node.lateness_s)} late"
     heard = "never" if age_s is None else f"{units.short_duration(age_s)} ago{lateness}"
     lines: list[Line] = [
         (Cell(node.name, Tone.STRONG),),
@@ -229,7 +229,7 @@ def _events(digest: Digest, node: Node, width: int) -> Section:
     if not events and _is_silent(node):
         return _silent_section("Events", node)
     if not events:
-        note = "none of late" if "event" in node.blocks else "not read on this node"
+        note = "none recently" if "event" in node.blocks else "not read on this node"
         return Section("Events", (), (), note)
     entries = []
     for event in events:

@@ -81,8 +81,8 @@ def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
         entries.append(_entry(_odd_card(number, card), width))
     if found.numbered:
         text = (
-            ":name 1 some_name makes the first a class of its own, :unname some_name takes that "
-            "back. :job NUMBER opens a job."
+            ":name 1 some_name makes the first a class of its own, :unname some_name undoes that. "
+            ":job NUMBER opens a job."
         )
         entries.append(paragraph(text, width, Tone.DIM))
     return entries
@@ -100,7 +100,7 @@ def _entry(card: Sequence[str], width: int) -> list[Line]:
 def _told(found: Patterns) -> str:
     """How much of the time nobody explains, and how many patterns it has."""
     count = len(found.cards)
-    made = "No three jobs of it behave alike"
+    made = "No three of these jobs behave alike"
     if count:
         made = f"Jobs that behave alike make {count} pattern{'s' if count > 1 else ''}"
     hours = f"{_hours(found.unexplained_s)} of {_hours(found.allocated_s)}"
@@ -162,8 +162,8 @@ def _odd_card(number: int, card: PatternCard) -> list[str]:
 def _how_far(times: float) -> str:
     """How unlike the usual something is."""
     if times < ODD_FROM:
-        return "no stranger than what is usual here"
-    return f"{times:.1f} times as far from all others as jobs here usually lie"
+        return "no more unusual than other jobs here"
+    return f"{times:.1f} times as far from all others as jobs here usually are"
 
 
 def _whose(card: PatternCard) -> str:

@@ -32,7 +32,7 @@ def tree_lines(
     if tree is None:
         return [[(Cell("Reading /proc of this machine …", Tone.DIM),)]]
     if not tree.relatives:
-        text = "It has ended, or its number is another process's by now. Esc goes back."
+        text = "It has ended, or its number now belongs to another process. Esc goes back."
         return [paragraph(text, width)]
     own = sum(one.is_asked_for for one in tree.relatives)
     parents = sum(not one.is_asked_for for one in _until_asked(tree))
@@ -41,7 +41,7 @@ def tree_lines(
     head += (
         f"{children} process{'' if children == 1 else 'es'} that it, or one of these, started"
         if children
-        else "and nothing that it started is there"
+        else "and nothing that it started still runs"
     )
     heading = (
         Cell(

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpumon.evaluation.scoreboard import STEPS, SUPPORTED
-from gpumon.model.units import HOUR_S
 from gpumon.report.document.scoreboard import delays, per_1000_gpu_days
+from gpumon.report.text import units
 from gpumon.report.text.cells import laid_out, safe
 from gpumon.report.text.units import MISSING
 
@@ -56,7 +56,7 @@ def _beside(scores: Scoreboard, baselines: Mapping[str, BaselineScore]) -> str:
         if one.jobs_judged:
             rows.append(_beside_row(name, one.scores, has_hours=one.has_hours))
         else:
-            lines.append(f"{name} abstains: watched for too short, or without its counters\n")
+            lines.append(f"{name} abstains: watched too briefly, or without its counters\n")
     return f"{laid_out(rows)}{''.join(lines)}\n"
 
 
@@ -68,7 +68,7 @@ def _beside_row(name: str, scores: Scoreboard, *, has_hours: bool = True) -> tup
         _two(scores.macro_f1_of_its_classes),
         f"{per:,.0f}" if isfinite(per) else MISSING,
         f"{scores.benign_flagged} of {scores.benign}",
-        f"{100 * error:+.0f} %" if isfinite(error) else MISSING,
+        units.percent_off(error) if isfinite(error) else MISSING,
     )
 
 
@@ -79,7 +79,7 @@ def _row(key: str, score: ClassScore) -> tuple[str, ...]:
     if counted.labels and not score.is_looked_for:
         notes.append("not looked for")
     if score.unseen:
-        notes.append(f"{score.unseen} not to be seen")
+        notes.append(f"{score.unseen} that could not be seen")
     return (
         safe(key),
         f"{counted.labels}",
@@ -88,8 +88,8 @@ def _row(key: str, score: ClassScore) -> tuple[str, ...]:
         _two(counted.precision),
         _two(counted.recall),
         _two(counted.f1),
-        MISSING if p50 is None else f"{p50:.0f} s",
-        f"{score.true_s / HOUR_S:.1f}" if score.true_s else MISSING,
+        MISSING if p50 is None else units.seconds(p50),
+        units.hours(score.true_s, 1) if score.true_s else MISSING,
         _error(charged_s, score.true_s),
         _error(score.wasted_s, score.true_s),
         ", ".join(notes),
@@ -107,7 +107,7 @@ def _short(scores: Scoreboard) -> str:
             lines.append((sum(wrong.values()), f"  {safe(truth)}: {words}\n"))
     if not lines:
         return ""
-    first = "What is true: what was said instead, and how often (supported or established)\n"
+    first = "True class: what was reported instead, and how often (supported or established)\n"
     return first + "".join(line for _, line in sorted(lines, key=lambda one: -one[0])) + "\n"
 
 
@@ -118,9 +118,9 @@ def _whole(scores: Scoreboard) -> str:
     )
     false = f"{scores.false_alarms} in {scores.gpu_days:,.1f} GPU-days"
     per = per_1000_gpu_days(scores)
-    late = (
-        MISSING if told["p50"] is None else f"{told['p50']:.0f} s, nine in ten {told['p90']:.0f} s"
-    )
+    half, most, late = told["p50"], told["p90"], MISSING
+    if half is not None and most is not None:
+        late = f"{units.seconds(half)}, nine in ten {units.seconds(most)}"
     told_true = [
         f"{step.value:<11} {_within(one.true_ratio)} of {one.claims}"
         for step, one in zip(STEPS, scores.calibration, strict=True)
@@ -133,8 +133,8 @@ def _whole(scores: Scoreboard) -> str:
         *(f"{'' if place else 'claims true':<15} {line}" for place, line in enumerate(told_true)),
         f"GPU-hours       error {_within(scores.hours_error)}",
         f"                of what is wasted alone {_within(scores.wasted_error)}",
-        f"                {scores.benign_charged_s / HOUR_S:.2f} charged to benign jobs",
-        f"                {scores.excess_s / HOUR_S:.2f} charged beyond what was claimed",
+        f"                {units.hours(scores.benign_charged_s)} charged to benign jobs",
+        f"                {units.hours(scores.excess_s)} charged beyond what was claimed",
     ]
     if scores.jobs_left_out:
         lines.append(f"                {scores.jobs_left_out} jobs left out: their loss is unknown")
@@ -154,4 +154,4 @@ def _two(value: float) -> str:
 
 
 def _error(charged_s: float, true_s: float) -> str:
-    return f"{100 * (charged_s - true_s) / true_s:+.0f} %" if true_s else MISSING
+    return units.percent_off((charged_s - true_s) / true_s) if true_s else MISSING

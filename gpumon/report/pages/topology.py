@@ -106,7 +106,7 @@ def rate_words(node: Node, gpus: Sequence[Gpu]) -> str:
     if any(gpu.value("nvlink_tx_bytes_per_s") is not None for gpu in gpus):
         parts.append("diagonal: sent over all NVLinks of the GPU")
     if any(_port_rate(row) is not None for row in block_rows(node, "nic")):
-        parts.append("ports: sent or received, the more; sw: behind the same PCIe switch")
+        parts.append("ports: sent or received, whichever is more; sw: behind the same PCIe switch")
     return f"{'; '.join(parts)}; bytes per second now" if parts else ""
 
 

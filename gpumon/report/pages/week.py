@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.model.finding_classes import finding_class
 from gpumon.model.records.ledger import NOTHING, SUSPICION
-from gpumon.model.units import HOUR_S
 from gpumon.report.pages.ledger_table import class_lines
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, laid_out, paragraph, safe
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.ledger import Compared, LedgerTotals, Total
     from gpumon.report.text.cells import Line
 
-_DAY_S: Final = 24 * HOUR_S
 
 _CHANGED_SHARE: Final = 0.002
 """A share of the observed time that changed by less is as before (our choice)."""
@@ -38,8 +36,8 @@ _MOST_NAMES: Final = 12
 
 def week_entries(weeks: Compared, width: int) -> list[list[Line]]:
     """What got better and what worse, then a line for each cause and for those who lose most."""
-    days = f"{weeks.span_s / _DAY_S:g} days"
-    head = f"GPU time of the last {days}, as the books on disk have it; before: the {days} before."
+    days = units.span(weeks.span_s)
+    head = f"GPU time of the last {days}, from the ledger on disk; before: the {days} before."
     entries: list[list[Line]] = [paragraph(head, width)]
     now, before = weeks.newest.whole, weeks.before.whole
     entries.append([*_told(now, width), ()])
@@ -113,7 +111,7 @@ def _wasted(total: Total | None) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return units.MISSING if share is None else f"{100 * share:.1f} %"
+    return units.MISSING if share is None else f"{units.fine_percent(share)} %"
 
 
 def _told(total: Total, width: int) -> list[Line]:
@@ -147,7 +145,8 @@ def _changes(now: Total, before: Total, days: str, width: int) -> list[Line]:
 
 def _some(changes: Iterable[tuple[str, float, float]]) -> str:
     listed = [
-        f"{safe(finding_class(key).title)} {100 * was:.1f} → {100 * became:.1f} %"
+        safe(finding_class(key).title)
+        + f" {units.fine_percent(was)} → {units.fine_percent(became)} %"
         for key, was, became in changes
     ]
     more = len(listed) - _NAMED

@@ -144,8 +144,7 @@ _COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         cell=lambda _d, e: state_cell(e.job.state),
         order=lambda _d, e: (e.job.state,),
         doc="Slurm's state code: CD completed, F failed, CA cancelled, TO timed out, PR "
-        "preempted, RQ requeued, NF its node failed, RS went on with another size. Each run has a "
-        "line.",
+        "preempted, RQ requeued, NF its node failed, RS resized. Each run has a line.",
         value=lambda _d, e: e.job.state,
     ),
     Column(
@@ -232,8 +231,8 @@ _COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         cell=lambda d, e: ended_verdict(d.tick, e),
         order=lambda d, e: (ended_verdict(d.tick, e).text,),
         doc="The cause that lost most, with its GPU-hours and its share of what was observed, or "
-        "how much was useful, by the books; of a job that gpumon did not watch what the accounting "
-        "gathered.",
+        "how much was useful, by the ledger; for a job that gpumon did not watch, what the "
+        "accounting gathered.",
         max_width=48,
     ),
     Column(
@@ -267,7 +266,7 @@ _COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         priority=5,
         cell=_ratio(lambda e: e.cpu_used_ratio),
         order=_by(lambda e: e.cpu_used_ratio),
-        doc="Share of the CPU time that the job held and used.",
+        doc="Share of the job's CPU time that it used.",
         max_width=0,
         is_descending=True,
         unit="ratio",
@@ -280,7 +279,7 @@ _COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         priority=6,
         cell=_ratio(lambda e: e.mem_used_ratio),
         order=_by(lambda e: e.mem_used_ratio),
-        doc="Share of the host memory that the job held and used at most.",
+        doc="Largest share of the job's host memory that it used.",
         max_width=0,
         is_descending=True,
         unit="ratio",

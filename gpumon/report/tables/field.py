@@ -38,7 +38,7 @@ class FieldRow(NamedTuple):
     label: str
     """What people call it."""
     of: str = ""
-    """What the value is to be compared with: a limit, a peak, a total."""
+    """What to compare the value with: a limit, a peak, a total."""
     uuid: str = ""
     """GPU whose history holds the field's past; empty: there is none."""
 
@@ -151,7 +151,7 @@ def field_text(field: Field, value: float) -> str:
     if field.key == "uptime_s":
         return units.short_duration(value)
     if field.unit == "s" and value < 1:
-        return f"{value * 1000:.1f} ms"
+        return units.milliseconds(value, 1)
     return units.quantity(value, field.unit)
 
 
@@ -209,7 +209,7 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         priority=0,
         cell=lambda _d, r: Cell(r.of, Tone.DIM),
         order=None,
-        doc="What the value is to be compared with: a limit, a peak of the data sheet, a total.",
+        doc="What to compare the value with: a limit, a peak of the data sheet, a total.",
         max_width=26,
     ),
     Column(
@@ -220,7 +220,7 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         priority=1,
         cell=past_cell,
         order=None,
-        doc="The last minutes, from 0 to what stands under OF, the newest at the right; a blank is "
+        doc="The last minutes, from 0 to the value under OF, the newest on the right; a blank is "
         "unknown.",
     ),
     Column(

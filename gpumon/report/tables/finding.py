@@ -177,7 +177,7 @@ _COLUMNS: Final[tuple[Column[Finding], ...]] = (
         cell=_claim,
         order=lambda _d, f: (class_of(f).title,),
         doc="How grave (" + MARKS_DOC + ") and what is claimed; a trailing ? is a "
-        "hypothesis, new: was found since you looked last. Enter says what it means.",
+        "hypothesis, new: found since you last looked. Enter says what it means.",
         max_width=24,
     ),
     losing_column(_stake, " to it"),

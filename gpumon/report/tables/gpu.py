@@ -174,8 +174,8 @@ _RANK_COLUMNS: Final[tuple[Column[RankRow], ...]] = (
         priority=0,
         cell=lambda _d, r: _rank_cell(r),
         order=_rank_number,
-        doc="Global rank within its world; 0…15: peers among these that are alike and of which "
-        "nothing is found, with the values of the one in the middle.",
+        doc="Global rank within its world; 0…15: similar peers among these without a "
+        "finding, with the values of the one in the middle.",
         max_width=9,
         unit="",
         value=lambda _d, r: _maybe(r.rank.rank if r.rank else None),
@@ -423,7 +423,7 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         priority=5,
         cell=user_cell,
         order=lambda d, r: _text_order(" ".join(users_of(d, r))),
-        doc="Owner of that job; of a GPU that no job holds the owner of the first process on it, "
+        doc="Owner of that job; if no job holds the GPU, the owner of the first process on it, "
         "and how many more.",
         words=users_of,
     ),
@@ -447,9 +447,8 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         priority=3,
         cell=lambda d, r: health_cell(d, r.whole),
         order=lambda d, r: health_order(d, r.whole),
-        doc="The worst that is wrong with the GPU itself: Xid, ECC, row remap, heat, PCIe lanes, "
-        "links; +1: one thing more. ok: nothing that was read is wrong; "
-        "? part read: a reading fails.",
+        doc="The worst problem of the GPU itself: Xid, ECC, row remap, heat, PCIe lanes, "
+        "links; +1: one more. ok: nothing that was read is wrong; ? part read: a reading fails.",
     ),
     Column(
         "why",
@@ -461,7 +460,7 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         order=lambda d, r: _text_order(fleet_why(d, r).text),
         doc="The worst about this GPU: staleness, a finding, why it cannot be read, what is wrong "
         "with it, a job without process, why the clock is held down; for a node without GPUs the "
-        "reason; of a MIG instance its profile, or why it cannot be read.",
+        "reason; for a MIG instance its profile, or why it cannot be read.",
         max_width=60,
     ),
     _without_instances(

@@ -151,8 +151,8 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             key="wasted_gpu_s", title="LOST", width=7, align="right", priority=0,
             cell=lambda _d, r: loss_cell(total_loss(pick(r).booked)),
             order=lambda _d, r: loss_key(total_loss(pick(r).booked)),
-            doc="GPU-hours that supported findings claim since the books were opened, also of jobs "
-            "that have ended; after ~ what is suspected.",
+            doc="GPU-hours that supported findings claim since the ledger began, ended jobs "
+            "included; after ~ what is suspected.",
             max_width=0, is_descending=True, unit="GPU-s",
         ),
         Column(
@@ -171,7 +171,7 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
         ),
         Column(
             key="wasted_cost", title="COST", width=9, align="right", priority=3,
-            cell=lambda _d, r: _sized(_wasted_cost(pick(r)), "{:,.2f}".format),
+            cell=lambda _d, r: _sized(_wasted_cost(pick(r)), units.money),
             order=lambda _d, r: _key(_wasted_cost(pick(r))),
             doc="Price of the wasted GPU-hours, in the currency of the configuration's prices.",
             max_width=0, is_descending=True, unit="",
@@ -207,7 +207,7 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
         Column(
             key="activity_ratio", title="SM%", width=4, align="right", priority=1,
             cell=lambda _d, r: _activity(pick(r)), order=lambda _d, r: _key(pick(r).activity_ratio),
-            doc="Mean SM activity of its GPUs; where one has no such counter, its duty cycle.",
+            doc="Mean SM activity of its GPUs; without that counter, the duty cycle.",
             unit="ratio",
         ),
         losing_column(lambda d, r: d.told(pick(r).stake), " by its jobs"),
@@ -288,7 +288,7 @@ _PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
     ),
     Column(
         "nodes", "NODES", 5, "right", priority=3,
-        cell=lambda _d, r: _nodes(r), order=lambda _d, r: (float(r.nodes),), doc="Nodes of it.",
+        cell=lambda _d, r: _nodes(r), order=lambda _d, r: (float(r.nodes),), doc="Its nodes.",
         max_width=0, is_descending=True, unit="",
         value=lambda _d, r: float(r.nodes) if r.nodes else None,
     ),

@@ -262,7 +262,7 @@ SPACE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
     ),
     Column(
         "used", "USED GiB", 8, "right", priority=0, cell=_gib("used_bytes"), order=None,
-        doc="What is taken of it.",
+        doc="How much of it is used.",
     ),
     Column(
         "free", "FREE GiB", 8, "right", priority=1, cell=_gib("free_bytes"), order=None,
@@ -270,7 +270,7 @@ SPACE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
     ),
     Column(
         "full", "FULL", 7, "right", priority=0, cell=_fullness, order=None,
-        doc="Share taken of what users may fill, as df tells it; or why it is not known.",
+        doc="Share used of what users may fill, as df reports it; or why it is unknown.",
         max_width=16,
     ),
 )  # fmt: skip
@@ -333,7 +333,7 @@ JOB_USE_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
     ),
     Column(
         "cores", "CORES", 11, "right", priority=0, cell=_cores, order=None,
-        doc="CPU cores that the job kept busy, and that it may use.",
+        doc="CPU cores that the job used, and that it may use.",
     ),
     Column(
         "memory", "MEM GiB", 11, "right", priority=0, cell=_memory, order=None,

@@ -272,9 +272,9 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         cell=verdict_cell,
         order=default_order,
         doc="The finding that explains the others: " + MARKS_DOC + "; ○ hypothesis, "
-        "◐ supported, ● established; new: was found since you looked last. no finding: "
-        "detectors looked and found nothing; watching 8s (2 of 19): so many have judged by now; "
-        "unknown: they could not see.",
+        "◐ supported, ● established; new: found since you last looked. no finding: detectors "
+        "looked and found nothing; watching 8s (2 of 19): so many have judged so far; unknown: "
+        "they could not see.",
         max_width=110,
         value=_verdict,
     ),

@@ -144,7 +144,7 @@ LINK_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
         priority=1,
         cell=lambda _d, r: errors_cell(r, LINK_ERRORS, "link_"),
         order=None,
-        doc="Error counters above 0 by name; 0: all that are known are 0.",
+        doc="Error counters above 0 by name; 0: all known ones are 0.",
         max_width=30,
     ),
     Column(

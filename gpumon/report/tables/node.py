@@ -48,7 +48,7 @@ class NodeRow(NamedTuple):
     finding: Finding | None
     """What loses most about the node or one of its GPUs."""
     stake: Stake
-    """What is lost on its GPUs, by its own fault or by that of jobs."""
+    """What is lost on its GPUs, through its own fault or that of jobs."""
     troubles: tuple[Trouble, ...]
     """What is wrong with its GPUs themselves, the worst first."""
     sick_gpus: int
@@ -385,7 +385,7 @@ _COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
     Column(
         "health", "HEALTH", 12, "left", priority=2, cell=lambda _d, r: _health(r),
         order=lambda _d, r: _health_order(r),
-        doc="The worst that is wrong with its GPUs themselves, and with how many of them.",
+        doc="The worst problem of its GPUs themselves, and how many have it.",
         max_width=18,
     ),
     Column(
@@ -395,7 +395,7 @@ _COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
     ),
     losing_column(
         lambda d, r: None if r.node.is_silent or r.node.taken_at is None else d.told(r.stake),
-        " on its GPUs, by its own fault or by that of jobs",
+        " on its GPUs, through its own fault or that of jobs",
     ),
     types_column(lambda _d, r: r.room.node.gpu_types if r.room else ()),
     *place_columns(_name),

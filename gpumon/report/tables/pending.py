@@ -168,7 +168,7 @@ _COLUMNS: Final[tuple[Column[JobView], ...]] = (
     ),
     Column(
         "hint", "WHAT HOLDS IT BACK", 33, "left", priority=5, cell=_hint, order=None,
-        doc="The first of what is known about it; Enter shows all of it.", max_width=100,
+        doc="The first thing known about it; Enter shows everything.", max_width=100,
     ),
 )  # fmt: skip
 

@@ -252,8 +252,8 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         priority=1,
         cell=_type,
         order=None,
-        doc="C: it computes on the GPU; G: it draws, as a desktop does, which is no use of a GPU; "
-        "C+G: both.",
+        doc="C: it computes on the GPU; G: it draws, as a desktop does, which does not count as "
+        "use; C+G: both.",
     ),
     Column(
         "user",
@@ -316,8 +316,8 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         priority=1,
         cell=_of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used", "{:.1f}".format),
         order=None,
-        doc="CPU cores that the process and all that it has started keep busy, such as loaders of "
-        "data; dim: its own alone.",
+        doc="CPU cores that the process and all that it started use, such as data loaders; "
+        "dim: its own alone.",
     ),
     Column(
         "rss",
@@ -338,7 +338,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         priority=2,
         cell=_bytes("process_io_read_bytes_per_s"),
         order=None,
-        doc="Read from storage, that of the network included; told of your own processes, or to "
+        doc="Read from storage, network storage included; known for your own processes, or to "
         "root.",
     ),
     Column(
@@ -349,7 +349,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         priority=2,
         cell=_bytes("process_io_write_bytes_per_s"),
         order=None,
-        doc="Written to storage, known likewise.",
+        doc="Written to storage, known for the same processes.",
     ),
     Column(
         "past",
@@ -416,7 +416,9 @@ MACHINE_PROCESS_COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         for column in _COLUMNS
         if column.key in ("pid", "program", "type", "user", "memory", "sm", "cores", "rss")
     ),
-    Column("age", "TIME", 6, "right", priority=1, cell=_age, order=None, doc="How long it runs."),
+    Column(
+        "age", "TIME", 6, "right", priority=1, cell=_age, order=None, doc="Time since it started."
+    ),
 )
 """Of the processes on all GPUs of a machine."""
 

@@ -73,7 +73,7 @@ _COLUMNS: Final[tuple[Column[ReservationRow], ...]] = (
     Column(
         "reservation", "RESERVATION", 14, "left", priority=0,
         cell=lambda _d, r: _name(r), order=lambda _d, r: (r.reservation.name,),
-        doc="Name; ! marks maintenance, in which nobody's jobs run.", max_width=28,
+        doc="Name; ! marks maintenance, in which no jobs run.", max_width=28,
         value=lambda _d, r: r.reservation.name,
     ),
     Column(
@@ -90,7 +90,7 @@ _COLUMNS: Final[tuple[Column[ReservationRow], ...]] = (
     Column(
         "nodes", "NODES", 5, "right", priority=1,
         cell=lambda _d, r: _count(len(r.reservation.nodes)),
-        order=lambda _d, r: (float(len(r.reservation.nodes)),), doc="Nodes of it.", max_width=0,
+        order=lambda _d, r: (float(len(r.reservation.nodes)),), doc="Its nodes.", max_width=0,
         is_descending=True, unit="",
     ),
     Column(

@@ -38,7 +38,7 @@ def instant_of(text: str, shown: float, newest: float) -> float:
             return _latest(int(clock[1]), int(clock[2]), int(clock[3] or 0), newest)
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
-        message = f"“{text}” is no time; write {EXAMPLES}"
+        message = f"“{text}” is not a time; write {EXAMPLES}"
         raise ValueError(message) from None
 
 
@@ -52,7 +52,7 @@ def outside_words(at: float, start: float, end: float) -> str:
     """
     # What was typed may have whole seconds only.
     if at < start - 1.0:
-        return f"nothing before {_moment(start, end)} is kept"
+        return f"nothing before {_moment(start, end)} is stored"
     if at > end + 1.0:
         return f"{_moment(at, end)} is still to come"
     return ""

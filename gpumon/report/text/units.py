@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from gpumon.model.units import DAY_S, HOUR_S
+
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu
 
@@ -23,6 +25,16 @@ def percent(ratio: float | None) -> str:
     if 0 < ratio < 0.005:
         return "<1"
     return f"{ratio * 100:.0f}"
+
+
+def fine_percent(ratio: float | None) -> str:
+    """A share of 1 in percent with a decimal, without the sign: `12.3`."""
+    return MISSING if ratio is None else f"{ratio * 100:.1f}"
+
+
+def percent_off(ratio: float) -> str:
+    """How far a number is from another, as a share of it: `+12 %`, `-3 %`."""
+    return f"{ratio * 100:+.0f} %"
 
 
 def gib(size_bytes: float | None) -> str:
@@ -51,6 +63,16 @@ def size(size_bytes: float | None, beside: float = 0.0) -> str:
     return f"{text} {unit}"
 
 
+def mib(size_bytes: float, places: int = 0) -> str:
+    """A size in MiB without the unit: `180`."""
+    return f"{size_bytes / 2**20:.{places}f}"
+
+
+def decimal_size(size_bytes: float) -> str:
+    """A size with a decimal prefix: `1.2 GB`, `340 MB`."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
+
+
 def memory(used_bytes: float | None, total_bytes: float | None) -> str:
     """Memory in use and in all, GiB: `61/80`; only the part that is known."""
     if used_bytes is None:
@@ -77,6 +99,11 @@ def rate(bytes_per_s: float | None) -> str:
     return f"{text[:-1]} {text[-1]}B/s" if text[-1].isalpha() else f"{text} B/s"
 
 
+def tera(value: float) -> str:
+    """A number in units of 10^12, two decimals, as data sheets print bandwidths: `3.35`."""
+    return f"{value / 1e12:.2f}"
+
+
 def watts(power_w: float | None) -> str:
     """Power in whole watts, without the unit: `412`."""
     return MISSING if power_w is None else f"{power_w:.0f}"
@@ -95,11 +122,11 @@ def slurm_duration(seconds: float | None) -> str:
         return MISSING
     whole = max(0, int(seconds))
     days, rest = divmod(whole, 86400)
-    hours, rest = divmod(rest, 3600)
+    full_hours, rest = divmod(rest, 3600)
     minutes, secs = divmod(rest, 60)
     if days:
-        return f"{days}-{hours:02}:{minutes:02}:{secs:02}"
-    return f"{hours}:{minutes:02}:{secs:02}" if hours else f"{minutes}:{secs:02}"
+        return f"{days}-{full_hours:02}:{minutes:02}:{secs:02}"
+    return f"{full_hours}:{minutes:02}:{secs:02}" if full_hours else f"{minutes}:{secs:02}"
 
 
 def short_duration(seconds: float | None) -> str:
@@ -116,6 +143,29 @@ def short_duration(seconds: float | None) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
 
 
+def span(seconds: float) -> str:
+    """A length of time in the largest unit of which it is two at least: `24 h`, `31 days`."""
+    for unit_s, name in ((DAY_S, "days"), (HOUR_S, "h")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.3g} {name}"
+    return f"{seconds / 60:.0f} min"
+
+
+def seconds(value: float, places: int = 0) -> str:
+    """Seconds with the unit: `12 s`."""
+    return f"{value:.{places}f} s"
+
+
+def milliseconds(value_s: float, places: int = 0) -> str:
+    """Seconds in thousandths with the unit: `12 ms`."""
+    return f"{value_s * 1000:.{places}f} ms"
+
+
+def hours(value_s: float, places: int = 2) -> str:
+    """Seconds in hours without the unit, always as many decimals: `1,234.56`."""
+    return f"{value_s / HOUR_S:,.{places}f}"
+
+
 def gpus(count: int) -> str:
     """How many: `1 GPU`, `1,024 GPUs`."""
     return f"{count:,} GPU{'s' * (count != 1)}"
@@ -128,19 +178,37 @@ def gpu_time(gpu_seconds: float | None) -> str:
 
 def gpu_hours(gpu_seconds: float) -> str:
     """GPU time in hours without the unit, two decimals below 10: `0.25`, `12.4`, `1,320`."""
-    hours = gpu_seconds / 3600
-    if 0 < hours < 0.005:
+    value = gpu_seconds / HOUR_S
+    if 0 < value < 0.005:
         return "<0.01"
-    if hours < 9.995:
-        return f"{hours:.2f}"
-    return f"{hours:.1f}" if hours < 99.95 else f"{hours:,.0f}"
+    if value < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:,.0f}"
 
 
 def gpus_lost(gpus: float) -> str:
     """How many GPUs' time is lost, with a decimal below 10 where it is no whole: `25`, `3.4`."""
     if 0 < gpus < 0.05:
         return "<0.1"
-    return f"{gpus:.1f}".removesuffix(".0") if gpus < 9.95 else f"{gpus:,.0f}"
+    return tenths(gpus).removesuffix(".0") if gpus < 9.95 else tenths(gpus)
+
+
+def tenths(value: float) -> str:
+    """A number with a decimal below 10: `3.4`, `25`, `1,320`."""
+    return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
+
+
+def money(amount: float | None) -> str:
+    """A sum of money, without its currency: `1,234.50`."""
+    return MISSING if amount is None else f"{amount:,.2f}"
+
+
+def kilowatt_hours(energy_j: float | None) -> str:
+    """Energy in kWh, without the unit: `1,234.5`."""
+    # What the first picture says has no energy: it does not wait for the books' records.
+    from gpumon.model.records.ledger import KWH_J
+
+    return MISSING if energy_j is None else f"{energy_j / KWH_J:,.1f}"
 
 
 def clock_time(unix_s: float | None, with_seconds: bool = False) -> str:
@@ -161,10 +229,7 @@ def quantity(value: float | None, unit: str) -> str:
     if unit == "bytes/s":
         return rate(value)
     if unit == "J":
-        # What the first picture says has no energy: it does not wait for the books' records.
-        from gpumon.model.records.ledger import KWH_J
-
-        return f"{value / KWH_J:,.1f} kWh" if value >= KWH_J else f"{value / 1000:,.0f} kJ"
+        return f"{kilowatt_hours(value)} kWh" if value >= 3.6e6 else f"{value / 1000:,.0f} kJ"
     if unit == "C":
         return f"{value:.0f} °C"
     text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.2f}"

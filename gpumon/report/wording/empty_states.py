@@ -73,17 +73,17 @@ def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
     name = job_name(job_id, label)
     # Tasks that waited together have started by now, or were cancelled: sacct has no form for them.
     is_known = name is not None and not name.waits_together
-    ended = (f"sacct -j {name.label} says how it ended.",) if name and is_known else ()
+    ended = (f"sacct -j {name.label} shows how it ended.",) if name and is_known else ()
     return (text, *ended, "Esc goes back.")
 
 
 def no_gpus_words(view: JobView) -> tuple[str, ...]:
     """Why a job in the queue shows no GPU: it holds none any more, or none is known yet."""
     if view.job.state in ENDED_STATES:
-        return ("The job has ended: it holds no GPU any more.", "x says how it ended.")
+        return ("The job has ended: it holds no GPU any more.", "x shows how it ended.")
     return (
         "No telemetry names the job's GPUs yet, and no process of it was seen.",
-        "e shows what its nodes say.",
+        "e shows what its nodes report.",
     )
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.ledger import Total
     from gpumon.model.records.tick import Tick
 
-_DAY_MIN: Final = 1440.0
-
 
 def ended_title(found: EndedJobs) -> str:
     """What the table is about: how many runs, in which window, with how much GPU time in it."""
@@ -88,8 +86,4 @@ def window_words(found: EndedJobs) -> str:
     """`in the last 24 h`, `in the last 31 days`; since the beginning of time: what is kept."""
     if found.since <= 0.0:
         return "as far back as the accounting goes"
-    minutes = (found.at - found.since) / 60.0
-    for size, name in ((_DAY_MIN, "days"), (60.0, "h")):
-        if minutes >= 2 * size:
-            return f"in the last {minutes / size:.3g} {name}"
-    return f"in the last {minutes:.0f} min"
+    return f"in the last {units.span(found.at - found.since)}"

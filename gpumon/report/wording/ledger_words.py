@@ -71,7 +71,7 @@ def _part(seconds: float, share: float | None) -> str:
 
 
 def _money(amount: float | None, currency: str) -> str:
-    return "" if amount is None else f", {amount:,.2f} {currency}".rstrip()
+    return "" if amount is None else f", {units.money(amount)} {currency}".rstrip()
 
 
 def _moment(digest: Digest, at: float) -> str:

@@ -50,14 +50,10 @@ def rate_cell(losing: Losing | None) -> Cell:
     wasted, suspected = losing
     if max(losing) < LEAST_GPUS:
         return Cell("<0.1" if sum(losing) > 0 else "0", Tone.DIM)
-    text = _gpus(wasted) if wasted >= LEAST_GPUS else ""
+    text = units.tenths(wasted) if wasted >= LEAST_GPUS else ""
     if suspected >= LEAST_GPUS:
-        text += f"{SUSPICION}{_gpus(suspected)}"
+        text += f"{SUSPICION}{units.tenths(suspected)}"
     return Cell(text, Tone.WARN)
-
-
-def _gpus(count: float) -> str:
-    return f"{count:.1f}" if count < 9.95 else f"{count:,.0f}"
 
 
 def losing_column(stake_of: Callable[[Digest, R], Stake | None], doc: str) -> Column[R]:
@@ -88,8 +84,8 @@ def losing_column(stake_of: Callable[[Digest, R], Stake | None], doc: str) -> Co
         priority=0,
         cell=cell,
         order=order,
-        doc=f"GPU-hours lost an hour now{doc}; after ~ what is suspected. What loses most, by "
-        "how sure that is, stands on top.",
+        doc=f"GPU-hours lost an hour now{doc}; after ~ what is suspected. Sorted by what loses "
+        "most, and how sure that is.",
         max_width=0,
         is_descending=True,
         unit="",

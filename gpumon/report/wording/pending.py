@@ -28,9 +28,9 @@ _DEPENDENCY: Final = re.compile(r"(after\w*|before\w*|expand):([^,?(]+)")
 DEPENDENCY_WORDS: Final = {
     "after": "to start",
     "afterany": "to end",
-    "afterok": "to end well",
+    "afterok": "to succeed",
     "afternotok": "to fail",
-    "aftercorr": "to end the same task well",
+    "aftercorr": "to succeed at the same task",
     "afterburstbuffer": "to stage its data out",
 }
 """What a job waits for another one to do, by the type that sbatch(1) names."""

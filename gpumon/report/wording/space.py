@@ -52,7 +52,7 @@ def _taken(row: BlockRow) -> str:
     """`12/64 GiB`; of less than one, as a container has it, `3/64 MiB`."""
     used, size = row.value("used_bytes") or 0.0, row.value("size_bytes")
     if size is not None and size < 2**30:
-        return f"{used / 2**20:.0f}/{size / 2**20:.0f} MiB"
+        return f"{units.mib(used)}/{units.mib(size)} MiB"
     return f"{units.memory(used, size)} GiB"
 
 

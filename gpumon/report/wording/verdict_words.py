@@ -47,7 +47,7 @@ MARKS_DOC: Final = (
 )
 """What the marks of findings say."""
 
-FOR_MACHINE: Final = "Who runs it:"
+FOR_MACHINE: Final = "Administrators:"
 """Before a step that is not for who owns the job."""
 
 WATCHING: Final = "watching"

@@ -184,8 +184,8 @@ def what_bounds(
     )
     if not any(one.is_compute or one.what == "memory" for one in told):
         why = (
-            "Without profiling counters nothing tells what its pipes and its memory do: what "
-            "bounds it cannot be told."
+            "Without profiling counters it is unknown what its pipes and its memory do, and so "
+            "what bounds it."
         )
         return found._replace(why_unknown=why)
     nearest = max(told, key=lambda one: one.ratio)
@@ -199,7 +199,7 @@ def _unknown(gpus: Sequence[Gpu], products: set[str | None]) -> str:
     if len(products) > 1:
         return "Its GPUs are of several products, each with ceilings of its own."
     name = products.pop() or "this GPU"
-    return f"No data sheet is known of {name} as it is here: its bottleneck is unknown."
+    return f"No data sheet is known for {name} in this form: its bottleneck is unknown."
 
 
 def _past(digest: Digest, gpus: Sequence[Gpu], view: JobView | None, span_s: float) -> Past | None:
@@ -258,10 +258,10 @@ def _why(sheet: Sheet, what: str, values: Mapping[str, float], gpus: Sequence[Gp
     keys, counted = keys_of(sheet, what), half_of(sheet).upper()
     if not keys:
         if what in ("bf16", "fp16", *_TENSOR_NAMES) and counted:
-            return f"no counter tells it from {counted}, as which it is counted"
+            return f"no counter separates it from {counted}, so it counts as that"
         return "no counter reports how long it works"
     if what == "nvlink" and sheet.nvlink_bytes_per_s is None:
-        return "its data sheet knows no NVLink"
+        return "its data sheet lists no NVLink"
     if not any(key in values or CATALOGUE[key].is_kept for key in keys if "clock" not in key):
         as_what = f", so it is counted as {counted}" if counted else ""
         return f"its counter is not stored over time{as_what}"
@@ -298,11 +298,11 @@ def _verdict(nearest: Ceiling, sheet: Sheet, values: Mapping[str, float]) -> str
     name = name_of(nearest.what, sheet)
     spoken = name if name[0].isupper() else f"the {name}"
     if nearest.ratio >= BOUND:
-        return f"Bound by {spoken}: {share} of what there is."
+        return f"Bound by {spoken}: {share} of its ceiling."
     if nearest.ratio >= _FREE:
         return (
-            f"Near the ceiling of {spoken}: {share} of it, so at most "
-            f"{1.0 / nearest.ratio:.1f} times as fast as it is."
+            f"Near the ceiling of {spoken}: {share} of it, so at most {1.0 / nearest.ratio:.1f} "
+            "times as fast."
         )
     return f"Bound by none of these: {share} of {spoken} is the nearest{_latency(values)}."
 
@@ -315,7 +315,7 @@ def _clock(sheet: Sheet, values: Mapping[str, float]) -> str:
     usual = values["sm_clock_mhz"] / clock
     return (
         f"The SM clock is at {values['sm_clock_mhz']:.0f} of {usual:.0f} MHz, so the pipes' "
-        f"ceilings lie {100 * (1.0 - clock):.0f} % below the data sheet's."
+        f"ceilings lie {units.percent(1.0 - clock)} % below the data sheet's."
     )
 
 
@@ -350,7 +350,7 @@ def _note(sheet: Sheet, values: Mapping[str, float]) -> str:
     ]
     why = []
     if alike:
-        why.append(f"no counter tells {' or '.join(alike)} apart")
+        why.append(f"no counter separates {' and '.join(alike)}")
     if unkept:
         those = "those" if alike else "the counters"
         why.append(f"{those} of {' and '.join(unkept)} are not stored over time")

@@ -12,7 +12,7 @@ from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT
 from gpumon.simulate.physics.phase import CPU
 
 if TYPE_CHECKING:
-    from gpumon.simulate.blocks.environment import Held, Look
+    from gpumon.simulate.blocks.environment import Held, HostSample
     from gpumon.simulate.cluster.layout import SimNode
 
 _MEM_SHARE: Final = 0.95
@@ -35,7 +35,7 @@ _SERVANTS: Final = 3
 """slurmstepd, the batch script and the launcher."""
 
 
-def cgroup_block(node: SimNode, look: Look) -> Block:
+def cgroup_block(node: SimNode, look: HostSample) -> Block:
     """One row per job that holds a GPU of the node, at its last look."""
     rows = [_row(node, held, look.at) for held in look.held]
     keys = rows[0].keys() if rows else ()

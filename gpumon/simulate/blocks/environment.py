@@ -52,8 +52,8 @@ class Held(NamedTuple):
         return 0.0 if self.hung_at is None else self.stuck * (now - self.hung_at)
 
 
-class Look(NamedTuple):
-    """A node at one of the instants at which it is looked at."""
+class HostSample(NamedTuple):
+    """A node at one of the instants at which it is sampled."""
 
     at: float
     readings: list[Reading]
@@ -81,17 +81,17 @@ class Look(NamedTuple):
         )
 
 
-class Looks:
-    """Looks at nodes in turn: each at its own instants, which depend on the time alone."""
+class HostSampler:
+    """Samples nodes in turn: each at its own instants, which depend on the time alone."""
 
     def __init__(self, fleet: Fleet) -> None:
         """Nothing has been looked at."""
         self._fleet = fleet
         self._spans: dict[int, tuple[Spans, Spans]] = {}
         self._waits: Spans | None = None
-        self._last: dict[int, Look] = {}
+        self._last: dict[int, HostSample] = {}
 
-    def look(self, node: SimNode, beat: Spans, readings: list[Reading]) -> Look:
+    def look(self, node: SimNode, beat: Spans, readings: list[Reading]) -> HostSample:
         """The node at its last instant up to a beat.
 
         Args:
@@ -120,7 +120,7 @@ class Looks:
             spans = self._spans[phase] = (first, Spans(at, _PRESSURE_WINDOW_S, first))
         return spans
 
-    def _look(self, node: SimNode, readings: list[Reading], waits: Spans) -> Look:
+    def _look(self, node: SimNode, readings: list[Reading], waits: Spans) -> HostSample:
         stays = [reading.stay for reading in readings]
         at = waits.now
         busy = [_cores(stays, at, window_s) for window_s in _LOAD_WINDOWS_S]
@@ -152,7 +152,7 @@ class Looks:
             cores + sum(min(one.stuck * window_s, one.stuck_s(at)) for one in held) / window_s
             for cores, window_s in zip(busy, _LOAD_WINDOWS_S, strict=True)
         ]
-        return Look(at, readings, held, (loads[0], loads[1], loads[2]))
+        return HostSample(at, readings, held, (loads[0], loads[1], loads[2]))
 
 
 def _cores(stays: Sequence[Stay], at: float, window_s: float) -> float:

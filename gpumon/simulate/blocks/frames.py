@@ -13,7 +13,7 @@ from gpumon.model.records.block import EMPTY_BLOCK, Block, column_for
 from gpumon.model.records.frame import Frame
 from gpumon.simulate.blocks.cgroup import cgroup_block
 from gpumon.simulate.blocks.columns import column, lost
-from gpumon.simulate.blocks.environment import Looks
+from gpumon.simulate.blocks.environment import HostSampler
 from gpumon.simulate.blocks.gpu import GpuBlocks, ratio
 from gpumon.simulate.blocks.link import LinkBlocks
 from gpumon.simulate.blocks.mig import cut_gpu, mark_cut, mig_block
@@ -27,7 +27,7 @@ from gpumon.simulate.records.slurm_queue import processes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
-    from gpumon.simulate.blocks.environment import Look
+    from gpumon.simulate.blocks.environment import HostSample
     from gpumon.simulate.cluster.layout import SimNode
     from gpumon.simulate.cluster.sim_cluster import Fleet
     from gpumon.simulate.cluster.timeline import Reading
@@ -203,8 +203,8 @@ class FrameMaker:
         self._links = LinkBlocks(fleet)
         self._ports = PortBlocks(fleet)
         self._nodes = NodeBlocks(fleet)
-        self._looks = Looks(fleet)
-        self._looked: dict[int, tuple[Look, Block, Block]] = {}
+        self._looks = HostSampler(fleet)
+        self._looked: dict[int, tuple[HostSample, Block, Block]] = {}
         self._hosted: dict[int, _Hosted] = {}
 
     def frames(self, now: float, window_s: float, only: Set[str] | None = None) -> list[Frame]:
@@ -263,7 +263,7 @@ class FrameMaker:
 
     def _look(
         self, node: SimNode, spans: Spans, readings: list[Reading]
-    ) -> tuple[Look, Block, Block]:
+    ) -> tuple[HostSample, Block, Block]:
         look = self._looks.look(node, spans, readings)
         known = self._looked.get(node.number)
         if known is None or known[0] is not look:

@@ -15,7 +15,7 @@ from gpumon.simulate.physics.phase import READ, WRITE
 
 if TYPE_CHECKING:
     from gpumon.simulate.blocks.columns import Columns, Missing
-    from gpumon.simulate.blocks.environment import Look
+    from gpumon.simulate.blocks.environment import HostSample
     from gpumon.simulate.cluster.layout import SimNode
 
 DATA: Final = "/data"
@@ -69,7 +69,7 @@ class _Way(NamedTuple):
         }
 
 
-def mount_block(node: SimNode, look: Look, origin: float) -> Block:
+def mount_block(node: SimNode, look: HostSample, origin: float) -> Block:
     """The mounts of a node at its last look."""
     up_s = node.up_s + look.at - origin
     home = int(_HOME_BYTES_PER_S * up_s)

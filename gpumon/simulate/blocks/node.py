@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.simulate.blocks.columns import Columns
-    from gpumon.simulate.blocks.environment import Look
+    from gpumon.simulate.blocks.environment import HostSample
     from gpumon.simulate.cluster.layout import SimNode
     from gpumon.simulate.cluster.schedule import SimJob
     from gpumon.simulate.cluster.sim_cluster import Fleet
@@ -65,13 +65,13 @@ class NodeBlocks:
         """Nothing is made yet."""
         self._fleet = fleet
         self._labels: dict[int, dict[str, tuple[str | None, ...]]] = {}
-        self._slow: dict[int, tuple[Look, Columns]] = {}
+        self._slow: dict[int, tuple[HostSample, Columns]] = {}
 
     def block(
         self,
         node: SimNode,
         readings: Sequence[Reading],
-        look: Look,
+        look: HostSample,
         processes: Sequence[SimProcess],
         now: float,
     ) -> Block:
@@ -112,7 +112,7 @@ def grown_bytes(job: SimJob, now: float) -> float:
 
 
 def _values(
-    node: SimNode, readings: Sequence[Reading], look: Look, lived_s: float
+    node: SimNode, readings: Sequence[Reading], look: HostSample, lived_s: float
 ) -> dict[str, float]:
     up_s = node.up_s + lived_s
     counted = [reading.totals.counted for reading in readings]
@@ -144,7 +144,7 @@ def _values(
     }
 
 
-def _looked_values(node: SimNode, look: Look) -> dict[str, float]:
+def _looked_values(node: SimNode, look: HostSample) -> dict[str, float]:
     one, five, fifteen = look.loads
     pressure = look.pressure
     asleep = sum(

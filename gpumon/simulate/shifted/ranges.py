@@ -42,7 +42,7 @@ RANGES: Final = {
     "blink_s": Range(20, 110, "O: a hiccup of the network, shorter than telemetry_lost"),
     "reboot_s": Range(300, 720, "O: firmware of a node with many GPUs takes minutes"),
     "uptime_s": Range(4e4, 9e6, "O: days to months", _L),
-    "clock_lateness_s": Range(0.005, 0.12, "P: a probe's beat is some milliseconds late"),
+    "clock_lateness_s": Range(0.005, 0.12, "P: a probe's sample is some milliseconds late"),
     # Boards and sensors.
     "board_gain": Range(0.95, 1.05, "O: boards of one product differ by a few per cent"),
     "power_noise_ratio": Range(0.01, 0.04, "N: +-5 % accuracy of the power reading"),
@@ -81,7 +81,7 @@ RANGES: Final = {
     # Checkpoints, evaluations, compiling.
     "ckpt_every_s": Range(700, 2400, "T: minutes to hours"),
     "healthy_ckpt_duty": Range(0.01, 0.065, "T: healthy below 8 %"),
-    "stall_ckpt_duty": Range(0.13, 0.45, "T: above 10 %; 96 s of a 168 s epoch is the worst told"),
+    "stall_ckpt_duty": Range(0.13, 0.45, "T: above 10 %; 96 s of a 168 s epoch is the worst"),
     "stall_every_s": Range(240, 1000, "T: an epoch of 168 s and longer"),
     "ckpt_bytes_per_s": Range(2e8, 2.2e9, "L: one client of a parallel file system", _L),
     "eval_every_s": Range(900, 3000, "O: some a training run"),
@@ -212,10 +212,10 @@ RANGES: Final = {
     "fault_s": Range(2700, 6500, "T: fail-slow 10, 24, 72 min", _L),
     "host_leak_bytes_per_s": Range(1.2e6, 4e6, "T: class 24, monotone"),
     "leak_share_per_h": Range(0.07, 0.2, "T: class 24, full within a day"),
-    "error_rate_per_min": Range(0.8, 5.0, "N: replays and recoveries, of which a sound link has 0"),
+    "error_rate_per_min": Range(0.8, 5.0, "N: replays and recoveries, a sound link has 0"),
     "replays_per_min": Range(14, 90, "N: DCGM allows 8 a minute"),
     # Slurm.
-    "limit_factor": Range(1.15, 4.4, "T: below 5 nobody is asked to ask for less", _L),
+    "limit_factor": Range(1.15, 4.4, "T: below 5 no user is asked to ask for less", _L),
     "queue_wait_s": Range(30, 9000, "S", _L),
     "stuck_s": Range(1500, 4000, "S: KillWait and UnkillableStepTimeout are 30 and 60 s"),
     "node_background_cores": Range(0.15, 0.9, "P: daemons"),
@@ -259,13 +259,13 @@ class Draw:
         return int(self._random.integers(low, high + 1))
 
     def normal(self, *shape: int) -> NDArray[np.float64]:
-        """Numbers of a normal distribution of mean 0 and deviation 1."""
+        """Numbers of a normal distribution of mean 0 and deviation 1, as many along each axis."""
         return self._random.standard_normal(shape)
 
     def uniform(self, *shape: int) -> NDArray[np.float64]:
-        """Numbers between 0 and 1."""
+        """Numbers between 0 and 1, as many along each axis."""
         return self._random.random(shape)
 
     def lognormal(self, median: float, sigma: float, count: int) -> NDArray[np.float64]:
-        """Lengths with a median and a deviation of the logarithm."""
+        """A row of lengths with a median and a deviation of the logarithm."""
         return median * np.exp(sigma * self.normal(count))

@@ -131,7 +131,7 @@ class Tape:
 
 
 def curve(points: Sequence[tuple[float, float]], at: Floats) -> Floats:
-    """What lies between points at times; before the first and behind the last it is theirs."""
+    """Per time what lies between the points; before the first and behind the last it is theirs."""
     ordered = sorted(points)
     xs = np.array([x for x, _ in ordered])
     ys = np.array([y for _, y in ordered])

@@ -129,7 +129,7 @@ class PageReader:
         self._plans = plans
         names = [plan.host_name for plan in plans]
         self._nodes = {name: self._nodes.get(name) or NodeMemory() for name in names}
-        told = [*((text, "look at the page: it is no whole exposition") for text in page.wrong)]
+        told = [*((text, "look at the page: it is not complete") for text in page.wrong)]
         told += remarks
         self._errors = tuple(SourceError(self._where, text, way_out) for text, way_out in told)
         self._shape = shape_of(body, page, wanted)

@@ -55,11 +55,11 @@ _ACCEPTED: Final = (
 
 PEER: Final = Peer(
     name="an exporter",
-    answer="whole page",
+    answer="complete page",
     unreached=f"check that the exporter runs there and listens; {RETRIED}",
-    unheard=f"look whether the node is up and its port open; {RETRIED}",
-    overloaded=f"look whether the node is overloaded or its driver hangs; {RETRIED}",
-    speaks_no_tls="it speaks no TLS there: dcgm+http:// reads it without",
+    unheard=f"check whether the node is up and its port open; {RETRIED}",
+    overloaded=f"check whether the node is overloaded or its driver hangs; {RETRIED}",
+    speaks_no_tls="it does not speak TLS there: use dcgm+http://",
     speaks_no_http="check that the port is the exporter's, and whether it wants dcgm+https://",
     elsewhere="check host, port and path",
     certificate="the exporter's certificate has to be renewed",
@@ -130,7 +130,7 @@ class Fetcher:
             if kind == "text/html":
                 raise error_of(web_page(PEER))
             if kind not in _TYPES:
-                message = f"answers with {plain(kind, SHOWN)}, which is no page of metrics"
+                message = f"answers with {plain(kind, SHOWN)}, which is not a page of metrics"
                 raise FetchError(message, "check host, port and path")
             return await self._body(response)
 
@@ -172,7 +172,7 @@ def _status(status: int, headers: Mapping[str, str]) -> FetchError:
         hint = "gpumon sends neither name nor password to exporters: open the page to this host"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
     if status == HTTPStatus.NOT_FOUND:
-        return FetchError("has no such page (HTTP 404)", "check the path: it is mostly /metrics")
+        return FetchError("has no such page (HTTP 404)", "check the path: it is usually /metrics")
     hint = f"look at the log of the exporter; {RETRIED}"
     message = f"answers with an error (HTTP {status})"
     return FetchError(message, hint, is_refused=status in AWAY)
@@ -184,5 +184,5 @@ def _too_large() -> FetchError:
 
 
 def _endless() -> FetchError:
-    message = "tells a line without an end, which no page of metrics has"
+    message = "has a line without an end, so it is not a page of metrics"
     return FetchError(message, "check what listens there")

@@ -191,8 +191,8 @@ def _table(
 ) -> HostTable:
     most = MOST_ROWS[block]
     if len(entities) > most:
-        text = f"tells {len(entities):,} rows of {block}; {most:,} are read"
-        remarks.append((text, "no node has so many: look at who answers there"))
+        text = f"reports {len(entities):,} rows of {block}; {most:,} are read"
+        remarks.append((text, "no node has so many: check what answers there"))
     keys = tuple(sorted(entities)[:most])
     sums = tuple(
         Sum(key, row, tuple(terms))

@@ -192,7 +192,9 @@ class ExporterPages:
             return self._failed(watched, error.message, error.hint), False
         except Exception as error:  # noqa: BLE001 - one page must not silence all others
             words, way_out = shortage(error) or (repr(error), "please report this line")
-            return self._failed(watched, f"gpumon stumbled over its page: {words}", way_out), False
+            return self._failed(
+                watched, f"gpumon could not handle its page: {words}", way_out
+            ), False
         watched.outage.read(asked_s)
         return self._told(watched, readings, now, heard_s - began), True
 

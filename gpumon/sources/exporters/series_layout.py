@@ -77,7 +77,7 @@ _MOST_VARIANTS: Final = 64
 
 _SHOWN_LABEL: Final = 60
 
-_OF_WHICH: Final = "tells of several nodes, and of hosts without saying of which"
+_OF_WHICH: Final = "describes several nodes, and hosts without naming them"
 
 _MAX_INDEX: Final = 1024
 """Largest number of a GPU, a device file or an instance (the catalogue's)."""
@@ -473,7 +473,7 @@ def _remarks(
     twice = list(disputed)
     if twice:
         more = f" and {len(twice) - 1:,} more" if len(twice) > 1 else ""
-        text = f"tells {twice[0]}{more} twice, with different values; the first counts"
+        text = f"reports {twice[0]}{more} twice, with different values; the first counts"
         found.append((text, "two exporters may be behind one address"))
     if nameless:
         text = f"{nameless:,} series name no GPU by its UUID and are left out"
@@ -481,12 +481,12 @@ def _remarks(
     odd = list(dict.fromkeys(label for node in nodes.values() for label in node.odd))
     if odd:
         more = f" and {len(odd) - 1:,} more" if len(odd) > 1 else ""
-        text = f"has a label of a job that is no id of one: {plain(odd[0], _SHOWN_LABEL)!r}{more}"
+        text = f"has a job label that is not a job id: {plain(odd[0], _SHOWN_LABEL)!r}{more}"
         found.append((text, "look at the files that dcgm-exporter reads jobs from (its -j)"))
     crowded = [uuid for node in nodes.values() for uuid in node.crowded]
     if crowded:
         text = f"has more than {MOST_HOLDERS} jobs or pods on {crowded[0]}; the first are read"
-        found.append((text, "look at what its labels say"))
+        found.append((text, "check its labels"))
     if beyond:
         text = f"{beyond:,} series are of more than {MOST_NODES:,} nodes and are left out"
         found.append((text, "name the nodes' own pages"))
@@ -495,6 +495,6 @@ def _remarks(
         counts = (len(node.gpus if block == "gpu" else node.migs) for node in nodes.values())
         count = max(counts, default=0)
         if count > most:
-            text = f"tells {count:,} rows of {block} of one node; {most:,} are read"
-            found.append((text, "no node has so many: look at who answers there"))
+            text = f"reports {count:,} rows of {block} of one node; {most:,} are read"
+            found.append((text, "no node has so many: check what answers there"))
     return found

@@ -53,7 +53,7 @@ def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -
     names = list(dict.fromkeys(sample.name for sample in page.samples))
     if not names:
         if page.wrong:
-            return PlanError(f"is no page of metrics: {page.wrong[0]}", _WHERE)
+            return PlanError(f"is not a page of metrics: {page.wrong[0]}", _WHERE)
         hint = (
             "dcgm-exporter collects for the first time up to 30 s after its start; then see its log"
         )
@@ -63,7 +63,7 @@ def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -
         return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter add that label")
     if any(name.startswith(PREFIX) for name in names):
         text = (
-            f"has none of DCGM's metrics that gpumon knows, but {', '.join(names[:_SHOWN_NAMES])}"
+            f"has none of DCGM's metrics that gpumon knows, only {', '.join(names[:_SHOWN_NAMES])}"
         )
         return PlanError(text, "see the list of fields that dcgm-exporter was given (its -f)")
     if all(name.startswith(_OF_ITSELF) for name in names):
@@ -72,7 +72,7 @@ def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -
     whose = [who for begin, who in _OTHER_EXPORTERS.items() if names[0].startswith(begin)]
     if names[0].startswith(_NODE_EXPORTER):
         shown = ", ".join(names[:_SHOWN_NAMES])
-        text = f"has nothing of its host that gpumon knows, but {shown} (node_exporter)"
+        text = f"has no value of its host that gpumon knows, only {shown} (node_exporter)"
         return PlanError(text, "see which collectors node_exporter was given")
-    told = f"is no page that gpumon reads: it has {', '.join(names[:_SHOWN_NAMES])}"
+    told = f"is not a page that gpumon reads: it has {', '.join(names[:_SHOWN_NAMES])}"
     return PlanError(f"{told} ({whose[0]})" if whose else told, _WHERE)

@@ -119,7 +119,7 @@ def parse(body: bytes) -> Page:
     if count > len(wrong):
         wrong.append(f"{count - len(wrong):,} more lines are wrong")
     if left_out:
-        wrong.append(f"tells {MOST_SERIES + left_out:,} series; {MOST_SERIES:,} are read")
+        wrong.append(f"reports {MOST_SERIES + left_out:,} series; {MOST_SERIES:,} are read")
     return Page(tuple(samples), tuple(wrong))
 
 
@@ -160,7 +160,7 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
         raise _WrongError("a line is too long")
     match = _LINE.fullmatch(line.rstrip())
     if match is None or match[1] is match[2] is None:
-        raise _WrongError("a line is no series")
+        raise _WrongError("a line is not a series")
     raw_name, raw_labels, raw_value, raw_time = match.groups()
     known = memory.labels.get(raw_labels or b"") if raw_name else None
     if known is None:
@@ -169,12 +169,12 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
         name, labels = plain(raw_name.decode("ascii"), LONGEST_LABEL), known
     value = number(raw_value)
     if value is None:
-        raise _WrongError("a value is no number")
+        raise _WrongError("a value is not a number")
     told_at = None
     if raw_time is not None:
         told_at = number(raw_time)
         if told_at is None:
-            raise _WrongError("a time is no number")
+            raise _WrongError("a time is not a number")
         told_at = told_at if is_open else told_at / 1000.0
     if raw_name:
         memory.names[raw_name] = name
@@ -209,7 +209,7 @@ def _named(raw_name: bytes | None, raw: bytes | None) -> tuple[str, Mapping[str,
     while at < len(text):
         match = _LABEL.match(text, at)
         if match is None:
-            raise _WrongError("a label is none")
+            raise _WrongError("a label is malformed")
         bare, quoted, has_value, value = match.groups()
         key = bare if bare is not None else _unescaped(quoted)
         if not has_value:

@@ -110,7 +110,7 @@ async def pieces(response: httpx.Response, what: str) -> AsyncIterator[bytes]:
     """
     packing = response.headers.get("content-encoding", "identity").strip().lower()
     if packing not in ("identity", "gzip"):
-        message = f"packs its {what} as {plain(packing, SHOWN)}, which nobody asked for"
+        message = f"compresses its {what} as {plain(packing, SHOWN)}, which gpumon did not ask for"
         raise FetchError(message, "look at the proxy in front of it")
     unpacked = _Gzip(what) if packing == "gzip" else _Plain()
     async for chunk in response.aiter_raw():
@@ -150,5 +150,7 @@ class _Gzip(_Plain):
             raise self._wrong()
 
     def _wrong(self) -> FetchError:
-        message = f"says that its {self._what} is packed as gzip, and it is not, or not whole"
+        message = (
+            f"says that its {self._what} is compressed with gzip, but it is not, or it is cut off"
+        )
         return FetchError(message, "look at the proxy in front of it")

@@ -81,13 +81,13 @@ def failure(
     elif "expired" in told:
         hint = peer.certificate
     elif any(alert in told for alert in _WANTS_OURS):
-        hint = "it lets in only who shows a certificate of their own that it believes"
+        hint = "it only accepts clients with a certificate that it trusts"
     elif "CERTIFICATE" in told:
         hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
     elif "SSL" in told:
         hint = peer.speaks_no_tls
     elif not isinstance(error, httpx.NetworkError):
-        return Trouble(f"the answer broke off or is no HTTP: {told}", peer.speaks_no_http)
+        return Trouble(f"the answer broke off or is not HTTP: {told}", peer.speaks_no_http)
     is_refused = told == os.strerror(errno.ECONNREFUSED)
     return Trouble(f"cannot be reached: {told}", hint, is_refused)
 
@@ -100,7 +100,7 @@ def late(timeout_s: float, peer: Peer) -> Trouble:
 def redirected(location: str) -> Trouble:
     """It sends us elsewhere, where no secret must follow."""
     to = plain(location, SHOWN) or "nowhere"
-    return Trouble(f"redirects to {to}, which is not followed", "name that address yourself")
+    return Trouble(f"redirects to {to}, which is not followed", "use that address as the target")
 
 
 def web_page(peer: Peer, status: int | None = None) -> Trouble:

@@ -62,9 +62,9 @@ _LATEST_S: Final = 2.0**53
 _SAME_EVENT_S: Final = 5.0
 """The times of one event in two reports differ by how long these were on their way, not more."""
 
-_CUT: Final = "no node has so many: look at who answers there"
+_CUT: Final = "no node has so many: check what answers there"
 
-_CUT_ERRORS: Final = "the node itself knows more: dmesg and nvidia-smi on it"
+_CUT_ERRORS: Final = "the node itself has more: dmesg and nvidia-smi on it"
 
 _REASONS: Final = {reason.value: reason for reason in Reason}
 
@@ -104,7 +104,11 @@ class _Told:
         self.missing: _Reasons = {}
 
     def reasons(self, told: dict[str, Any]) -> _Reasons:
-        """Reason by field and row, in a map of its own; fields nobody knows are passed over."""
+        """Reason by field and row, in a map of its own; fields nobody knows are passed over.
+
+        Raises:
+            ValueError: A reason is for a row that is not there.
+        """
         if told != self.lacking:
             count = len(self.keys)
             found: _Reasons = {}
@@ -176,7 +180,7 @@ class Decoder:
             )
             late_s, made_s = _finite(message["late_s"]), _finite(message["at"])
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise GarbageError("a line that is no JSON") from error
+            raise GarbageError("a line that is not JSON") from error
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise GarbageError(repr(error)) from error
         # What waited in a pipe is as old as it is, not as new as it looks.

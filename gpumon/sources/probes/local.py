@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _explain(code: int | None, words: str) -> tuple[str, str]:
-    last = words.splitlines()[-1] if words else "no word of why"
+    last = words.splitlines()[-1] if words else "no reason given"
     return f"the probe ended ({code}): {last}", "run gpumon doctor"
 
 

@@ -283,7 +283,7 @@ class ProbePool:
                 self._read(slot, stream)
             except Exception as error:  # noqa: BLE001 - one node must not silence all others
                 words, way_out = shortage(error) or (repr(error), "please report this line")
-                message = f"gpumon stumbled over its report: {words}"
+                message = f"gpumon could not handle its report: {words}"
                 self._fail(slot, stream.trouble(message, way_out))
 
     def _read(self, slot: Slot, stream: Stream) -> None:
@@ -293,7 +293,7 @@ class ProbePool:
             self._fail(
                 slot,
                 stream.trouble(
-                    f"what arrives is not a probe's output: {error}",
+                    f"this is not a probe's output: {error}",
                     "look at what the login shell of this node prints",
                 ),
             )

@@ -58,7 +58,7 @@ HOP_FAILED: Final = "UNKNOWN port 65535"
 FORWARDING_FAILED: Final = "stdio forwarding failed"
 """What ssh on the hop says when the login node is there but the node behind it is not."""
 
-NO_WAY_THROUGH: Final = "the login node lets no connection through to it"
+NO_WAY_THROUGH: Final = "the login node does not forward connections to it"
 
 REFUSALS: Final = frozenset(
     {"the key is refused", "it closed the connection", "nothing listens on its ssh port",
@@ -91,7 +91,7 @@ def explain(host: str, hop: str = "") -> Callable[[int | None, str], tuple[str, 
         for sign, message, hint in WAYS_OUT:
             if sign in words:
                 return prefix + message, hint.format(host=fails)
-        last = words.splitlines()[-1] if words else "no word of why"
+        last = words.splitlines()[-1] if words else "no reason given"
         return f"ssh ended ({code}): {last}", f"check that `ssh {fails} true` works by itself"
 
     return translate

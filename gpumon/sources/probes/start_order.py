@@ -230,7 +230,7 @@ def untried(url: str, due: Sequence[Slot], rising: int, now: float) -> SourceErr
         return None
     count = len(waiting) - 1
     more = f", as do {count:,} more nodes" if count > 1 else ", as does 1 more node" * count
-    others = f": {rising:,} others are on their way up" if rising else ""
+    others = f": {rising:,} others are starting" if rising else ""
     return SourceError(
         plain(waiting[0].endpoint.node or url), plain(f"waits to be tried{more}{others}")
     )

@@ -56,11 +56,11 @@ _TYPES: Final = ("", "application/json", "application/stream+json")
 
 _PEER: Final = Peer(
     name="Prometheus",
-    answer="whole answer",
+    answer="complete answer",
     unreached=f"check that the server runs there and listens; {RETRIED}",
-    unheard=f"look whether its machine is up and its port open; {RETRIED}",
-    overloaded=f"look whether the server is overloaded; {RETRIED}",
-    speaks_no_tls="it speaks no TLS there: prometheus+http:// asks without",
+    unheard=f"check whether its machine is up and its port open; {RETRIED}",
+    overloaded=f"check whether the server is overloaded; {RETRIED}",
+    speaks_no_tls="it does not speak TLS there: use prometheus+http://",
     speaks_no_http="check that the port is the server's, and whether it wants prometheus+https://",
     elsewhere="check host, port and prefix",
     certificate="the server's certificate has to be renewed",
@@ -157,7 +157,7 @@ class Client:
             if status == HTTPStatus.TOO_MANY_REQUESTS:
                 raise _busy()
             if kind not in _TYPES:
-                message = f"answers with {plain(kind, SHOWN)}, which is no answer of Prometheus"
+                message = f"answers with {plain(kind, SHOWN)}, which is not an answer of Prometheus"
                 raise FetchError(message, _PEER.elsewhere)
             body = bytearray()
             async for piece in pieces(response, "answer"):
@@ -180,9 +180,9 @@ class Client:
         if named is None:
             hint = "name a file with what lets you in: ?token_file=/path or ?login_file=/path"
             if not address.tenant:
-                hint += "; or, as Mimir wants, whose data: ?tenant=NAME"
+                hint += "; for Mimir, name the tenant too: ?tenant=NAME"
         else:
-            hint = f"renew what the file of ?{named}= holds; it is read anew for each look"
+            hint = f"renew the contents of the ?{named}= file; it is read again for each sample"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
 
 
@@ -196,13 +196,15 @@ def _let_in(address: EngineAddress) -> tuple[Mapping[str, str], tuple[str, ...]]
         if address.token_file:
             token = read_secret(address.token_file, "token file", LARGEST_SECRET_BYTES).strip()
             if not _TOKEN.fullmatch(token):
-                raise SecretError("the token file holds no token", "it holds the token alone")
+                raise SecretError("the token file holds no token", "it must hold only the token")
             headers["Authorization"] = f"Bearer {token}"
             secrets.append(token)
         if address.login_file:
             login = read_secret(address.login_file, "login file", LARGEST_SECRET_BYTES).strip()
             if not _LOGIN.fullmatch(login):
-                raise SecretError("the login file holds no login", "it holds user:password alone")
+                raise SecretError(
+                    "the login file holds no login", "it must hold only user:password"
+                )
             packed = base64.b64encode(login.encode()).decode()
             headers["Authorization"] = f"Basic {packed}"
             secrets += [packed, login.partition(":")[2]]
@@ -241,8 +243,8 @@ def _status(status: int) -> FetchError:
 
 
 def _busy() -> FetchError:
-    hint = f"the server limits how often it is asked; {RETRIED}, ever more seldom"
-    return FetchError("is asked too often (HTTP 429)", hint, is_busy=True)
+    hint = f"the server limits how often it is asked; {RETRIED}, less and less often"
+    return FetchError("gets too many requests (HTTP 429)", hint, is_busy=True)
 
 
 def _too_large() -> FetchError:

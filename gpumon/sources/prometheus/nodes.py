@@ -81,8 +81,8 @@ class Nodes:
             told.append(reader.read(seen, sorted(keys, key=lambda key: _place_of(seen, key)), now))
         errors = self._missed(seen, hosts.keys() | beyond)
         if beyond:
-            text = f"tells of more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
-            errors.append(SourceError("", text, "ask a server that holds a part of them"))
+            text = f"reports more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
+            errors.append(SourceError("", text, "ask a server that holds only some of them"))
         return told, errors
 
     def remember(self, told: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:

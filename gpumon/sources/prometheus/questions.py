@@ -411,11 +411,11 @@ class Questions:
         said = list(self._warnings)
         if said:
             more = f" (and {len(said) - 1:,} more)" if len(said) > 1 else ""
-            text = f"warns beside its values, of which some may be missing: {said[0]}{more}"
+            text = f"warns, and some of its values may be missing: {said[0]}{more}"
             found.append((text, "look at the stores behind it"))
         if self._left_out:
             text = f"{self._left_out:,} series of its answers cannot be read and are left out"
-            found.append((text, "see which version of what listens there"))
+            found.append((text, "check which program listens there, and its version"))
         if nameless:
             text = f"{nameless:,} series name no GPU by its UUID and are left out"
             found.append((text, "see which label names GPUs there: UUID is dcgm-exporter's"))

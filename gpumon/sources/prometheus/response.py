@@ -95,7 +95,7 @@ def opened(body: bytes, status: int) -> Answer:
         told = None
     if not isinstance(told, dict) or told.get("status") not in ("success", "error"):
         shown = plain(" ".join(body[:400].decode("utf-8", "replace").split()), 60)
-        message = f"answered HTTP {status} with something of another form: {shown!r}"
+        message = f"answered HTTP {status} with something in another form: {shown!r}"
         raise FetchError(message, _NO_ANSWER)
     if told["status"] == "error":
         kind, said = _text(told.get("errorType")), _text(told.get("error"))

@@ -191,7 +191,7 @@ class PrometheusServer:
             return self._failed(error.message, error.hint), False, error.is_refused
         except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
             words, way_out = shortage(error) or (repr(error), "please report this line")
-            message = f"gpumon stumbled over its answer: {words}"
+            message = f"gpumon could not handle its answer: {words}"
             return self._failed(message, way_out), False, False
         self._outage.read(began)
         self._begin_recall(questions, seen, now)
@@ -234,7 +234,7 @@ class PrometheusServer:
         try:
             told = await recall.past(seen, told_by, now)
         except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
-            self._remark = f"gpumon stumbled over its past: {error!r}", "please report this line"
+            self._remark = f"gpumon could not handle its past: {error!r}", "please report this line"
             self._is_recalling = False
             return
         self._remark, self._recalled_at = told.remark, self._clock.monotonic()

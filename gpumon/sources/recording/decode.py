@@ -141,7 +141,7 @@ class Decoder:
             return header
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             self._is_lost = True
-            raise LineError("it is no JSON") from error
+            raise LineError("it is not JSON") from error
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             self._is_lost = True
             raise LineError(plain(f"{type(error).__name__}: {error}", 120)) from error
@@ -181,7 +181,7 @@ class Decoder:
                 raise ValueError(message)
             known = Block(keys, {}, {}, {})
         if known is None:
-            message = f"a change of block {name}, of which nothing was said"
+            message = f"a change of block {name}, which was not announced"
             raise ValueError(message)
         rows = len(known.keys)
         missing = known.missing
@@ -217,7 +217,7 @@ class Decoder:
             known = self._records.get((origin, table), {})
             changed = raw.get(table, {})
             if not isinstance(changed, dict):
-                message = f"{table} of a queue is no object of records by name"
+                message = f"{table} of a queue is not an object of records by name"
                 raise ValueError(message)
             # Without an order new records stand behind those that were told.
             if kind is SlurmNode and not self._is_own:
@@ -299,7 +299,7 @@ def _column(
         grown = raw["plus"]
         _check_rows(key, grown, rows)
         if known is None:
-            message = f"growth of {key}, of which nothing was said"
+            message = f"growth of {key}, which was not announced"
             raise ValueError(message)
         raw = [old + new for old, new in zip(known, grown, strict=True)]
     _check_rows(key, raw, rows)
@@ -327,7 +327,7 @@ def _told_at(value: object) -> float:
 
 def _check_rows(what: str, values: object, rows: int) -> None:
     if not isinstance(values, list) or len(values) != rows:
-        message = f"{plain(what, 40)} is no list of {rows}"
+        message = f"{plain(what, 40)} is not a list of {rows}"
         raise ValueError(message)
 
 

@@ -101,7 +101,7 @@ def _label(path: Path, number: int, row: Any) -> Label:  # noqa: ANN401 - what J
                 "the subject is job:ID, job:ID/rank:N, world:ID, gpu:UUID, node:NAME or domain:NAME"
             )
         if row["class"] not in (*CLASSES, HEALTHY):
-            raise ValueError(f"no class of findings: {plain(str(row['class']), _SHOWN)!r}")
+            raise ValueError(f"not a class of findings: {plain(str(row['class']), _SHOWN)!r}")
         start, end = _read(row["start"]), _read(row["end"])
         if end < start:
             raise ValueError("it ends before it starts")

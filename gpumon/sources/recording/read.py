@@ -119,7 +119,7 @@ def _opened(path: Path) -> IO[bytes]:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        message = f"{path} is no file"
+        message = f"{path} is not a file"
         raise RecordingError(message)
     return os.fdopen(descriptor, "rb")
 

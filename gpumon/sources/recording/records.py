@@ -62,7 +62,11 @@ def unpack(kind: Any, raw: dict[str, Any]) -> Any:  # noqa: ANN401 - any of the 
 
 
 def text(value: object) -> str:
-    """Text made harmless."""
+    """Text made harmless.
+
+    Raises:
+        TypeError: It is no text.
+    """
     if not isinstance(value, str):
         message = f"{type(value).__name__} for a text"
         raise TypeError(message)
@@ -70,7 +74,11 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float:
-    """A finite number."""
+    """A finite number.
+
+    Raises:
+        ValueError: It is none, or not finite.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         # A whole number has no bound in JSON: beyond 64 bits it is none of a recorder's. Just below
         # it may become one beyond.

@@ -199,7 +199,7 @@ def _open(path: Path, *, is_forced: bool, is_appended: bool) -> int:
         descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         if not (is_forced or is_appended):
-            message = f"{path} is there already; --append continues it, --force replaces it"
+            message = f"{path} already exists; --append continues it, --force replaces it"
             raise RecordingError(message) from None
         descriptor = os.open(path, flags | os.O_NONBLOCK)
         is_new = False
@@ -207,7 +207,7 @@ def _open(path: Path, *, is_forced: bool, is_appended: bool) -> int:
         undo.callback(os.close, descriptor)
         if not is_new:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                message = f"{path} is no file of its own"
+                message = f"{path} is not a regular file"
                 raise RecordingError(message)
             if os.fstat(descriptor).st_size:
                 check_recording(path)

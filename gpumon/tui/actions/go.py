@@ -32,7 +32,7 @@ MOVE_ACTIONS: Final = (
         ("enter",),
         "Enter",
         "open",
-        doc="Open what the cell is: the GPU, or the node.",
+        doc="Open the cell: the GPU or the node.",
         views=CELLS,
     ),
     Action(
@@ -111,11 +111,13 @@ GO_ACTIONS: Final = (
         ("tab",),
         "Tab",
         "view",
-        doc=f"To the next view: {', '.join(ROOTS)}; where no queue is asked only "
+        doc=f"To the next view: {', '.join(ROOTS)}; without a queue only "
         f"{', '.join(NEED_NO_QUEUE)}.",
         views=FLEET,
     ),
-    Action("switch_back", ("shift+tab",), "Shift-Tab", "", doc="To the view before.", views=FLEET),
+    Action(
+        "switch_back", ("shift+tab",), "Shift-Tab", "", doc="To the previous view.", views=FLEET
+    ),
     Action(
         "view",
         tuple("123456789"),
@@ -205,7 +207,7 @@ GO_ACTIONS: Final = (
         ("e",),
         "e",
         "errors",
-        doc="Targets, and everything that could not be read, with the way out.",
+        doc="Targets, and everything that could not be read, and how to fix it.",
         views=MAIN,
     ),
 )

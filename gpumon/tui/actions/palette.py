@@ -35,7 +35,7 @@ ALIASES: Final = {
 }
 """What people type who know other tools."""
 
-_HOW_TO_NAME: Final = "say a pattern's number and its name, such as: name 2 slow_tokeniser"
+_HOW_TO_NAME: Final = "give a pattern's number and a name, such as: name 2 slow_tokeniser"
 
 MOST_DIGITS: Final = 9
 """Of a pattern's number."""
@@ -145,7 +145,7 @@ def understood(text: str, digest: Digest | None) -> Destination:
     if len(owners) == 1:
         return Destination(owners[0], _named(digest, owners[0], head))
     if owners:
-        raise UnknownCommandError(f"“{head}” is several things: say {' or '.join(owners)} first")
+        raise UnknownCommandError(f"“{head}” is several things: type {' or '.join(owners)} first")
     raise UnknownCommandError(f"nothing is called “{head}”: try {', '.join(ROOTS)}")
 
 

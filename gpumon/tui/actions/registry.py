@@ -27,7 +27,7 @@ HAND_ACTIONS: Final = (
         ("enter",),
         "Enter",
         "copy",
-        doc="Copy the command; one that changes something is asked about and run.",
+        doc="Copy the command; one that changes something asks first, then runs.",
         views=frozenset({"commands"}),
     ),
     Action(
@@ -103,8 +103,8 @@ SELF_ACTIONS: Final = (
         ("q",),
         "q",
         "quit",
-        doc="Quit; again, where more than an hour was watched that nothing records. Where a view "
-        "lies on top of another, such as a group's jobs, only close it.",
+        doc="Quit; press again if more than an hour was watched and not recorded. A "
+        "view on top of another, such as a group's jobs, only closes.",
         views=FLEET,
     ),
     Action(
@@ -112,7 +112,7 @@ SELF_ACTIONS: Final = (
         ("q",),
         "q",
         "close",
-        doc="Close what lies on top, as Esc does; a filter goes with it.",
+        doc="Close the view on top and its filter, as Esc does.",
         views=EVERYWHERE - FLEET,
     ),
     Action("quit", ("ctrl+c", "ctrl+q"), "Ctrl-C", "", doc="Quit at once.", views=EVERYWHERE),
@@ -234,7 +234,7 @@ def stray_words(view: ViewName, key: str, sign: str) -> str:
     places = dict.fromkeys(place for action in having for place in _places(action.views))
     if not places:
         return f"{sign} does nothing: ? lists the keys"
-    return f"{sign} does nothing here, but in: {', '.join(places)}"
+    return f"{sign} works only in: {', '.join(places)}"
 
 
 def keys_markdown() -> str:

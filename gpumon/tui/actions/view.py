@@ -70,10 +70,10 @@ SHOW_ACTIONS: Final = (
         ("W",),
         "W",
         "by loss",
-        doc="Sort by the GPU time that was lost, the most on top.",
+        doc="Sort by lost GPU time, most first.",
         views=BOOKED,
     ),
-    Action("as_at_first", ("0",), "0", "", doc="The order of the beginning.", views=TABLES),
+    Action("as_at_first", ("0",), "0", "", doc="The original order.", views=TABLES),
     Action(
         "columns", ("c",), "c", "", doc="Choose the columns of the table.", views=TABLES | SECTIONED
     ),
@@ -82,15 +82,15 @@ SHOW_ACTIONS: Final = (
         ("enter", "space"),
         "Enter Space",
         "on/off",
-        doc="Show the column, or do not.",
+        doc="Show or hide the column.",
         views=frozenset({"columns"}),
     ),
     Action(
         "as_at_first",
         ("0",),
         "0",
-        "as at first",
-        doc="The columns of the beginning.",
+        "restore",
+        doc="The original columns.",
         views=frozenset({"columns"}),
     ),
     Action(
@@ -99,16 +99,16 @@ SHOW_ACTIONS: Final = (
         "c",
         "field",
         doc="Draw the next field: verdict, SM activity, duty cycle, tensor activity, memory, "
-        "power, temperature, user, job; of ranks those that they have.",
+        "power, temperature, user, job; for ranks those that they have.",
         views=CELLS,
     ),
-    Action("field_back", ("C",), "C", "", doc="Draw the field before.", views=CELLS),
+    Action("field_back", ("C",), "C", "", doc="Draw the previous field.", views=CELLS),
     Action(
         "grouping",
         ("b",),
         "b",
         "group",
-        doc="Put the nodes together by partition, leaf switch, block, NVLink domain, the front of "
+        doc="Group the nodes by partition, leaf switch, block, NVLink domain, prefix of "
         "their names, or state.",
         views=MAPS,
     ),
@@ -117,16 +117,16 @@ SHOW_ACTIONS: Final = (
         ("z",),
         "z",
         "zoom",
-        doc="Larger cells, in the end one number per GPU.",
+        doc="Larger cells, up to one number per GPU.",
         views=MAPS,
     ),
-    Action("wider", ("Z",), "Z", "", doc="Smaller cells, in the end two nodes in one.", views=MAPS),
+    Action("wider", ("Z",), "Z", "", doc="Smaller cells, down to two nodes in one.", views=MAPS),
     Action(
         "as_at_first",
         ("0",),
         "0",
         "",
-        doc="The size of the beginning: the largest cells with which all is in sight.",
+        doc="The original size: the largest cells that show everything.",
         views=MAPS,
     ),
     Action(
@@ -134,7 +134,7 @@ SHOW_ACTIONS: Final = (
         ("M",),
         "M",
         "",
-        doc="Where a cell is a node: its worst GPU, or the mean of those that jobs hold.",
+        doc="If a cell is a node: its worst GPU, or the mean of those that jobs hold.",
         views=MAPS,
     ),
     Action(
@@ -151,8 +151,8 @@ SHOW_ACTIONS: Final = (
         ("z",),
         "z",
         "zoom",
-        doc="A line for every rank; or alike ones in one line, over time as many as it takes to "
-        "have all in sight.",
+        doc="A line for every rank; or one line for similar ranks, over time for as many as it "
+        "takes to show all.",
         views=frozenset({"job", "ranks"}),
     ),
     Action(
@@ -183,7 +183,7 @@ TIME_ACTIONS: Final = (
     Action("step_back", ("comma",), ",", "", doc="Step back one tick and pause.", views=TIMED),
     Action("step_on", ("full_stop",), ".", "", doc="Step forward one tick and pause.", views=TIMED),
     Action("minute_back", ("left_curly_bracket",), "{", "", doc="One minute back.", views=TIMED),
-    Action("minute_on", ("right_curly_bracket",), "}", "", doc="One minute on.", views=TIMED),
+    Action("minute_on", ("right_curly_bracket",), "}", "", doc="One minute forward.", views=TIMED),
     Action(
         "time",
         ("T",),
@@ -197,7 +197,7 @@ TIME_ACTIONS: Final = (
         ("L",),
         "L",
         "",
-        doc="Live again; of a recording, to its end.",
+        doc="Back to live; in a recording, to its end.",
         views=TIMED,
     ),
     Action("faster", ("plus", "equals_sign"), "+", "", doc="Play a recording faster.", views=TIMED),

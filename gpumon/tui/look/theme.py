@@ -39,7 +39,7 @@ FALLBACKS: Final = {
 """Which of textual's own variables stands in under a theme that does not know ours."""
 
 
-class Look:
+class ThemeStyles:
     """The styles in force: one per tone, and the marks of cursor, bars and titles."""
 
     def __init__(
@@ -127,9 +127,9 @@ def _is_true(style: Style) -> bool:
 class HasLook(Protocol):
     """What the application gives its widgets."""
 
-    look: Look
+    look: ThemeStyles
 
 
-def look_of(widget: Widget) -> Look:
+def look_of(widget: Widget) -> ThemeStyles:
     """The styles in force where a widget is drawn."""
     return cast("HasLook", widget.app).look

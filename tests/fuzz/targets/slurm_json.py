@@ -102,7 +102,7 @@ def _listed(kind: str, read: Any, check: Any) -> Target:
 
 
 def _loaded(given: str) -> Any:
-    """As the product takes it: what is no JSON comes no further."""
+    """As the product takes it: what is not JSON comes no further."""
     try:
         return values.parse_object(b'{"listed": ' + given.encode("utf-8", "surrogatepass") + b"}")[
             "listed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, NamedTuple, Self, get_args
@@ -202,11 +203,11 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "help": {
         view: Expected(again("page") if view == "page" else to("page")) for view in VIEWS
     },
-    "suspend": Expected(says("no shell here could wake gpumon again")),
+    "suspend": Expected(says("no shell here could resume gpumon")),
     "close": {view: Expected(shorter) for view in VIEWS}
     | dict.fromkeys(ROOTS, Expected(lambda _before, after, _key: after.exit_code == 0)),
     "tree": Expected(says("it does not run on this machine")),
-    "others": Expected(says("what is shown here is not there")),
+    "others": Expected(says("these processes are elsewhere")),
     "signal": Expected(says("--allow-actions")),
     "next_problem": MOVED,
     "previous_problem": MOVED,
@@ -349,7 +350,9 @@ async def test_a_key_that_is_not_bound_in_a_view_does_nothing_but_say_so(view):
             sign = key if len(key) == 1 else None
             if but_for_what_is_said(after) != but_for_what_is_said(before):
                 odd.append(key)
-            elif sign and f"{sign} does nothing" not in after.lines[-2]:
+            elif sign and not re.search(
+                rf"{re.escape(sign)} (does nothing|works only in): ", after.lines[-2]
+            ):
                 odd.append(f"{sign}: {after.lines[-2]}")
             before = after
         assert odd == []

@@ -54,15 +54,15 @@ def test_understood(text, kind, name):
     [
         ("", "nothing typed"),
         ("theme", "theme: which one"),
-        ("name", "say a pattern's number and its name"),
-        ("name two slow_start", "say a pattern's number and its name"),
-        ("name ² slow_start", "say a pattern's number and its name"),
+        ("name", "give a pattern's number and a name"),
+        ("name two slow_start", "give a pattern's number and a name"),
+        ("name ² slow_start", "give a pattern's number and a name"),
         ("unname", "unname: which one"),
         ("node zzz", "no node is called “zzz”"),
         ("job 6_2", "no job is called “6_2”"),
         ("planet mars", "no kind of thing is called “planet”"),
         ("nowhere", "nothing is called “nowhere”"),
-        ("nlp", "“nlp” is several things: say user or account first"),
+        ("nlp", "“nlp” is several things: type user or account first"),
     ],
 )
 def test_refused(text, words):

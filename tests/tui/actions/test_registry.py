@@ -285,7 +285,7 @@ async def test_space_ticks_a_column_and_does_not_pause(stage):
         assert "PAUSED" not in s.text
         await s.press("space", "x")
         assert "[x]" in s.cursor_line()
-        assert "x does nothing here" in s.lines[-2]
+        assert "x works only in" in s.lines[-2]
 
 
 async def test_a_digit_goes_to_a_section_or_says_that_there_is_none(stage):

@@ -11,7 +11,7 @@ from rich.console import COLOR_SYSTEMS
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.map_theme import HEAT_GREY
-from gpumon.tui.look.theme import VARIABLES, Look
+from gpumon.tui.look.theme import VARIABLES, ThemeStyles
 from gpumon.tui.look.themes import BLIND, CONTRAST, MONO, THEMES
 from gpumon.tui.widgets.text.strips import line_strip
 from tests.tui.fleet_scene import whole
@@ -161,7 +161,7 @@ async def test_every_word_in_every_view_can_be_read_in_every_theme(stage):
 def test_the_cursors_bar_is_of_one_grey_in_the_theme_of_greys():
     app = GpumonApp(None)  # type: ignore[arg-type]
     app.theme = MONO.name
-    look = Look(app.get_css_variables(), has_colour=False, has_greys=True)
+    look = ThemeStyles(app.get_css_variables(), has_colour=False, has_greys=True)
     bar = line_strip(tuple(Cell(tone.name, tone) for tone in Tone), 80, look, look.cursor)
     looks = [segment.style for segment in bar if segment.style]
     assert len(looks) > len(Tone)
@@ -202,7 +202,7 @@ async def test_a_theme_can_be_named(stage):
 async def test_a_theme_that_knows_none_of_our_variables_still_works(stage):
     async with stage(fleet()) as s:
         s.app.theme = "textual-light"
-        s.app.look = Look(s.app.get_css_variables(), has_colour=True)
+        s.app.look = ThemeStyles(s.app.get_css_variables(), has_colour=True)
         await s.press("j")
         assert "4711" in s.text
 

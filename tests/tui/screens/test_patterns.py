@@ -39,7 +39,7 @@ class Found:
 
     def unname(self, name):
         self.asked.append(name)
-        return f"taken back: {name}"
+        return f"removed: {name}"
 
     def close(self):
         """Nothing is under way."""
@@ -118,7 +118,7 @@ async def test_where_nobody_looks_it_says_what_does(stage):
         await s.press(*typed("patterns"))
         assert "gpumon patterns FILE" in s.text
         await s.press(*typed("name 1 odd"))
-        assert "so none gets a name" in s.text
+        assert "so none can be named" in s.text
 
 
 async def test_a_name_is_given_and_taken_back_while_keys_go_on(stage):
@@ -134,7 +134,7 @@ async def test_a_name_is_given_and_taken_back_while_keys_go_on(stage):
         book.may_answer.set()
         await until(s, "named: slow_tokeniser, version 1")
         await s.press(*typed("unname slow_tokeniser"))
-        await until(s, "taken back: slow_tokeniser")
+        await until(s, "removed: slow_tokeniser")
         assert book.asked == [(1, "slow_tokeniser"), "slow_tokeniser"]
 
 
@@ -143,5 +143,5 @@ async def test_a_name_without_a_number_or_a_word_is_explained(stage, text):
     async with stage(fleet(), size=(120, 40)) as s:
         book = s.app.discovery = Found(FOUND)
         await s.press(*typed(text))
-        assert "say a pattern's number and its name" in s.text
+        assert "give a pattern's number and a name" in s.text
         assert book.asked == []

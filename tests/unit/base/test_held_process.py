@@ -90,7 +90,7 @@ def test_a_process_that_goes_on_is_said_to_be_there():
 @needs_handles
 def test_another_process_with_the_same_number_gets_nothing():
     with waiting() as child:
-        with pytest.raises(NotSentError, match="another process's by now"):
+        with pytest.raises(NotSentError, match="now belongs to another process"):
             send(child.pid, start_of(child) - 1.0, signal.SIGKILL)
         assert child.poll() is None
 
@@ -112,7 +112,7 @@ def test_one_that_has_ended_is_told_before_and_after_it_is_collected():
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (PermissionError(errno.EPERM, "no"), "you may not"),
+        (PermissionError(errno.EPERM, "no"), "not permitted"),
         (ProcessLookupError(errno.ESRCH, "gone"), "it has ended"),
         (OSError(errno.EIO, "worn out"), "the kernel says: worn out"),
     ],

@@ -113,5 +113,5 @@ def test_a_file_that_is_open_to_others_is_not_read(tmp_path: Path, mode: int) ->
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    with pytest.raises(NotOwnError, match="is no regular file"):
+    with pytest.raises(NotOwnError, match="is not a regular file"):
         read_own(str(pipe), 100)

@@ -90,7 +90,7 @@ def test_tables_of_prices_and_parameters_are_read_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("\nperod_s = 3\n", ":2: perod_s is no setting; did you mean period_s?"),
+        ("\nperod_s = 3\n", ":2: perod_s is not a setting; did you mean period_s?"),
         ('period_s = "x"\n', ":1: period_s takes a number, not 'x'"),
         ("period_s = 0\n", ":1: period_s takes 0.1 to 86400, not 0"),
         ("period_s = nan\n", ":1: period_s takes a number, not nan"),
@@ -169,7 +169,7 @@ def test_init_never_writes_over_a_file(tmp_path, monkeypatch, capsys) -> None:
     path.write_text("period_s = 2\n")
     assert main(["config", "init"]) == 1
     assert path.read_text() == "period_s = 2\n"
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_print_is_toml_with_origins_and_validate_tells_mistakes(

@@ -152,7 +152,7 @@ def test_choices_that_find_no_room_are_told_at_the_end(full_disk, tmp_path, said
     assert session.end() == 0
     session.assert_restored()
     told = session.last_words.strip()
-    assert "what you chose is forgotten: " in told
+    assert "your choices were not saved: " in told
     assert (
         f"{full_disk.disk}/state/gpumon/terminal.json cannot be written: No space left on" in told
     )

@@ -8,7 +8,7 @@ from gpumon.cli import main
 from gpumon.cli.exits import USAGE
 from gpumon.cli.options import PAST_S, parser, request_of
 from gpumon.cli.request import settings_with
-from gpumon.sources.address import TIERS, Look, parse
+from gpumon.sources.address import TIERS, Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.probes.pool import ProbePool
 from gpumon.sources.source import SystemClock
@@ -52,7 +52,7 @@ def test_switches_reach_the_probes_of_every_target(url, monkeypatch):
         made(self, *arguments, **named)
 
     monkeypatch.setattr(ProbePool, "__init__", noted)
-    look = Look(1.0, True, lambda _: True, False, ("hot", "slow"))
+    look = Sampling(1.0, True, lambda _: True, False, ("hot", "slow"))
     open_source(parse(url), look, SystemClock()).close()
     assert given == [{"gpm": False, "tiers": ["hot", "slow"]}]
 

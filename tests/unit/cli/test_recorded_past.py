@@ -15,7 +15,7 @@ from gpumon.cli.recorded_past import recorded, told
 from gpumon.fleet.history.history import History
 from gpumon.fleet.replay.filling import FillingPast
 from gpumon.fleet.sampler.sampler import Sampler
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
 from gpumon.sources.recording import folder as recording_folder
@@ -92,7 +92,7 @@ def test_a_folder_that_hangs_is_no_past(recorder, monkeypatch):
 
 
 def test_what_sources_remember_is_put_before_unless_a_recording_is_there_already():
-    source = open_source(parse("prometheus+http://mon"), Look(1.0, False, bool), Hasty(START))
+    source = open_source(parse("prometheus+http://mon"), Sampling(1.0, False, bool), Hasty(START))
     targets = [parse("prometheus+http://mon")]
     assert isinstance(told(History, [source], targets)(), FillingPast)
     assert told(History, [], targets) is History
@@ -107,7 +107,7 @@ def test_what_sources_remember_is_put_before_unless_a_recording_is_there_already
 )
 def test_a_late_past_takes_no_place_where_anybody_else_measures(other, is_alone):
     targets = [parse("prometheus+http://mon"), parse(other)]
-    source = open_source(targets[0], Look(1.0, False, bool), Hasty(START))
+    source = open_source(targets[0], Sampling(1.0, False, bool), Hasty(START))
     assert told(History, [source], targets)()._is_alone == is_alone
 
 

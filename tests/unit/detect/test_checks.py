@@ -127,7 +127,7 @@ def test_answers_that_change_from_call_to_call():
             for finding in super().evaluate(view):
                 yield finding._replace(summary=f"number {next(counter)}")
 
-    assert first_problem(Moody).name.startswith("answers alike twice: ")
+    assert first_problem(Moody).name.startswith("answers the same twice: ")
 
 
 def test_state_between_calls():

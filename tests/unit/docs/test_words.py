@@ -1,4 +1,4 @@
-"""The pages use the words of the glossary, more so with every edit, and get no longer."""
+"""Pages, help and messages use the words of the glossary; the pages get no longer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools import words
 GLOSSARY = (words.ROOT / "docs" / words.GLOSSARY).read_text(encoding="utf-8")
 
 
-def test_no_page_and_no_help_has_more_of_the_words_that_are_not_written() -> None:
+def test_no_page_no_help_and_no_message_has_more_of_the_words_that_are_not_written() -> None:
     most = json.loads(words.COUNTS.read_text(encoding="utf-8"))
     assert words.above(words.today(), most) == [], "docs/words.md has the words to use"
 
@@ -23,10 +23,38 @@ def test_no_page_and_no_help_has_more_of_the_words_that_are_not_written() -> Non
         ("A stand-in for `told`.", 0),
         ("```\nsaid\n```\n[x](told.md)", 0),
         ("Rows as it is", 1),
+        ("This is no target.", 1),
+        ("There is no target, and it is no longer named.", 0),
     ],
 )
 def test_words_are_counted_outside_of_code(text: str, count: int) -> None:
     assert words.counted({"page": text}, GLOSSARY).get("page", 0) == count
+
+
+MODULE = '''
+"""Nobody told it."""
+COUNT = 3
+"""What a constant says is read by nobody but authors."""
+KEY = "is told"
+def lines(name):
+    """Nobody told it."""
+    yield f"{name} was kept by {name.upper()}, and it is told"
+    raise ValueError("one was told " "in two parts")
+'''
+
+
+def test_messages_of_a_module_are_its_sentences_and_no_docstring() -> None:
+    told = words.said(MODULE)
+    assert told == ["{} was kept by {}, and it is told", "one was told in two parts"]
+    assert words.counted({"a.py": "\n".join(told)}, GLOSSARY) == {"a.py": 3}
+
+
+def test_messages_are_looked_for_in_the_program_and_in_the_detectors() -> None:
+    said = words.messages()
+    assert "--steps shows one job" in said["gpumon/cli/commands/watch.py"]
+    assert "their owner" not in said["detectors/gpumon_detectors/idle/idle_held.py"]
+    assert "let the program exit" in said["detectors/gpumon_detectors/idle/idle_held.py"]
+    assert words.HELP not in said
 
 
 def test_generated_parts_do_not_count() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from gpumon.detect.contract import declaration_of
-from gpumon.detect.engine.finding_life import Lives, Look, subjects_of
+from gpumon.detect.engine.finding_life import DetectorResult, Lives, subjects_of
 from gpumon.detect.scene import WORKING, Scene
 from gpumon.detect.series import unbroken_since
 from gpumon.detect.worker.coverage import names_of, places_of
@@ -131,7 +131,7 @@ class Fleet:
                 continue
             declared = declaration_of(rule)
             blind = names_of(view, declared, places_of(view, declared)[1])
-            looks.append(Look(rule.name, claims, (0, 1), blind, declared.is_instant))
+            looks.append(DetectorResult(rule.name, claims, (0, 1), blind, declared.is_instant))
         since = unbroken_since(view.history, self._looked_at, view.now)
         in_view = subjects_of(("311", "312"), view.gpus, view.nodes)
         self.lives.take(view.now, looks, in_view, (), since, view.observed_since)

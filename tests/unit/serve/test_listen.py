@@ -46,7 +46,9 @@ def test_a_path_is_a_socket_of_this_machine(text: str) -> None:
     "text", ["", "x", "1.2.3.4", "host:99999", "a b:1", "unix:run", "unix:/" + "x" * 200, "/a\nb"]
 )
 def test_what_is_no_address_is_said_in_one_line(text: str) -> None:
-    with pytest.raises(ListenError, match="nowhere to listen: write HOST:PORT") as said:
+    with pytest.raises(
+        ListenError, match="is not an address to listen on: write HOST:PORT"
+    ) as said:
         parse(text)
     assert "\n" not in str(said.value)
 

@@ -191,7 +191,7 @@ def test_an_answer_that_fails_is_told_and_costs_itself_alone() -> None:
     with serving(tell=told.append) as (_, port):
         client = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         response, body = ask(client, "/fail")
-        assert (response.status, body) == (500, b"gpumon stumbled\n")
+        assert (response.status, body) == (500, b"gpumon failed\n")
         assert ask(client, "/a")[1] == b"/a"
         client.close()
     assert "/fail" in told[0].where or "/fail" in told[0].message

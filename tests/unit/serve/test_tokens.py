@@ -64,7 +64,7 @@ def test_another_scheme_is_no_token(tmp_path: Path) -> None:
     [
         (f"grace {GRACE} more\n", SHOWS, "tokens:1 is not of the form NAME TOKEN"),
         ("grace short\n", SHOWS, "tokens:1 is not of the form"),
-        (f"a {GRACE}\nb {GRACE}\n", {"a": ("*",), "b": ("*",)}, "tokens:2 holds a token a second"),
+        (f"a {GRACE}\nb {GRACE}\n", {"a": ("*",), "b": ("*",)}, "tokens:2 repeats a token"),
         (f"eve {GRACE}\n", SHOWS, "eve shows no jobs; write eve = "),
         (f"boss {BOSS}\n", SHOWS, "grace has no token in "),
         ("# none\n", {}, "holds no token"),

@@ -9,7 +9,7 @@ import pytest
 from gpumon.model.records.accounting import EndedReport, RunningUse
 from gpumon.model.records.frame import Frame, QueueRecords
 from gpumon.model.records.queue import Partition, Reservation
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.clusters import Claims, OneOfSeveral
 from gpumon.sources.open import open_sources
 from gpumon.sources.source import SystemClock, Wish
@@ -159,7 +159,7 @@ def test_jobs_are_chosen_by_the_name_under_which_they_are_shown():
     ],
 )
 def test_one_cluster_keeps_the_names_that_slurm_gave(targets, kinds):
-    look = Look(2.0, is_single=True, keeps=lambda _job: True)
+    look = Sampling(2.0, is_single=True, keeps=lambda _job: True)
     opened = open_sources(map(parse, targets), look, SystemClock())
     assert [type(one).__name__ for one in opened][: len(kinds)] == kinds
     assert [one.url for one in opened] == targets

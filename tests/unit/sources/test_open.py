@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.exporters.pages import ExporterPages
 from gpumon.sources.open import open_source
@@ -12,7 +12,7 @@ from gpumon.sources.probes.pool import ProbePool
 from gpumon.sources.slurm.poll.target import SlurmSource
 from gpumon.sources.source import SystemClock
 
-LOOK = Look(1.0, is_single=False, keeps=lambda _: True)
+LOOK = Sampling(1.0, is_single=False, keeps=lambda _: True)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_server_is_written_as_a_url(text: str, address: EngineAddress) -> None
         ("http://mon?login_file=/" + "x" * 1024, "absolute path"),
         ("http://mon?tenant=a b", "tenant"),
         ("http://mon?tenant=a\r\nX:1", "tenant"),
-        ("http://mon?odd=1", "none of the options"),
+        ("http://mon?odd=1", "not one of the options"),
         ("http://mon?insecure=2", "takes 1 or 0"),
         ("https://mon?token_file=/t&login_file=/l", "name one"),
         ("http://mon?client_cert=/c", "needs TLS"),

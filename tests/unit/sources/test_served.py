@@ -17,7 +17,7 @@ from gpumon.serve.frames import FrameFeed
 from gpumon.serve.listen import Listen, bound, released
 from gpumon.serve.server import HttpServer
 from gpumon.sources import served as module
-from gpumon.sources.address import Look, parse, rank_of, target_of
+from gpumon.sources.address import Sampling, parse, rank_of, target_of
 from gpumon.sources.demo import DemoSource
 from gpumon.sources.open import open_source
 from gpumon.sources.served_address import NDJSON
@@ -94,7 +94,7 @@ class World:
     def follow(
         self, *, once: bool = False, keeps: Callable[[Any], bool] = lambda _: True, query: str = ""
     ) -> Source:
-        look = Look(0.01, once, keeps)
+        look = Sampling(0.01, once, keeps)
         source = open_source(parse(f"gpumon+unix://{self.path}{query}"), look, SystemClock())
         source.start(lambda: None)
         self.open.append(source)
@@ -252,12 +252,12 @@ MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'
             Answer(302, b"", headers=(("Location", "http://x/\x1b[31m"),)),
             "redirects to http://x/\ufffd[31m, which is not followed",
         ),
-        (Answer(200, b"<html>", "text/html"), "answers with text/html, which is no gpumon serve"),
+        (Answer(200, b"<html>", "text/html"), "answers with text/html, which is not gpumon serve"),
         (Answer(200, b"", NDJSON), "its answer is cut off"),
         (Answer(200, b'{"kind":"sync"', NDJSON), "its answer is cut off, or larger than 256 MiB"),
         (
             Answer(200, b"rubbish\n", NDJSON),
-            "sent something that gpumon does not send (it is no JSON)",
+            "sent something that gpumon does not send (it is not JSON)",
         ),
         (
             Answer(200, MARK.replace(b"1.0", b'"x"'), NDJSON),
@@ -265,7 +265,7 @@ MARK = b'{"kind":"mark","run":"a1","sequence":1,"at":1.0}\n'
         ),
         (
             Answer(200, b'{"kind":"header","format":"x"}\n', NDJSON),
-            "what it tells is not a recording of gpumon",
+            "its data is not a recording of gpumon",
         ),
     ],
 )
@@ -313,6 +313,6 @@ def test_a_server_that_says_nothing_is_given_up_and_holds_up_nobody(
         silent.bind(str(world.path))
         silent.listen()
         source = world.follow()
-        assert world.error(source, said)[0].startswith("gave no whole answer within")
+        assert world.error(source, said)[0].startswith("gave no complete answer within")
         source.wish(Wish(is_by_hand=True))
         source.close()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
+import pytest
+
 import gpumon.plugin
 from gpumon.detect.view import JobLook, View
 from gpumon.plugin.testing import Scene
-from tools import docstrings
+from tools import docstring_gaps, docstrings
 
 
 def test_every_name_that_is_offered_has_a_line_and_a_sentence() -> None:
@@ -30,3 +34,29 @@ def test_methods_and_properties_are_all_there_with_their_parameters() -> None:
 def test_what_an_instance_is_given_at_its_start_is_there() -> None:
     assert "- `view.now`: " in docstrings.view()
     assert "- `job.ranks`: " in docstrings.job()
+
+
+def test_no_public_function_leaves_out_what_its_code_shows() -> None:
+    found = [
+        f"{file.name}:{line}: {name} does not say: {what}"
+        for folder in docstring_gaps.FOLDERS
+        for file in sorted(folder.rglob("*.py"))
+        for name, line, what in docstring_gaps.gaps(ast.parse(file.read_text()))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("def f():\n    'It is.'\n    raise A.WrongError(1)", ["raises WrongError"]),
+        ("def f():\n    '''It is.\n\n    Raises:\n        A: b.\n    '''\n    raise A", []),
+        ("def f():\n    'It is.'\n    try:\n        raise A\n    except A:\n        pass", []),
+        ("def f():\n    'It is.'\n    def g():\n        raise A", []),
+        ("def _f():\n    'It is.'\n    raise A", []),
+        ("def f() -> NDArray[int]:\n    'Its power.'", ["what stands along the NDArray[int]"]),
+        ("def f() -> NDArray[int]:\n    'Its power, by GPU.'", []),
+    ],
+)
+def test_what_a_docstring_leaves_out_is_found(code: str, what: list[str]) -> None:
+    assert [said for _, _, said in docstring_gaps.gaps(ast.parse(code))] == what

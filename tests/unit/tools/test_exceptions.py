@@ -36,7 +36,7 @@ def test_a_branch_decides_how_a_command_ends(capsys) -> None:
     assert ended_by(TargetError("no target"), is_check=False) == USAGE
     assert ended_by(DamagedError("no recording"), is_check=False) == NOTHING_READ
     assert ended_by(OutputError("it is full"), is_check=False) == NOTHING_READ
-    assert ended_by(ReaderGoneError("nobody reads"), is_check=True) == DONE
+    assert ended_by(ReaderGoneError("its reader is gone"), is_check=True) == DONE
     assert capsys.readouterr().err == (
         "gpumon: no target\ngpumon: no recording\ngpumon: standard output: it is full\n"
     )

@@ -93,9 +93,9 @@ def test_a_page_is_its_text_and_its_styles():
 
 def test_what_gpumon_itself_takes_is_blank_on_a_page_whatever_its_width():
     ends = (
-        " · ! gpumon itself takes 7 % of a core, 98 MiB",
-        " · ! gpumon itself takes 112 % of a core, 1003 MiB",
-        " . ! gpumon itself takes 1 % of a core, 9 MiB",
+        " · ! gpumon itself uses 7 % of a core, 98 MiB",
+        " · ! gpumon itself uses 112 % of a core, 1003 MiB",
+        " . ! gpumon itself uses 1 % of a core, 9 MiB",
         "",
     )
     starts = (*cells(" "), *cells("late", ("2",)))
@@ -105,7 +105,7 @@ def test_what_gpumon_itself_takes_is_blank_on_a_page_whatever_its_width():
 
 def test_what_gpumon_itself_takes_may_reach_the_edge():
     ground = cells(" ", ("48",))
-    text = cells("late · ! gpumon itself takes <1 % of a core, 98 MiB", ("2",))
+    text = cells("late · ! gpumon itself uses <1 % of a core, 98 MiB", ("2",))
     short = (*cells("late", ("2",)), *(ground * (len(text) - 4)))
     assert drawn(((*ground, *text),)) == drawn(((*ground, *short),))
 

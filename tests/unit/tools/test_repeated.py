@@ -10,7 +10,8 @@ from tools import repeated
 
 
 def test_no_fact_stands_in_two_modules_without_a_reason() -> None:
-    assert repeated.unreasoned(repeated.repeated(), repeated.reasons()) == []
+    loose = repeated.unreasoned(repeated.repeated(), repeated.reasons())
+    assert loose == [], "`python -m tools.repeated` says where; a reason goes into repeated.toml"
     assert all(repeated.reasons().values())
 
 

@@ -30,7 +30,7 @@ class Recipe(NamedTuple):
 
     @property
     def shares(self) -> Floats:
-        """Of the phases of `STEP`."""
+        """Share of the step of each phase of `STEP`."""
         compute = 1.0 - self.load - self.copy - self.comm
         return np.array([self.load, self.copy, compute, 0.0, self.comm])
 

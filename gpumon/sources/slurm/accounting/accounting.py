@@ -69,12 +69,12 @@ _KNOWN: Final = (
     (
         re.compile(r"couldn't get steps", re.IGNORECASE),
         "the job has no running step that sstat could ask",
-        "`squeue --steps` lists those that run; gpumon asks again, ever more seldom",
+        "`squeue --steps` lists those that run; gpumon asks again, less and less often",
     ),
     (
         re.compile(r"database|slurmdbd|persist", re.IGNORECASE),
         UNREACHED,
-        "jobs and nodes need no slurmdbd and stay live; gpumon asks again, ever more seldom",
+        "jobs and nodes need no slurmdbd and stay live; gpumon asks again, less and less often",
     ),
 )
 """Words of Slurm's messages about its accounting, what they mean, and the way out."""

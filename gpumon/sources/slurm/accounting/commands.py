@@ -135,7 +135,7 @@ class SacctCommands:
         """
         if not is_job_id(job_id):
             raise CommandFailedError(
-                SourceError("sstat", f"{plain(job_id)!r} is no job id", "see squeue")
+                SourceError("sstat", f"{plain(job_id)!r} is not a job id", "see squeue")
             )
         words = (
             "sstat",
@@ -187,6 +187,6 @@ class SacctCommands:
             return ()
         if not USER_NAME.match(self._user):
             raise CommandFailedError(
-                SourceError("sacct", f"{plain(self._user)!r} is no login name", "check --user")
+                SourceError("sacct", f"{plain(self._user)!r} is not a login name", "check --user")
             )
         return (f"--user={self._user}",)

@@ -23,14 +23,14 @@ KEEPS_NO_ACCOUNTING: Final = re.compile(
 
 _UNFOUND: Final = " is not found"
 
-_UNLISTED: Final = "something that is no list of"
+_UNLISTED: Final = "something that is not a list of"
 
-_SILENT: Final = ("gave no answer within", "gave no whole answer within")
+_SILENT: Final = ("gave no answer within", "gave no complete answer within")
 
 _ENDED: Final = "ended with status"
 
 _PING: Final = (
-    "`scontrol ping` says whether it is up; gpumon asks again by itself, ever more seldom"
+    "`scontrol ping` says whether it is up; gpumon asks again by itself, less and less often"
 )
 
 _KNOWN: Final = (
@@ -61,7 +61,7 @@ _KNOWN: Final = (
             re.IGNORECASE,
         ),
         UNREACHED_ACCOUNTING,
-        "jobs and nodes need no slurmdbd and stay live; gpumon asks again, ever more seldom",
+        "jobs and nodes need no slurmdbd and stay live; gpumon asks again, less and less often",
     ),
     (
         re.compile(
@@ -135,7 +135,7 @@ def stopped(command: str) -> SourceError:
 
 def hop_failed(command: str, stderr: str) -> SourceError:
     """The login node in front of the command could not be reached."""
-    said = _last_line(stderr) or "ssh ended without a word"
+    said = _last_line(stderr) or "ssh ended without a message"
     return SourceError(
         command, f"the login node cannot be reached: {said}", "try the same ssh by hand"
     )
@@ -183,7 +183,7 @@ def garbage(command: str, what: str, text: str) -> SourceError:
 
 def refused(command: str, status: int, stderr: str) -> SourceError:
     """The command ended with an error of its own."""
-    said = _last_line(stderr) or "without a word"
+    said = _last_line(stderr) or "without a message"
     return recognised(command, stderr) or SourceError(
         command, f"{_ENDED} {status}: {said}", "run it by hand to see more"
     )
@@ -232,7 +232,7 @@ def is_of_another_kind(said: str) -> bool:
 
 def read_otherwise(error: SourceError, command: str) -> SourceError:
     """The same trouble, where another command's records stand in."""
-    return error._replace(message=f"{error.message}; {command} is read in its place")
+    return error._replace(message=f"{error.message}; {command} is read instead")
 
 
 def recognised(command: str, said: str) -> SourceError | None:

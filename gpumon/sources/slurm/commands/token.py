@@ -89,7 +89,7 @@ def _token(text: str, source: str) -> Token:
     """The token in a text, also as `scontrol token` prints it."""
     secret = text.strip().removeprefix(f"{VARIABLE}=").strip()
     if not _FORM.fullmatch(secret):
-        raise _unusable(f"{source} holds no token", "it holds what `scontrol token` prints")
+        raise _unusable(f"{source} holds no token", "it must hold what `scontrol token` prints")
     claims = _claims(secret)
     user = claims.get("sun")
     names_user = isinstance(user, str) and _LOGIN.fullmatch(user) is not None
@@ -108,7 +108,7 @@ def _claims(secret: str) -> dict[str, Any]:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)
         return parse_object(base64.b64decode(padded, altchars=b"-_"))
     except ValueError:
-        # Letters of no alphabet of base64, broken base64, or something that is no JSON object:
+        # Letters of no alphabet of base64, broken base64, or something that is not JSON object:
         # An opaque token is as good as any: only the server has to understand it.
         return {}
 

@@ -29,7 +29,7 @@ _FLAG: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
 
 
 class NotAnObjectError(DamagedError, ValueError):
-    """The text is no JSON object."""
+    """The text is not JSON object."""
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise NotAnObjectError("no JSON") from error
     if not isinstance(value, dict):
-        raise NotAnObjectError("JSON, but no object")
+        raise NotAnObjectError("JSON, but not an object")
     return value
 
 

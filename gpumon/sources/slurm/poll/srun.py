@@ -51,7 +51,9 @@ WAYS_OUT: Final = (
 )  # fmt: skip
 """Words of srun on standard error, what they mean, and what to do; the first that fits counts."""
 
-AGAIN: Final = "gpumon starts another one by itself, ever more seldom: each stays in the accounting"
+AGAIN: Final = (
+    "gpumon starts another one by itself, less and less often: each stays in the accounting"
+)
 
 
 def explain(job: str) -> Callable[[int | None, str], tuple[str, str]]:
@@ -62,7 +64,7 @@ def explain(job: str) -> Callable[[int | None, str], tuple[str, str]]:
             if sign in words:
                 return f"srun in job {job}: {message}", hint or AGAIN
         said = [line for line in words.splitlines() if line.strip()]
-        last = said[-1].removeprefix("srun: ") if said else "no word of why"
+        last = said[-1].removeprefix("srun: ") if said else "no reason given"
         return f"srun in job {job} ended ({code}): {last}", AGAIN
 
     return translate
@@ -91,10 +93,13 @@ def endpoint(
         environ: Environment to start from; None: gpumon's own.
         is_part: Whether another step reads the other nodes of the job.
         cluster: Of the job; empty: that of srun itself.
+
+    Raises:
+        ValueError: The label is not that of a job.
     """
     name = job_name(job_id, label)
     if name is None:
-        raise ValueError(f"{label!r} is no job")
+        raise ValueError(f"{label!r} is not a job")
     where = ("-M", cluster) if cluster else ()
     argv = ["srun", *where, *name.srun_words, f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}"]
     argv += [f"--nodelist={','.join(nodes)}", *OPTIONS, "--", "sh", "-c"]

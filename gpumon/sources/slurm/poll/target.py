@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.fault import SourceError
     from gpumon.model.records.frame import Frame
-    from gpumon.sources.address import Hop, Look, Target
+    from gpumon.sources.address import Hop, Sampling, Target
     from gpumon.sources.slurm.accounting.accounting import Ledger
     from gpumon.sources.slurm.poll.poll_loop import QueueRounds
     from gpumon.sources.source import Clock, Wish
@@ -89,14 +89,14 @@ class SaidOnce:
 class SlurmSource:
     """Reads the queue, and the GPUs of the nodes on which the jobs in view run."""
 
-    def __init__(self, target: Target, look: Look, clock: Clock) -> None:
+    def __init__(self, target: Target, sampling: Sampling, clock: Clock) -> None:
         """Nothing runs before `start`."""
         self.url = target.url
-        self._keeps = look.keeps
+        self._keeps = sampling.keeps
         self._clock = clock
         hop = target.hop
         self._queue = _queue(target, hop, clock)
-        self._accounting = Accounting(target.url, _ledger(target, hop, look, clock), clock)
+        self._accounting = Accounting(target.url, _ledger(target, hop, sampling, clock), clock)
         self._said_once = SaidOnce()
         self._reach = Reach(
             target.url,
@@ -108,10 +108,10 @@ class SlurmSource:
         self._pool = ProbePool(
             target.url,
             [],
-            look.period_s,
+            sampling.period_s,
             clock,
-            look.is_single,
-            look.probe_options,
+            sampling.is_single,
+            sampling.probe_options,
             max_starting=MAX_STARTING_BEHIND_HOP if hop else MAX_STARTING,
         )
 
@@ -190,17 +190,17 @@ def _commands(target: Target, hop: Hop | None, clock: Clock) -> SlurmCommands:
     return SlurmCommands(login(*hop) if hop else (), cluster=target.cluster, clock=clock)
 
 
-def _ledger(target: Target, hop: Hop | None, look: Look, clock: Clock) -> Ledger:
+def _ledger(target: Target, hop: Hop | None, sampling: Sampling, clock: Clock) -> Ledger:
     """The accounting, asked in the same way as the queue, by a process or connection of its own."""
     if target.rest is None:
         commands = _commands(target, hop, clock)
-        return SacctCommands(commands, user=look.user, everyone=look.everyone)
+        return SacctCommands(commands, user=sampling.user, everyone=sampling.everyone)
     from gpumon.sources.slurm.rest.accounting import RestAccounting
 
     return RestAccounting(
         target.rest,
-        user=look.user,
-        everyone=look.everyone,
+        user=sampling.user,
+        everyone=sampling.everyone,
         clock=clock,
         folder=folder_of(os.environ),
     )

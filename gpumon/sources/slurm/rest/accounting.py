@@ -96,7 +96,7 @@ class RestAccounting:
         raise CommandFailedError(
             SourceError(
                 rest_failures.where("steps"),
-                f"tells no use of running steps, so not of job {plain(job_id)}",
+                f"does not report what running steps use, such as those of job {plain(job_id)}",
                 "watch the cluster by its commands: `slurm` or `slurm+ssh://login`",
             )
         )

@@ -36,12 +36,12 @@ _VERSIONS_HINT: Final = "check the address, the port, and any path in front of /
 
 _PEER: Final = Peer(
     name="slurmrestd",
-    answer="whole answer",
-    unreached="check that slurmrestd runs there; gpumon asks again by itself, ever more seldom",
+    answer="complete answer",
+    unreached="check that slurmrestd runs there; gpumon asks again by itself, less and less often",
     unheard="",
     overloaded="`scontrol ping` and `sdiag` say whether the controller is overloaded",
     speaks_no_tls=(
-        "it speaks no TLS there: check the port, or reach it through a tunnel to localhost"
+        "it does not speak TLS there: check the port, or reach it through a tunnel to localhost"
     ),
     speaks_no_http="check that the port is slurmrestd's, and whether it wants slurm+https://",
     elsewhere=_VERSIONS_HINT,
@@ -124,7 +124,7 @@ def garbage(what: str, status: int, body: bytes) -> SourceError:
     said = plain(" ".join(body[:400].decode("utf-8", "replace").split()), 80)
     return SourceError(
         where(what),
-        f"answered HTTP {status} with something that is no list of {what}: {said!r}",
+        f"answered HTTP {status} with something that is not a list of {what}: {said!r}",
         "check that slurmrestd listens there, and its log",
     )
 
@@ -146,7 +146,7 @@ def said_errors(
     return SourceError(
         where(what),
         f"answered HTTP {status} with an error: {said}",
-        "22.05 says no more whether its controller is down or a token refused: `scontrol ping`",
+        "22.05 does not say whether its controller is down or a token refused: try `scontrol ping`",
     )
 
 
@@ -196,7 +196,7 @@ def _beside(what: str, kind: str, said: str) -> SourceError:
     known = failures.recognised(where(what), said)
     if known is not None and failures.is_about_accounting(known):
         return known
-    return SourceError(where(what), f"{kind} beside the records: {said}")
+    return SourceError(where(what), f"{kind} with the records: {said}")
 
 
 def _described(error: Mapping[str, Any]) -> str:
@@ -204,4 +204,4 @@ def _described(error: Mapping[str, Any]) -> str:
     parts = [re.sub(r"\s+", " ", text(error.get(key))).strip() for key in ("description", "error")]
     said = plain(": ".join(dict.fromkeys(part for part in parts if part)), _SHOWN)
     code = whole(error.get("error_number"))
-    return f"{said or 'an error without words'}" + (f" ({code})" if code else "")
+    return f"{said or 'an error without a message'}" + (f" ({code})" if code else "")

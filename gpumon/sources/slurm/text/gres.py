@@ -177,10 +177,10 @@ def _number(text: str) -> int:
         # Accounting leaks NO_VAL, which means "not set", as a negative count.
         if re.fullmatch(r"-[0-9]+", text):
             return 0
-        raise ValueError(f"{text[:40]!r} is no count")
+        raise ValueError(f"{text[:40]!r} is not a count")
     count = int(match[1]) * int(1024 ** _SCALE[match[2].upper()])
     if count > MAX_GPUS:
-        raise ValueError(f"{text} is no count of GPUs")
+        raise ValueError(f"{text} is not a count of GPUs")
     return count
 
 
@@ -190,7 +190,7 @@ def _index_list(text: str) -> list[int]:
     for part in text.split(","):
         low, dash, high = part.partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()):
-            raise ValueError(f"{part[:40]!r} is no IDX range")
+            raise ValueError(f"{part[:40]!r} is not an IDX range")
         first, last = int(low), int(high or low)
         if not first <= last < MAX_GPUS_PER_NODE:
             raise ValueError(f"the IDX range {part[:40]} is out of bounds")

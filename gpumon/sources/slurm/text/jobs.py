@@ -249,7 +249,11 @@ def job_label(job_id: str, head: Mapping[str, str]) -> str:
 
 
 def node_names(hostlist: str) -> tuple[str, ...]:
-    """Names of a hostlist, each fit to be an operand of a command."""
+    """Names of a hostlist, each fit to be an operand of a command.
+
+    Raises:
+        ValueError: One of them is no name of a host.
+    """
     names = expand(hostlist)
     if not all(map(is_host_name, names)):
         raise ValueError("a node name that is none")

@@ -25,7 +25,7 @@ class ColumnFiltered(View):
         """Ask for a filter."""
         from gpumon.tui.widgets.text.prompt import FilterPrompt
 
-        hint = "any text, or user==ada & sm<20: Tab completes, Enter keeps it, Esc drops it"
+        hint = "any text, or user==ada & sm<20: Tab completes, Enter applies it, Esc drops it"
         await self.ask(FilterPrompt(self.needle(), hint))
         # What the first character needs is there before it, but the prompt does not wait for it.
         self.call_after_refresh(import_module, "gpumon.report.filter.bind")

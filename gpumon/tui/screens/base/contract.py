@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.sources.source import Wish
     from gpumon.tui.actions.action import ViewName
     from gpumon.tui.beside import Bookkeeping, Discovering, Judged, Outputs
-    from gpumon.tui.look.theme import Look
+    from gpumon.tui.look.theme import ThemeStyles
     from gpumon.tui.status import Mood
     from gpumon.tui.time_travel import Travel
 
@@ -146,7 +146,7 @@ class Application(Protocol):
     map_grouping: str | None
     map_density: str | None
     is_ascii: bool
-    look: Look
+    look: ThemeStyles
 
     discovery: Discovering | None
     """None: nobody looks for patterns."""

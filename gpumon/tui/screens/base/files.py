@@ -38,7 +38,7 @@ def form_of(name: str) -> str:
     """
     suffix = Path(name).suffix.lower()
     if suffix not in FORMATS:
-        message = f"the name ends in none of {', '.join(FORMATS)}"
+        message = f"the name must end in one of {', '.join(FORMATS)}"
         raise FileRefusedError(message)
     return suffix[1:]
 
@@ -68,7 +68,7 @@ def write_new(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
     there = f"{path} exists: choose another name, or write a ! behind it to replace it"
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            message = f"{path} is no regular file: choose another name"
+            message = f"{path} is not a regular file: choose another name"
             raise FileRefusedError(message)
         if path.exists() and not is_forced:
             raise FileRefusedError(there)
@@ -96,10 +96,13 @@ async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -
     """As `write_new`, on a thread that nobody waits for long: a file server may be gone.
 
     A thread of asyncio's would be waited for at the end of the process.
+
+    Raises:
+        FileRefusedError: It cannot be written; the message says why.
     """
     place = _path_of(name).parent
     if place in _UNDER_WAY:
-        message = f"{place} does not answer: the file before is not written yet; choose another"
+        message = f"{place} does not answer: the previous file is not written yet; choose another"
         raise FileRefusedError(message)
     told: Future[Path] = Future()
 

@@ -31,7 +31,7 @@ MAX_MUTE_S: Final = 31 * 86400.0
 """A longer silence would be forgotten, and hide what matters."""
 
 _NO_FINDING: Final = "no finding here"
-_SOON: Final = "; the next look of the detectors shows it"
+_SOON: Final = "; the detectors' next evaluation shows it"
 
 
 def mute_of(text: str, finding: Finding, words: str, now: float) -> Muted:
@@ -42,7 +42,7 @@ def mute_of(text: str, finding: Finding, words: str, now: float) -> Muted:
     """
     match = _MUTE.match(text.strip().lower())
     if match is None or not 0 < (wanted_s := int(match[1]) * _SECONDS[match[2]]) <= MAX_MUTE_S:
-        message = f"“{text.strip()}” is no time to be silent; write {MUTE_EXAMPLES}"
+        message = f"“{text.strip()}” is not a time to mute for; write {MUTE_EXAMPLES}"
         raise ValueError(message)
     title = class_of(finding).title
     if match[3] == "class":
@@ -100,7 +100,7 @@ class Judging(View):
             return ""
         finding, digest = self.current_finding(), self.digest
         if finding is None or digest is None:
-            return "there is no finding at hand: only off means something now"
+            return "no finding is selected: only off works now"
         try:
             muted = mute_of(text, finding, subject_words(digest, finding), self.gpumon.now)
         except ValueError as error:
@@ -125,9 +125,9 @@ class Judging(View):
         answer = text.strip().lower()
         word = next((word for word in _CASE_WORDS if answer and word.startswith(answer)), None)
         if word is None:
-            return f"“{text.strip()}” is no answer; write {CASE_ANSWERS}"
+            return f"“{text.strip()}” is not an answer; write {CASE_ANSWERS}"
         finding, digest, cases = self.current_finding(), self.digest, self.gpumon.cases
         if finding is None or digest is None or cases is None:
-            return "there is no finding at hand any more"
+            return "the finding is no longer there"
         self.tell_later(partial(cases.keep, digest.tick, finding, is_right=_CASE_WORDS[word]))
         return ""

@@ -181,7 +181,7 @@ def findings_page(trail: tuple[str, ...], scope: str | None) -> Page:
             for finding in digest.by_loss(findings(digest))
         ]
         if not found and digest.is_unjudged:
-            text = "No detector has reported yet, so nothing is known of what is wasted."
+            text = "No detector has reported yet, so waste is not known."
             words = resting_words(digest.tick) or (text,)
             found.append([*nothing_lines(digest, words, width), ()])
         elif not found:

@@ -37,7 +37,7 @@ class RootView(View):
         self._go_by(1)
 
     def action_switch_back(self) -> None:
-        """To the view before."""
+        """To the previous view."""
         self._go_by(-1)
 
     @property
@@ -62,7 +62,7 @@ class RootView(View):
         if not self._is_bottom:
             super().action_close()
         elif unkept := self.gpumon.unkept_words():
-            self.say(f"{unkept}: q again quits")
+            self.say(f"{unkept}: press q again to quit")
         else:
             self.action_quit()
 

@@ -145,7 +145,7 @@ class TableView(ColumnFiltered, Generic[R]):
         if len(indented) <= most:
             return indented
         more = len(indented) - most + 1
-        text = f" … {more} more lines: f shows the findings, a larger terminal all"
+        text = f" … {more} more lines: f shows the findings, a larger terminal shows all"
         return [*indented[: most - 1], (Cell(text, Tone.DIM),)]
 
     def _waiting(self, width: int) -> list[Line]:
@@ -168,7 +168,7 @@ class TableView(ColumnFiltered, Generic[R]):
         if self.grid.is_counting:
             return []
         if self.is_narrowed and not known and self.rows(digest):
-            text = f"None of the {self.noun} here is of {self.gpumon.own_user}. u shows all."
+            text = f"None of the {self.noun} here belongs to {self.gpumon.own_user}. u shows all."
             return [(), *_indented(paragraph(text, width))]
         if known and not shown:
             from gpumon.report.filter.parser import is_word
@@ -349,7 +349,7 @@ class TableView(ColumnFiltered, Generic[R]):
     def action_as_at_first(self) -> None:
         """Sort as at first."""
         if self.grid.sorting == Sorting():
-            self.say("sorted as at first already")
+            self.say("already in the original order")
         self.grid.sort_by(None)
 
 

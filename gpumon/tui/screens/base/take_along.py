@@ -84,7 +84,7 @@ class HandOff(TimeScreen):
         if subject is None or subject.name is None:
             self.say("nothing here has a name to copy")
         elif not subject.is_pasted_safely:
-            self.say("its name could be taken for more than a name in a shell: it is not copied")
+            self.say("its name is not safe to type into a shell, so it is not copied")
         else:
             self.copy_text(subject.name)
 
@@ -97,7 +97,7 @@ class HandOff(TimeScreen):
         """The commands for what the cursor is on."""
         subject = self.subject_here()
         if subject is None:
-            self.say("nothing here that a command could be about")
+            self.say("no command is about anything here")
         else:
             self.app.push_screen(self.gpumon.views.commands(subject, self.trail()))
 
@@ -134,7 +134,7 @@ class HandOff(TimeScreen):
         else:
             made = self.table_maker(form)
         if made is None:
-            return f"there is no table here: .svg writes the screen as a picture, not .{form}"
+            return f"there is no table here: .svg writes the screen as an image, not .{form}"
         self.run_worker(self._write(name, made, is_forced), exit_on_error=False)
         return ""
 
@@ -157,7 +157,7 @@ class HandOff(TimeScreen):
         elif not self.gpumon.is_real:
             self.say(f"{node} is simulated or recorded: there is no shell on it")
         elif self.digest is None or (road := road_to(self.digest.tick, node)) is None:
-            self.say(f"{node}: several targets may have it, so no way to it is sure")
+            self.say(f"{node}: several targets may have it, so how to reach it is unclear")
         else:
             self._open_shell(node, road)
 
@@ -167,7 +167,7 @@ class HandOff(TimeScreen):
                 # Every name in it is checked.
                 code = subprocess.run(road.shell_words, check=False).returncode
         except SuspendNotSupported:
-            self.say("this terminal cannot be lent to a shell")
+            self.say("this terminal cannot run a shell")
         except OSError as error:
             self.say(f"{road.shell_words[0]} {node}: {error.strerror}")
         else:

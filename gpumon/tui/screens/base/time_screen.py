@@ -81,7 +81,7 @@ class TimeScreen(Screen[None]):
         if self.gpumon.travel.change_speed(steps):
             self.gpumon.show_newest()
         else:
-            self.say("what is live has one speed; recordings have several")
+            self.say("live has one speed; only recordings have several")
 
     async def action_time(self) -> None:
         """Ask for a time."""

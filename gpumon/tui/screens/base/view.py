@@ -220,7 +220,7 @@ class View(HandOff):
     def action_suspend(self) -> None:
         """Stop until the shell wakes this process again."""
         if self.app.is_headless or not has_shell():
-            self.say("no shell here could wake gpumon again")
+            self.say("no shell here could resume gpumon")
         else:
             self.app.action_suspend_process()
 
@@ -294,7 +294,7 @@ class View(HandOff):
         """Ask for a text to look for."""
         from gpumon.tui.widgets.text.prompt import Prompt
 
-        await self.ask(Prompt(self.needle(), "text to look for: Enter keeps it, Esc drops it"))
+        await self.ask(Prompt(self.needle(), "text to look for: Enter applies it, Esc drops it"))
 
     async def action_command(self) -> None:
         """Ask where to go."""
@@ -393,7 +393,7 @@ class View(HandOff):
         """Give a pattern a name, or take one back, on a thread: a home may hang."""
         discovery = self.gpumon.discovery
         if discovery is None:
-            self.say("patterns are not searched here, so none gets a name")
+            self.say("patterns are not searched here, so none can be named")
             return
         number, _, name = words.partition(" ")
         act = partial(discovery.unname, words)

@@ -60,7 +60,7 @@ _COLUMNS: Final[tuple[Column[Choice], ...]] = (
     Column(
         "width", "WIDTH", 5, "right", priority=2,
         cell=lambda _d, c: Cell(str(c.column.width), Tone.DIM),
-        order=lambda _d, c: (float(c.column.width),), doc="Cells that it takes at least.",
+        order=lambda _d, c: (float(c.column.width),), doc="Its smallest width in cells.",
         max_width=0, is_descending=True, unit="",
     ),
     Column(
@@ -107,8 +107,8 @@ class ColumnView(TableView["Choice"]):
     def head_lines(self, _digest: Digest, width: int) -> list[Line]:
         """What the list is, and what decides where there is little room."""
         text = (
-            "Enter or Space switches a column on or off, 0 shows those of the beginning. "
-            "Where the terminal is too narrow, the last of this list go first."
+            "Enter or Space switches a column on or off, 0 restores the original ones. In a narrow "
+            "terminal, the last of this list are dropped first."
         )
         return paragraph(text, width, Tone.DIM)
 

@@ -25,7 +25,7 @@ _COLUMNS: Final[tuple[Column[Command], ...]] = (
     Column(
         "about", "ABOUT", 5, "left", priority=0,
         cell=lambda _d, c: Cell(c.about, Tone.WARN if c.change else Tone.DIM), order=None,
-        doc="What it is of; of what a finding advises, who may run it.",
+        doc="What it is about; for a finding's advice, who may run it.",
     ),
     Column(
         "command", "COMMAND", 40, "left", priority=0, cell=lambda _d, c: Cell(c.line, Tone.STRONG),
@@ -76,7 +76,7 @@ class CommandsView(TableView["Command"]):
         """What the list is."""
         text = "Enter copies a command; nothing is run here."
         if self.gpumon.allows_actions:
-            text = "Enter copies a command; one that changes something is asked about and run."
+            text = "Enter copies a command; one that changes something asks first, then runs."
             text = why_unchanged(self._about) or text
         row = self.grid.current
         shown: list[Line] = paragraph(text, width, Tone.DIM)
@@ -86,8 +86,8 @@ class CommandsView(TableView["Command"]):
         """Nothing is known by a name that a command may contain."""
         if has_several_clusters(digest.tick):
             return (
-                "No command: several clusters are in view, and what it names could be another's.",
-                "gpumon with the target of one cluster alone has its commands.",
+                "No command: several clusters are in view, and its names could belong to another.",
+                "Start gpumon with one cluster as its target to see its commands.",
             )
         return ("No command: what the cursor was on has no name that is safe to type.",)
 
@@ -134,7 +134,7 @@ class CommandsView(TableView["Command"]):
             from gpumon.tui.widgets.text.prompt import AnswerPrompt
 
             target = row.change.job.label
-            question = f"{row.line}: type {target} to run it, Esc leaves all as it is"
+            question = f"{row.line}: type {target} to run it, Esc to cancel"
             await self.ask(AnswerPrompt(question, lambda text: self._confirm(row, text)))
 
     def _confirm(self, command: Command, text: str) -> str:

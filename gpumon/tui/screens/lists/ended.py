@@ -90,10 +90,10 @@ class EndedView(FleetView["EndedJob"]):
                 "B shows what became of the GPU time of all jobs that it saw.",
             )
         if found is None:
-            window = f"{WINDOW_S / 3600:.0f} h"
+            window = units.span(WINDOW_S)
             return (
                 f"No answer yet: the accounting is asked for the jobs of the last {window}.",
-                "e shows what it says where it cannot be read.",
+                "e shows why, if it cannot be read.",
             )
         return (f"No job has ended {window_words(found)}.", "r asks again.")
 

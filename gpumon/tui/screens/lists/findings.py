@@ -176,8 +176,8 @@ class FindingScreen(Judging, Page):
             return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
         finding = find(digest, self.identity)
         if finding is None:
-            text = "This finding is not open at this instant: it had not begun, is over for more "
-            text += "than an hour, or is muted."
+            text = "This finding is not open at this instant: it has not begun, ended more "
+            text += "than an hour ago, or is muted."
             words = (text, "Esc goes back.")
             return [nothing_lines(digest, words, width), [*self.mute_lines(digest, width)]]
         return [

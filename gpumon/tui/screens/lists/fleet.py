@@ -182,7 +182,7 @@ class HeatView(RootView, ColumnFiltered):
             return [(), *_indented(paragraph(text, width))]
         lines: list[Line] = [(), *_indented(paragraph("No GPU is known.", width, Tone.STRONG))]
         for words in (
-            "e shows what the targets say; gpumon doctor checks this machine.",
+            "e shows what the targets report; gpumon doctor checks this machine.",
             "gpumon slurm reads a Slurm cluster, gpumon demo shows a simulated one.",
         ):
             lines += _indented(paragraph(words, width, Tone.PLAIN, "→ ", "  "))
@@ -303,7 +303,7 @@ class HeatView(RootView, ColumnFiltered):
         self._show_field(1)
 
     def action_field_back(self) -> None:
-        """Draw the field before."""
+        """Draw the previous field."""
         self._show_field(-1)
 
     def _show_field(self, steps: int) -> None:
@@ -352,7 +352,7 @@ class HeatView(RootView, ColumnFiltered):
     def action_as_at_first(self) -> None:
         """The closest look that fits."""
         if self.map.density is None:
-            self.say("the cells are the largest with which all is in sight already")
+            self.say("these are already the largest cells that show everything")
         self.map.density = None
         self.map.redraw_closer()
         self._keep_drawing()

@@ -125,7 +125,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         who = f"{some_names(awaited)} {'has' if len(awaited) == 1 else 'have'} not answered"
         return (
             f"No GPU is known yet: {who}." if awaited else "No GPU is known.",
-            "e shows what the targets say; gpumon doctor checks this machine.",
+            "e shows what the targets report; gpumon doctor checks this machine.",
             "gpumon ssh://NODE reads a node, gpumon demo shows a simulated cluster.",
         )
 

@@ -57,7 +57,7 @@ class NodesView(FleetView["NodeRow"]):
         """Nothing answers, and no queue lists a node."""
         return (
             "No node is known.",
-            "e shows what the targets say; gpumon doctor checks this machine.",
+            "e shows what the targets report; gpumon doctor checks this machine.",
             "gpumon ssh://NODE reads a node, gpumon demo shows a simulated cluster.",
         )
 

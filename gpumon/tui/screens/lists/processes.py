@@ -21,6 +21,7 @@ from gpumon.report.lists.all_processes import (
 from gpumon.report.lists.export import as_csv, as_json
 from gpumon.report.next_steps.roads import has_this_machine
 from gpumon.report.tables.process import unread_words
+from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import UNTOLD_PROCESSES, silent_nodes_lines
 from gpumon.tui.actions.registry import bindings_of
@@ -52,7 +53,7 @@ FEW_GPUS: Final = 128
 """GPUs up to which it is counted of how many processes the PID is all that is known: a machine's,
 or those of a job. Of a fleet's it would take as long as a key may."""
 
-_NOT_HERE: Final = "it does not run on this machine, or that is not sure: target local"
+_NOT_HERE: Final = "it does not run on this machine, or that is not certain: target local"
 
 
 class ProcessesView(FleetView["ProcessRow"], CommandLineView):
@@ -99,7 +100,7 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
             return (UNTOLD_PROCESSES, "ssh:// and slurm read them on the nodes.")
         if gpus:
             return ("No process is on the GPUs in view.", "Tab shows the other views.")
-        return ("No GPU is known, so no process on one.", "e shows what the targets say.")
+        return ("No GPU is known, so no process either.", "e shows what the targets report.")
 
     def open_row(self, row: ProcessRow) -> None:
         """The process over time: its curves, those of its GPU and of what surrounds it."""
@@ -145,7 +146,7 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
     def action_others(self) -> None:
         """Also other users' command lines, or no more."""
         if not self.gpumon.is_real:
-            self.say("command lines are those of this machine; what is shown here is not there")
+            self.say("command lines are read on this machine; these processes are elsewhere")
             return
         lines = self._command_lines()
         lines.show_others(not lines.has_others)
@@ -199,13 +200,13 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
         """Why a process gets no signal from here; empty: it may."""
         own = os.geteuid()
         if not self.gpumon.allows_actions:
-            return "gpumon sends signals only where it was begun with --allow-actions"
+            return "gpumon sends signals only if it was started with --allow-actions"
         if not self.gpumon.is_real:
             return "the process is simulated or recorded: there is nothing to signal"
         if not self._is_here(digest, process):
             return f"no signal to {process.pid}: {_NOT_HERE}"
         if own not in (0, process.uid):
-            known = "somebody else" if process.uid is None else process.uid
+            known = "another user" if process.uid is None else process.uid
             return (
                 f"{process.pid} is {process.user or known}'s: only its owner and root may signal it"
             )
@@ -238,4 +239,4 @@ def _sent(process: Process, wanted: signal.Signals) -> str:
         return f"not sent to {who}: {error}"
     if has_ended:
         return f"{wanted.name} sent to {who}: it has ended"
-    return f"{wanted.name} sent to {who}: it is still there after {_ENDS_WITHIN_S:.0f} s"
+    return f"{wanted.name} sent to {who}: it is still there after {units.seconds(_ENDS_WITHIN_S)}"

@@ -97,13 +97,13 @@ class CurvesScreen(Page):
             longer = [span for span in SPANS_S if now_s < span <= longest]
             before, self._span_s = self._span_s, longer[0] if longer else SPANS_S[0]
             if self._span_s in (before, now_s):
-                self.say(f"the past reaches back {units.short_duration(longest)} only")
+                self.say(f"only {units.short_duration(longest)} of the past are stored")
             self.show(self.digest)
 
     def action_roofline(self) -> None:
         """What bounds it, in place of the curves; then the curves again."""
         if self.subject.partition(":")[0] == "node":
-            self.say("a roofline is one of a job or of a GPU: open one of them")
+            self.say("a roofline is for a job or a GPU: open one")
             return
         self._is_roofline = not self._is_roofline
         self.show(self.digest)
@@ -182,14 +182,14 @@ class CurvesScreen(Page):
 
 def _key_of_dots(subject: str) -> list[Line]:
     """What lines and dots of a job's charts are, above them: below, a small screen cuts it off."""
-    text = "line: mean of the job's GPUs; dots: the least and the most of them"
+    text = "line: mean of the job's GPUs; dots: the lowest and the highest"
     return [(Cell(text, Tone.DIM),)] if subject.startswith("job:") else []
 
 
 def _key_of_points(gpu_count: int) -> Line:
     """What the points of a roofline are."""
     dots = "its GPUs" if gpu_count > 1 else "parts of that time"
-    text = f"● mean, dots {dots}; up: operations a second, across: to each byte"
+    text = f"● mean, dots {dots}; up: operations per second, across: per byte"
     return (Cell(text, Tone.DIM),)
 
 

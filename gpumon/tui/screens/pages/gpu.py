@@ -8,6 +8,7 @@ from gpumon.report.pages.gpu_sections import gpu_sections
 from gpumon.report.tables.field import FIELD_COLUMNS, span_s
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
+from gpumon.report.text import units
 from gpumon.report.text.cells import paragraph
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import short_uuid
@@ -51,7 +52,7 @@ class GpuScreen(SectionView):
         gpu = digest.tick.gpus.get(self.uuid)
         if gpu is None:
             return []
-        minutes = f"{span_s(digest) / 60:.0f} min"
+        minutes = units.span(span_s(digest))
         lines = gpu_facts(digest, gpu, width, (("curves over", minutes),))
         for trouble in troubles(digest, gpu)[:1]:
             lines += paragraph(trouble.sentence, width, trouble.tone, f"{trouble.sign} ", "  ")

@@ -247,4 +247,4 @@ def _wait_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     lines = paragraph(first, width, Tone.STRONG)
     for hint in hints:
         lines += paragraph(hint, width, Tone.PLAIN, "→ ", "  ")
-    return lines + paragraph("Below is what is left of its run before.", width, Tone.DIM)
+    return lines + paragraph("Below is what remains of its previous run.", width, Tone.DIM)

@@ -309,7 +309,7 @@ class RanksScreen(RankView, ColumnFiltered):
         self._show_field(1)
 
     def action_field_back(self) -> None:
-        """Draw the field before."""
+        """Draw the previous field."""
         self._show_field(-1)
 
     def _show_field(self, steps: int) -> None:
@@ -339,7 +339,7 @@ class RanksScreen(RankView, ColumnFiltered):
         self.is_whole = not self.is_whole
         self._redraw()
         if self.chart.picture is not None and self.chart.virtual_size.height == height:
-            self.say("every rank has a line of its own already")
+            self.say("every rank already has its own line")
 
     def action_span(self) -> None:
         """More of the past; after the most, the least."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.columns import Placed
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Cell
-    from gpumon.tui.look.theme import Look
+    from gpumon.tui.look.theme import ThemeStyles
 
 R = TypeVar("R")
 
@@ -23,7 +23,7 @@ class _Drawn(NamedTuple):
 
     cells: tuple[Cell, ...]
     width: int
-    look: Look
+    look: ThemeStyles
     mark: Style | None
     line: Strip
 
@@ -63,7 +63,7 @@ class RowPictures(Generic[R]):
         number: int,
         places: tuple[Placed[Any], ...],
         width: int,
-        look: Look,
+        look: ThemeStyles,
         mark: Style | None,
     ) -> Strip:
         """A row whose cells are made, drawn."""

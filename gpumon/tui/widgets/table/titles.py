@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
     from gpumon.report.facts.columns import Placed, Sorting
     from gpumon.report.text.cells import Cell
-    from gpumon.tui.look.theme import Look
+    from gpumon.tui.look.theme import ThemeStyles
 
 MARGIN: Final = 1
 """Blank cells left of the first column, in line with the bars above and below."""
 
 
-def title_strip(places: Iterable[Placed[Any]], sorting: Sorting, width: int, look: Look) -> Strip:
+def title_strip(
+    places: Iterable[Placed[Any]], sorting: Sorting, width: int, look: ThemeStyles
+) -> Strip:
     """The titles of columns in their places; a sign shows what the rows are sorted by."""
     segments = [Segment(" " * MARGIN, look.title)]
     for placed in places:
@@ -51,7 +53,7 @@ def row_strip(
     places: Iterable[Placed[Any]],
     image: Iterable[Cell],
     width: int,
-    look: Look,
+    look: ThemeStyles,
     mark: Style | None,
 ) -> Strip:
     """The cells of a row in their places; `mark` lies over the row with the cursor.

@@ -33,7 +33,7 @@ class Prompt(Input):
     Prompt:focus { border: none; }
     Prompt > .input--placeholder { color: $tone-dim; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [("escape", "drop", "drop the filter")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "drop", "clear the filter")]
 
     # Each character makes the text longer, for which textual would lay out the whole screen.
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
@@ -76,7 +76,7 @@ class Prompt(Input):
 
 
 class FilterPrompt(Prompt):
-    """Takes a row filter: Tab completes the name of a column, Enter keeps it, Esc drops it."""
+    """Takes a row filter: Tab completes the name of a column, Enter applies it, Esc drops it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("tab", "complete", "complete")]
 

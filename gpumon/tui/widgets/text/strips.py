@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from gpumon.report.text.cells import Line, Tone
-    from gpumon.tui.look.theme import Look
+    from gpumon.tui.look.theme import ThemeStyles
 
 
-def line_strip(line: Line, width: int, look: Look, extra: Style | None = None) -> Strip:
+def line_strip(line: Line, width: int, look: ThemeStyles, extra: Style | None = None) -> Strip:
     """A line cut or filled to `width` cells; `extra` lies over every tone."""
     base = look.base if extra is None else look.base + extra
     segments = [Segment(safe(cell.text), look.over_ground(cell.tone, extra)) for cell in line]

@@ -123,7 +123,7 @@ async def test_acknowledge_tells_the_feed_and_can_be_taken_back(stage):
         await s.press("f", "a")
         assert s.feed.noted == [(("hang", "hang", "job:4711"), True)]
         assert "hang is acknowledged" in s.lines[-2]
-        assert s.text.count("the next look") == 1
+        assert s.text.count("next evaluation") == 1
         await s.press("G", "k", "a")
         assert s.feed.noted[-1] == (("a", "partial_gpus_idle", "job:4690"), False)
 
@@ -131,10 +131,10 @@ async def test_acknowledge_tells_the_feed_and_can_be_taken_back(stage):
 async def test_what_was_done_to_a_finding_is_told_for_a_while_and_no_longer(stage):
     async with stage(told(), (80, 24)) as s:
         await s.press("f", "a")
-        assert "the next look of the detectors shows it" in s.text
+        assert "the detectors' next evaluation shows it" in s.text
         s.now[0] += 60.0
         await s.give(told()._replace(at=AT + 60))
-        assert "the next look" not in s.text
+        assert "next evaluation" not in s.text
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_mute_for_a_while(stage, typed, expected):
 async def test_what_is_no_time_to_be_silent_is_told(stage, typed):
     async with stage(told(), (120, 30)) as s:
         await s.press("f", "m", *[{" ": "space"}.get(char, char) for char in typed], "enter")
-        assert "is no time to be silent" in s.lines[-2]
+        assert "is not a time to mute for" in s.lines[-2]
         assert not s.feed.mutes
 
 
@@ -204,7 +204,7 @@ async def test_what_is_no_answer_is_told_and_nothing_is_kept(stage, typed):
     async with stage(told(), (120, 30)) as s:
         s.app.cases = Kept()
         await s.press("f", "V", *typed, "enter")
-        assert "is no answer; write yes, no" in s.lines[-2]
+        assert "is not an answer; write yes, no" in s.lines[-2]
         await s.press("escape")
         assert s.app.cases.asked == []
 

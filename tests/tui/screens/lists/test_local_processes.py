@@ -157,7 +157,7 @@ async def test_the_tree_of_a_process_that_is_gone_says_so(stage):
     async with stage(picture, size=(120, 24)) as s:
         await opened(s)
         await s.press("d")
-        await until(s, "It has ended, or its number is another process's by now.")
+        await until(s, "It has ended, or its number now belongs to another process.")
 
 
 async def test_what_is_read_after_the_end_is_drawn_by_nobody_and_fails_nothing(stage):
@@ -231,7 +231,10 @@ async def test_it_goes_to_the_process_that_was_on_screen_or_to_nobody(stage):
             s.app.allows_actions = True
             await opened(s)
             await asked(s, f"KILL {child.pid}")
-            await until(s, f"not sent to python {child.pid} of ada: the number is another process")
+            await until(
+                s,
+                f"not sent to python {child.pid} of ada: the number now belongs to another process",
+            )
         assert child.poll() is None
 
 
@@ -252,10 +255,10 @@ async def test_a_question_is_about_the_process_it_was_asked_of(stage):
 @pytest.mark.parametrize(
     ("changes", "allows", "words"),
     [
-        ({}, False, "only where it was begun with --allow-actions"),
-        ({"start_s": None}, True, "not sure"),
+        ({}, False, "only if it was started with --allow-actions"),
+        ({"start_s": None}, True, "not certain"),
         ({"uid": 4_000_000, "user": "grace"}, True, "is grace's: only its owner and root may"),
-        ({"uid": None, "user": None}, True, "is somebody else's"),
+        ({"uid": None, "user": None}, True, "is another user's"),
     ],
 )
 async def test_who_may_not_is_not_asked(stage, monkeypatch, changes, allows, words):

@@ -8,7 +8,7 @@ import pytest
 
 from gpumon.report.fleet_map.marks import FIELDS, Ink
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.look.theme import Look
+from gpumon.tui.look.theme import ThemeStyles
 from gpumon.tui.look.themes import THEMES
 from gpumon.tui.screens.lists.fleet import HeatView
 from gpumon.tui.screens.lists.jobs import JobsView
@@ -217,7 +217,7 @@ async def test_without_colours_signs_alone_tell_everything(stage, monkeypatch):
 def test_areas_stand_out_from_the_ground_and_steps_from_each_other(name):
     app = GpumonApp(None)  # type: ignore[arg-type]
     app.theme = name
-    look = Look(app.get_css_variables(), has_colour=True)
+    look = ThemeStyles(app.get_css_variables(), has_colour=True)
     levels = [mark.ink for mark in FIELDS[3].levels]
     for ink in levels:
         area = look.heat.style(ink, None)

@@ -12,7 +12,7 @@ from gpumon.report.facts.columns import Column
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text.cells import Cell
 from gpumon.tui.look.map_theme import HEAT_DARK
-from gpumon.tui.look.theme import Look
+from gpumon.tui.look.theme import ThemeStyles
 from gpumon.tui.widgets.table.grid import Grid, Plan
 from tests.worlds.tick import finding, job_with_gpus, tick
 
@@ -27,7 +27,7 @@ class GridApp(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.look = Look(
+        self.look = ThemeStyles(
             {**HEAT_DARK, **self.get_css_variables(),
              "tone-strong": "#ffffff", "tone-dim": "#777777",
              "tone-past": "#777777", "cursor": "#333333", "bar": "#222222"},

@@ -9,7 +9,7 @@ from gpumon.report.facts.columns import Column, place
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.tui.look.map_theme import HEAT_DARK
-from gpumon.tui.look.theme import Look
+from gpumon.tui.look.theme import ThemeStyles
 from gpumon.tui.widgets.table.row_pictures import RowPictures
 from tests.tui.widgets.table.test_grid import GridApp
 from tests.worlds.tick import tick
@@ -67,7 +67,9 @@ def test_a_line_is_drawn_anew_where_it_is_another(table, change):
     if change == "width":
         given["width"] = WIDTH + 5
     elif change == "look":
-        given["look"] = Look({**HEAT_DARK, **GridApp().get_css_variables()}, has_colour=False)
+        given["look"] = ThemeStyles(
+            {**HEAT_DARK, **GridApp().get_css_variables()}, has_colour=False
+        )
     elif change == "mark":
         given["mark"] = MARK
     else:

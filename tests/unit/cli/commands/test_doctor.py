@@ -41,7 +41,7 @@ def found(tick):
     [
         (None, OK, "answer"),
         (Reason.NOT_SAMPLED, OK, "answer"),
-        (Reason.NOT_SUPPORTED, ABSENT, "comes with Hopper"),
+        (Reason.NOT_SUPPORTED, ABSENT, "Hopper and newer do"),
         (Reason.NO_PERMISSION, LESS, "are hidden"),
     ],
 )

@@ -153,8 +153,8 @@ def test_the_same_claim_is_false_where_the_truth_is_another(capsys, recording, m
     told = capsys.readouterr().out
     assert "benign flagged  1 of 1 jobs" in told
     assert "not looked for" in told
-    assert told.startswith("What is true")
-    assert "zero_60 abstains: watched for too short, or without its counters" in told
+    assert told.startswith("True class")
+    assert "zero_60 abstains: watched too briefly, or without its counters" in told
     assert "mean_1_sigma" in told
     assert "claims true" in told
 
@@ -162,7 +162,7 @@ def test_the_same_claim_is_false_where_the_truth_is_another(capsys, recording, m
 def test_what_cannot_be_scored_is_one_line(capsys, recording, tmp_path):
     label(recording, ("job:71", "no_such_class", at(0), at(60)))
     assert main(["evaluate", str(recording)]) == 1
-    assert "label 1: no class of findings: 'no_such_class'" in capsys.readouterr().err
+    assert "label 1: not a class of findings: 'no_such_class'" in capsys.readouterr().err
     recording.with_name(f"{recording.name}.labels.json").unlink()
     assert main(["evaluate", "--json", str(recording)]) == 1
     out, err = capsys.readouterr()
@@ -195,7 +195,7 @@ def test_labels_outside_of_the_recording_do_not_count(capsys, recording):
     out, err = capsys.readouterr()
     assert json.loads(out)["classes"] == {}
     assert json.loads(out)["claims_not_judged"] == 1
-    assert "1 labels lie outside of the recording and do not count" in err
+    assert "1 labels lie outside the recording and do not count" in err
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_labels_outside_of_the_recording_do_not_count(capsys, recording):
         ({"subject": 71}, "the subject is job:ID"),
         ({"also": "job:72"}, "also is a list of subjects"),
         ({"also": [None]}, "the subject is job:ID"),
-        ({"class": ["hang"]}, "no class of findings: \"['hang']\""),
+        ({"class": ["hang"]}, "not a class of findings: \"['hang']\""),
         ({"start": 5}, "times are RFC 3339"),
         ({"end": None}, "times are RFC 3339"),
         ({"end": "2026-11-01T10:00:00"}, "times are RFC 3339"),

@@ -92,10 +92,10 @@ def test_a_password_is_told_to_nobody(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_nothing_of_it_is_imported_for_another_target() -> None:
     code = (
-        "import sys\nfrom gpumon.sources.address import parse, Look\n"
+        "import sys\nfrom gpumon.sources.address import parse, Sampling\n"
         "from gpumon.sources.open import open_source\n"
         "from gpumon.sources.source import SystemClock\n"
-        "open_source(parse('demo:1x1'), Look(1.0, True, lambda _: True), SystemClock())\n"
+        "open_source(parse('demo:1x1'), Sampling(1.0, True, lambda _: True), SystemClock())\n"
         "print([m for m in sys.modules if 'expo' in m or m in ('httpx', 'asyncio')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -87,10 +87,10 @@ def test_a_pattern_gets_a_name_that_can_be_taken_back(recording, state, capsys):
     ]
     assert main(["patterns", "--undo", "sleepers"]) == 0
     assert capsys.readouterr().err.endswith(
-        "taken back: sleepers, version 2; version 1 counts again\n"
+        "removed: sleepers, version 2; version 1 counts again\n"
     )
     assert main(["patterns", "--undo", "slow_copies"]) == 0
-    assert capsys.readouterr().err.endswith("version 1; nothing is called so\n")
+    assert capsys.readouterr().err.endswith("version 1; no pattern has this name now\n")
     assert {one.name: one.traits for one in named_patterns()} == {
         "sleepers": found.patterns[0].traits
     }
@@ -99,10 +99,10 @@ def test_a_pattern_gets_a_name_that_can_be_taken_back(recording, state, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--name", "9=late"], "there is no pattern 9, of 3"),
-        (["--name", "1=Hang"], "'Hang' is no name"),
-        (["--name", "1=hang"], "hang means something already"),
-        (["--name", "1=fine", "--name", "2=idle_held"], "idle_held means something already"),
+        (["--name", "9=late"], "no pattern 9: there are 3"),
+        (["--name", "1=Hang"], "'Hang' is not a name"),
+        (["--name", "1=hang"], "hang already has a meaning"),
+        (["--name", "1=fine", "--name", "2=idle_held"], "idle_held already has a meaning"),
     ],
 )
 def test_a_name_that_cannot_be_given_is_told_and_nothing_is_kept(

@@ -95,7 +95,7 @@ def test_a_page_that_is_a_link_is_named(books, capsys):
     assert main(["report", "--json"]) == 0
     said = capsys.readouterr()
     assert (
-        f"{page} is a symbolic link, through which no ledger is written: move it away" in said.err
+        f"{page} is a symbolic link, and no ledger is written through one: move it away" in said.err
     )
     assert json.loads(said.out)["total"]["allocated_gpu_seconds"] == 14400
 

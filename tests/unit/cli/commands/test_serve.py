@@ -196,7 +196,10 @@ def test_what_tokens_show_without_a_file_of_them_is_a_mistake(
     monkeypatch.setenv("GPUMON_CONFIG", str(tmp_path / "config.toml"))
     assert told("demo") == (
         2,
-        "gpumon: serve.tokens says what tokens show; serve.token_file names their file\n",
+        (
+            "gpumon: serve.tokens is set without serve.token_file: name the file that holds the "
+            "tokens\n"
+        ),
     )
 
 
@@ -233,7 +236,7 @@ def test_what_is_no_address_is_said(told: Told, where: str) -> None:
 def test_a_recording_is_not_served(told: Told) -> None:
     assert told("./x.gpumon") == (
         2,
-        "gpumon: a recording has a time of its own and is not served; gpumon replay shows it\n",
+        "gpumon: a recording has its own clock and cannot be served; gpumon replay shows it\n",
     )
 
 

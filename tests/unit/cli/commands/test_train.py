@@ -117,7 +117,7 @@ def test_what_was_judged_in_the_terminal_is_taken_along(
     assert read_model(out).made_of["cases"] == 2
 
 
-@pytest.mark.parametrize(("text", "why"), [("{}", "no gpumon-cases/1"), (None, "no case is in it")])
+@pytest.mark.parametrize(("text", "why"), [("{}", "no gpumon-cases/1"), (None, "it has no cases")])
 def test_a_file_that_holds_no_case_is_named(recordings, tmp_path, capsys, text, why):
     """Before anything else is read."""
     path = tmp_path / "odd.json"

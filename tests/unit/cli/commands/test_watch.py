@@ -312,7 +312,7 @@ def test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3(caller, con
         done = caller.run(*words, env=env)
         assert (done.returncode, done.stdout) == (status, "")
         assert [line.split(": ")[2] for line in done.stderr.splitlines()] == [
-            "perod_s is no setting; did you mean period_s?",
+            "perod_s is not a setting; did you mean period_s?",
             "all_jobs takes true or false, not 1",
         ]
         said(done.stderr.splitlines()[0])

@@ -56,7 +56,7 @@ def queue(monkeypatch):
 def test_every_node_of_an_ssh_target_is_a_connection():
     ((line, numbers),) = told("ssh://n[001-300]")
     assert (line.state, line.what) == (OK, "forecast")
-    assert line.says.startswith("ssh://n[001-300] will take for ")
+    assert line.says.startswith("ssh://n[001-300] will use for ")
     assert "300 nodes: 300 ssh connections, " in line.says
     assert "Slurm" not in line.says
     assert numbers.client_bytes == 300 * OWN_BYTES
@@ -126,5 +126,5 @@ def test_the_doctor_says_it_first_and_in_its_document(monkeypatch, capsys):
     document = checked("doctor-1", capsys.readouterr().out)
     (numbers,) = document["forecasts"]
     assert (numbers["target"], numbers["connections"]) == ("ssh://n[1-2]", 2)
-    assert "will take" in document["checks"][0]["says"]
+    assert "will use" in document["checks"][0]["says"]
     assert order == ["ssh://n[1-2]"] * 2

@@ -7,8 +7,8 @@ from gpumon.detect.engine.finding_life import (
     KEPT_S,
     MAX_NOTES,
     MAX_TEXT,
+    DetectorResult,
     Lives,
-    Look,
     notes_from,
     subjects_of,
 )
@@ -40,7 +40,7 @@ def claim(
 
 def look(at, *findings, blind=(), part=ALL, is_instant=False):
     made = tuple(f._replace(last_seen=at) for f in findings)
-    return Look("d", made, part, frozenset(blind), is_instant)
+    return DetectorResult("d", made, part, frozenset(blind), is_instant)
 
 
 def lived(*looks, view=VIEW):
@@ -266,7 +266,11 @@ def test_a_fault_whose_evidence_is_always_this_instant_keeps_its_first_one():
 def test_a_part_of_the_jobs_says_nothing_of_the_others():
     lives = Lives()
     lives.take(1000.0, [sure(1000.0)], VIEW)
-    parts = [part for part in ((0.0, 0.5), (0.5, 1.0)) if not Look("d", (), part, ()).had("job:1")]
+    parts = [
+        part
+        for part in ((0.0, 0.5), (0.5, 1.0))
+        if not DetectorResult("d", (), part, ()).had("job:1")
+    ]
     for at in range(1010, 1200, 10):
         lives.take(float(at), [look(float(at), part=parts[0])], VIEW)
     (finding,) = lives.standing(1200.0)
@@ -276,7 +280,7 @@ def test_a_part_of_the_jobs_says_nothing_of_the_others():
 def rarely(step_s, *looks):
     """Lives of a detector that has the subject before it once in so many seconds."""
     lives, elsewhere = Lives(), ((0.0, 0.5), (0.5, 1.0))
-    (other,) = [part for part in elsewhere if not Look("d", (), part, ()).had("job:1")]
+    (other,) = [part for part in elsewhere if not DetectorResult("d", (), part, ()).had("job:1")]
     at = 1000.0
     for made in looks:
         lives.take(at, [made(at)], VIEW)

@@ -7,7 +7,7 @@ import pytest
 
 from gpumon.detect.claims import LEAST_EVIDENCE_S
 from gpumon.detect.contract import declaration_of
-from gpumon.detect.engine.finding_life import LEAVE_S, SETTLE_S, Lives, Look, subjects_of
+from gpumon.detect.engine.finding_life import LEAVE_S, SETTLE_S, DetectorResult, Lives, subjects_of
 from gpumon.detect.scene import HELD, UNUSED, WORKING
 from gpumon.detect.series import LEAST_GAP_S, bridged, unbroken_since
 from gpumon.detect.worker.evaluate import answer_of
@@ -44,7 +44,7 @@ class Watch:
         name = declaration_of(self.detector).name
         seen_from = unbroken_since(view.history, self.looked_at, view.now)
         in_view = subjects_of(["42"], view.gpus, view.nodes)
-        look = Look(name, claims, (0, 1), frozenset(blind))
+        look = DetectorResult(name, claims, (0, 1), frozenset(blind))
         self.lives.take(view.now, [look], in_view, unbroken_since=seen_from)
         self.looked_at = view.now
 

@@ -46,11 +46,11 @@ def test_rubbish_says_nothing_and_is_not_written_over(path, text, said):
     path.write_text(text, encoding="latin-1")
     one = NotesFile(path)
     assert one.read() is None
-    assert one.trouble == f"{path} is no JSON"
+    assert one.trouble == f"{path} is not JSON"
     one.write(NOTES)
     one.close()
     assert path.read_text(encoding="latin-1") == text
-    assert "mend it or move it away" in one.way_out
+    assert "repair it or move it away" in one.way_out
     said(one.trouble, one.way_out)
 
 
@@ -105,7 +105,7 @@ def test_notes_that_are_not_kept_are_an_error_of_the_report(
     assert notes._writing.settle(60.0)
     (error,) = look(one, scene.run(10, {})).errors
     assert (error.where, error.message) == ("notes", f"{path} cannot be written: File exists")
-    assert "ends with this terminal" in error.hint
+    assert "is lost when this terminal closes" in error.hint
     said(error.message, error.hint)
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_hangs_holds_up_nobody(path, monkeypatch):
     path.write_text(json.dumps(NOTES))
     one = NotesFile(path)
     assert one.read() is None
-    assert one.trouble == f"{path} did not answer when it was to be read"
+    assert one.trouble == f"{path} did not answer when it was read"
     held.set()
     one.write({"acknowledged": []})
     one.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.detect.engine.engine import whole_of
-from gpumon.detect.engine.finding_life import Look
+from gpumon.detect.engine.finding_life import DetectorResult
 from gpumon.detect.scene import Scene, working
 from gpumon.detect.worker.validation import MAX_FINDINGS, RubbishError
 from gpumon.model.finding import Coverage
@@ -15,7 +15,7 @@ from tests.worlds.tick import finding
 
 def answer(begin, end, subjects=(), blind=(), seen=3, missing=(), why=()):
     claims = tuple(finding(subject) for subject in subjects)
-    look = Look("d", claims, (begin, end), frozenset(blind))
+    look = DetectorResult("d", claims, (begin, end), frozenset(blind))
     told = Coverage("d", seen, len(blind), missing, "ok", "", 0.0, frozenset(blind), dict(why))
     return look, told
 

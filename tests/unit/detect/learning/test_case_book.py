@@ -41,7 +41,7 @@ def book(tmp_path):
 
 def test_a_case_holds_how_the_job_behaves_and_what_was_said(book, tick):
     said = book.keep(tick, finding(), is_right=True)
-    assert said == f"kept as right: 1 case in {book.path}; gpumon train learns from them"
+    assert said == f"stored as right: 1 case in {book.path}; gpumon train learns from them"
     (case,) = read_cases(book.path)
     assert (case.finding_class, case.job_id, case.owner) == ("input_bound", "42", "ada")
     assert case.is_right
@@ -60,10 +60,10 @@ def test_of_a_class_that_rules_alone_tell_it_is_said_that_no_model_learns_it(boo
 
 def test_the_last_word_counts_and_can_be_taken_back(book, tick):
     book.keep(tick, finding("job:42/rank:1"), is_right=True)
-    assert "kept as wrong: 1 case" in book.keep(tick, finding(), is_right=False)
+    assert "stored as wrong: 1 case" in book.keep(tick, finding(), is_right=False)
     assert [one.is_right for one in read_cases(book.path)] == [False]
-    assert book.keep(tick, finding(), is_right=None) == f"taken back; 0 cases in {book.path}"
-    assert "this has no judgement" in book.keep(tick, finding(), is_right=None)
+    assert book.keep(tick, finding(), is_right=None) == f"judgement undone; 0 cases in {book.path}"
+    assert "there is no judgement" in book.keep(tick, finding(), is_right=None)
     assert read_cases(book.path) == ()
 
 
@@ -72,7 +72,7 @@ def test_the_last_word_counts_and_can_be_taken_back(book, tick):
     [
         ("gpu:GPU-0", "only findings about jobs"),
         ("node:n1", "only findings about jobs"),
-        ("job:43", "does not run now"),
+        ("job:43", "no longer runs"),
     ],
 )
 def test_what_cannot_be_a_case_is_said(book, tick, subject, words):
@@ -106,6 +106,6 @@ def test_a_home_that_fails_or_hangs_is_told(book, tick, monkeypatch):
         "gpumon.detect.learning.cases.cases_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )
     said = book.keep(tick, finding(), is_right=True)
-    assert said == f"{book.path} does not answer: storing is not certain"
+    assert said == f"{book.path} does not answer: it may not have been stored"
     held.set()
     assert book.renewed == []

@@ -21,6 +21,7 @@ from gpumon.detect.learning.cases import (
     with_case,
     without_case,
 )
+from gpumon.detect.learning.model import features_mark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,7 @@ def test_of_one_job_and_class_the_last_word_counts() -> None:
     ]
     left = without_case(cases, "comm_bound", "42_3")
     assert [one.job_id for one in left] == ["7", "42_3"]
-    with pytest.raises(CasesError, match="this has no judgement"):
+    with pytest.raises(CasesError, match="there is no judgement"):
         without_case(left, "comm_bound", "42_3")
 
 
@@ -84,6 +85,17 @@ def test_cases_of_a_version_with_other_features_are_kept_and_not_used(tmp_path: 
     assert [one.is_usable for one in kept] == [False, True]
     assert [one.is_usable for one in read_cases(path)] == [False, True]
     assert np.nansum(read_cases(path)[0].row) == 0.5
+
+
+def test_a_new_feature_leaves_the_cases_before_it_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever adds one needs nobody to judge again; one that changes does."""
+    kept, earlier = case(), case()._replace(made_with=features_mark())
+    new = FEATURES[0]._replace(key="a_new_one")
+    monkeypatch.setattr("gpumon.detect.learning.model.FEATURES", (*FEATURES, new))
+    assert [one.is_usable for one in (kept, earlier)] == [True, False]
+    other = tuple(one._replace(unit="W") if one.key == "util_15m" else one for one in FEATURES)
+    monkeypatch.setattr("gpumon.detect.learning.model.FEATURES", other)
+    assert not kept.is_usable
 
 
 def _plain(**changes: Any) -> str:

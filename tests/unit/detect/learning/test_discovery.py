@@ -179,11 +179,13 @@ def test_closing_ends_what_is_under_way(begun, pictures):
 def test_a_name_is_kept_found_anew_and_taken_back(begun, pictures, tmp_path):
     renewed = []
     one = begun(Answers(), renew=lambda: renewed.append(1), now=lambda: 1.8e9)
-    assert one.name(1, "odd") == "there is no pattern 1: none was found so far"
+    assert one.name(1, "odd") == "there is no pattern 1: none has been found so far"
     shown(one, pictures, 8)
     assert one.name(4, "odd") == "there is no pattern 4: there are 3"
-    assert one.name(2, "Odd Name") == "'Odd Name' is no name: lower case, digits and underscores"
-    assert one.name(2, "hang") == "hang means something already; call it otherwise"
+    assert one.name(2, "Odd Name") == (
+        "'Odd Name' is not a name: use lower case, digits and underscores"
+    )
+    assert one.name(2, "hang") == "hang already has a meaning; choose another name"
     assert renewed == []
     assert one.name(2, "slow_tokeniser").startswith("named: slow_tokeniser, version 1")
     assert one.name(1, "slow_tokeniser").startswith("named: slow_tokeniser, version 2")
@@ -191,9 +193,9 @@ def test_a_name_is_kept_found_anew_and_taken_back(begun, pictures, tmp_path):
     assert (named.owner, named.traits, named.jobs, named.exemplar) == (
         "ada", CARDS[0].traits, 3, "9",
     )  # fmt: skip
-    said = "taken back: slow_tokeniser, version 2; version 1 counts again"
+    said = "removed: slow_tokeniser, version 2; version 1 counts again"
     assert one.unname("slow_tokeniser") == said
-    said = "taken back: slow_tokeniser, version 1; nothing is called so"
+    said = "removed: slow_tokeniser, version 1; no pattern has this name now"
     assert one.unname("slow_tokeniser") == said
     assert one.unname("slow_tokeniser") == "no pattern is called 'slow_tokeniser'"
     assert named.at == 1.8e9
@@ -252,7 +254,7 @@ def test_a_home_that_fails_or_hangs_is_told(begun, pictures, tmp_path, monkeypat
     monkeypatch.setattr(
         "gpumon.detect.learning.named.names_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )
-    assert one.name(1, "odd") == f"{path} does not answer: storing is not certain"
+    assert one.name(1, "odd") == f"{path} does not answer: it may not have been stored"
     held.set()
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from gpumon.detect.features.table import COLUMN
+import gpumon_detectors
+from gpumon.detect.features.table import COLUMN, FEATURES
 from gpumon.detect.learning.fitting import fitted
 from gpumon.detect.learning.model import FORMAT, MOST_BYTES, Learnt, Model, model_from, read_model
 from gpumon.detect.learning.trees import ModelError
 from tests.unit.detect.learning.made import KEY, examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +110,8 @@ def _changed(model: Model, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"looks_at": ["util_15m", "no_such"]}, "feature that there is not"),
-        ({"looks_at": []}, "feature that there is not"),
+        ({"looks_at": ["util_15m", "no_such"]}, "feature that does not exist"),
+        ({"looks_at": []}, "feature that does not exist"),
         ({"healthy": [0.0]}, "one number a feature"),
         ({"bounds": [[0.0], [1.0]]}, "one number a feature"),
         ({"directions": [2] * 8}, "directions are not"),
@@ -143,11 +142,32 @@ def test_a_damaged_model_is_refused(model: Model, changes: dict[str, Any], said:
     assert "\n" not in str(raised.value)
 
 
-def test_a_model_of_other_features_is_refused(model: Model) -> None:
-    """It says what to do."""
-    plain = {**model.plain(), "features": "0123456789ab"}
-    with pytest.raises(ModelError, match="train it again"):
+@pytest.mark.parametrize("marks", [None, [], {}, {KEY: "0123456789ab"}])
+def test_a_model_of_other_features_is_refused(model: Model, marks: object) -> None:
+    """They would mean something else."""
+    plain = {**model.plain(), "features": "0123456789ab", "features_of": marks}
+    with pytest.raises(ModelError, match="made with other features"):
         model_from(plain)
+
+
+def test_a_feature_that_no_class_looks_at_does_not_unmake_a_model(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = model.plain()
+    new = FEATURES[0]._replace(key="a_new_one")
+    monkeypatch.setattr("gpumon.detect.learning.model.FEATURES", (*FEATURES, new))
+    assert model.plain()["features"] != plain["features"]
+    assert model_from(plain).mark == model.mark
+    other = tuple(one._replace(unit="W") if one.key == "util_15m" else one for one in FEATURES)
+    monkeypatch.setattr("gpumon.detect.learning.model.FEATURES", other)
+    with pytest.raises(ModelError, match="made with other features"):
+        model_from(plain)
+
+
+def test_the_shipped_model_says_which_features_it_must_find() -> None:
+    file = Path(gpumon_detectors.__file__).parent / "learned" / "model.json"
+    plain = json.loads(file.read_bytes())
+    assert read_model(file).plain()["features_of"] == plain["features_of"]
 
 
 @pytest.mark.parametrize(

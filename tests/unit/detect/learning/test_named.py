@@ -100,7 +100,7 @@ def test_a_name_given_again_is_a_version_that_can_be_taken_back() -> None:
 
 @pytest.mark.parametrize("name", ["hang", "wasted", "useful", "healthy", "named_pattern"])
 def test_what_means_something_already_is_no_name(name: str) -> None:
-    with pytest.raises(NamedError, match="means something already"):
+    with pytest.raises(NamedError, match="already has a meaning"):
         with_name((), one(name))
 
 
@@ -108,7 +108,7 @@ def test_what_means_something_already_is_no_name(name: str) -> None:
 def test_a_name_is_written_as_a_class(name: str) -> None:
     with pytest.raises(NamedError) as told:
         with_name((), one(name))
-    assert "is no name" in str(told.value)
+    assert "is not a name" in str(told.value)
     assert "\x1b" not in str(told.value)
 
 
@@ -174,9 +174,7 @@ def test_versions_without_number_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(named, "MOST_VERSIONS", 2)
     kept = with_name((), one())
     kept = with_name(kept, one())
-    with pytest.raises(
-        NamedError, match="no more than 2 versions are stored; take some back first"
-    ):
+    with pytest.raises(NamedError, match="no more than 2 versions are stored; remove some first"):
         with_name(kept, one())
 
 

@@ -55,9 +55,9 @@ def test_so_do_those_of_a_share() -> None:
         ({"base": 0.0, "trees": [[LEAF] * (MOST_NODES + 1)]}, "nodes"),
         ({"base": 0.0, "trees": [[LEAF[:5]]]}, "six numbers"),
         ({"base": 0.0, "trees": [[[True, *LEAF[1:]]]]}, "six numbers"),
-        ({"base": 0.0, "trees": [[[5, 0.0, 1, 2, 0, 0.0], LEAF, LEAF]]}, "does not look at"),
-        ({"base": 0.0, "trees": [[[0, 0.0, 0, 1, 0, 0.0], LEAF]]}, "behind it"),
-        ({"base": 0.0, "trees": [[[0, 0.0, 1, 3, 0, 0.0], LEAF, LEAF]]}, "behind it"),
+        ({"base": 0.0, "trees": [[[5, 0.0, 1, 2, 0, 0.0], LEAF, LEAF]]}, "does not use"),
+        ({"base": 0.0, "trees": [[[0, 0.0, 0, 1, 0, 0.0], LEAF]]}, "come after it"),
+        ({"base": 0.0, "trees": [[[0, 0.0, 1, 3, 0, 0.0], LEAF, LEAF]]}, "come after it"),
         ({"base": 0.0, "trees": [[LEAF, [0, 0.0, 1.5, 2, 0, 0.0], LEAF]]}, "whole numbers"),
     ],
 )

@@ -78,7 +78,7 @@ def test_trouble_of_each_kind_is_one_line(module):
         f"{name}:Unable": "no method evaluate",
         f"{name}:Nameless": "are missing",
         f"{name}:Picky": "must",
-        f"{name}:thing": "is no class",
+        f"{name}:thing": "is not a class",
         f"{name}:Absent": "AttributeError",
         "plugin_that_exits:C": "SystemExit",
         "plugin_that_raises:C": "ZeroDivisionError",

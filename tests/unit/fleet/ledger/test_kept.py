@@ -71,7 +71,7 @@ def test_pages_of_days_that_are_over_by_then_are_not_opened(tmp_path):
     old.mkdir()
     write(tmp_path, entry(NOW - 60, NOW, useful=60.0))
     assert [one.end for one in Pages(tmp_path).entries(NOW - 8 * DAY_S)] == [NOW]
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         list(Pages(tmp_path).entries(NOW - 10 * DAY_S))
 
 

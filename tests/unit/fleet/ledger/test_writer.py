@@ -188,7 +188,7 @@ def test_a_page_that_is_a_link_is_said_at_once_by_its_name_and_written_once_it_i
 
 def test_a_pipe_among_the_pages_keeps_no_reader_waiting(tmp_path):
     os.mkfifo(tmp_path / page_name(START))
-    with pytest.raises(OSError, match="is no regular file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         on_disk(tmp_path)
     journal = JournalFile(tmp_path)
     assert journal.kept_in == str(tmp_path)

@@ -255,7 +255,7 @@ def test_a_job_that_stands_still_without_its_lost_gpu_is_charged_as_a_whole(
     assert set(finding.gpus) == set(uuids)
     length = finding.window.end - finding.window.start
     assert finding.gpu_seconds == pytest.approx(6 * length)
-    assert "5 GPUs of the job stand still without it" in finding.summary
+    assert "5 GPUs of the job are stalled without it" in finding.summary
 
 
 def faulty(broken, others):
@@ -454,4 +454,4 @@ def test_commands_of_slurm_are_advised_only_where_slurm_is(has_queue):
     (finding,) = findings(scene)
     told = " ".join((*finding.advice, *finding.machine_advice))
     assert any(word in told for word in ("sbatch", "scontrol")) is has_queue
-    assert "Tell those who run n1." in told
+    assert "Report this to the administrators of n1." in told

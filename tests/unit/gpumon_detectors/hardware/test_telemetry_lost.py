@@ -40,7 +40,7 @@ def test_a_node_that_falls_silent_under_a_job(seconds, confidence):
     assert finding.gpus == ("GPU-n2-0", "GPU-n2-1")
     assert "under job 42" in finding.summary
     texts = [evidence.text for evidence in finding.evidence]
-    assert texts[0].endswith("nodes that talk: 3 of 4")
+    assert texts[0].endswith("nodes that report: 3 of 4")
     assert "job 42 runs there on 2 GPUs" in texts
 
 
@@ -162,8 +162,8 @@ def test_advice_is_filled_in():
     scene.silence("n2")
     scene.run(300, working(uuids))
     (finding,) = findings(scene)
-    assert "What Slurm says of it: scontrol show node n2" in finding.advice
-    assert "Tell those who run n2." in finding.advice
+    assert "What Slurm says about it: scontrol show node n2" in finding.advice
+    assert "Report this to the administrators of n2." in finding.advice
     assert "whether the node answers" in finding.machine_advice[0]
 
 

@@ -42,7 +42,7 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
     assert finding.gpu_seconds == 2 * (finding.window.end - finding.window.start)
     assert [e.text for e in finding.evidence] == [
         "2 GPUs: utilisation 0 %, at most 0.5 GiB of memory in use on one, 133 samples",
-        "the job kept 12.00 of 32 CPUs busy over 66 min",
+        "the job used 12.00 of 32 CPUs over 66 min",
     ]
 
 

@@ -75,7 +75,7 @@ def test_the_finding_names_gpu_owner_memory_and_loss():
     assert finding.gpu_seconds == pytest.approx(3 * 3600, abs=OLD_ROW_S)
     assert finding.began_at == pytest.approx(scene._start_at + 1800, abs=OLD_ROW_S)
     assert any("311 (python)" in evidence.text for evidence in finding.evidence)
-    assert any(e.text.startswith("its processes kept 0.01 CPUs") for e in finding.evidence)
+    assert any(e.text.startswith("its processes used 0.01 CPUs") for e in finding.evidence)
     assert any("-p 311" in line for line in finding.advice)
 
 

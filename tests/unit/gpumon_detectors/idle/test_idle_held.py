@@ -42,7 +42,7 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
     assert finding.gpu_seconds == 2 * length_s
     assert [e.text for e in finding.evidence][1:] == [
         "80.0 GiB of 160.0 GiB of memory held",
-        f"the job kept 0.01 of 32 CPUs busy over {length_s / 60:.0f} min",
+        f"the job used 0.01 of 32 CPUs over {length_s / 60:.0f} min",
     ]
 
 

@@ -43,7 +43,7 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
     assert finding.summary.startswith("4 GPUs done and not given back since ")
     assert finding.gpu_seconds == 4 * length_s
     assert finding.evidence[0].text.startswith("4 GPUs, used before: no process, utilisation 0 %")
-    assert finding.evidence[1].text.startswith("the job kept 0.01 of 64 CPUs busy over ")
+    assert finding.evidence[1].text.startswith("the job used 0.01 of 64 CPUs over ")
 
 
 # Look-alikes

@@ -37,7 +37,7 @@ def test_the_finding_says_what_it_rests_on_and_what_it_costs():
             "4 GPUs: no process, utilisation 0 %, at most 0.0 GiB of memory in use, 41 samples, "
             "the job is 20 min old"
         ),
-        "the job kept 0.01 of 64 CPUs busy over 20 min",
+        "the job used 0.01 of 64 CPUs over 20 min",
     ]
     assert "What it was given: scontrol show job -d 42" in finding.advice
     assert "What runs on its GPUs: srun --jobid=42 --overlap --pty nvidia-smi" in finding.advice

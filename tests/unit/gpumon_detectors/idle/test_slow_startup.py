@@ -55,7 +55,7 @@ def test_a_start_that_took_a_quarter_of_an_hour():
     assert (finding.onset, finding.window.end) == (START_AT, START_AT + 890)
     assert finding.gpu_seconds == 4 * 890
     assert finding.summary == (
-        "slow start: the first GPU worked after 15 min, 75 % of the run; 4 GPUs waited"
+        "slow start: the first GPU started work after 15 min, 75 % of the run; 4 GPUs waited"
     )
     assert finding.evidence[1].text == "meanwhile 12.0 of 32 CPUs busy, 0.0 MB/s read or written"
 
@@ -344,7 +344,9 @@ def test_who_opens_no_gpu_may_need_none(cores, read, values, confidence):
     (finding,) = findings(scene)
     assert finding.confidence == confidence
     said = [one.text for one in finding.evidence]
-    assert any("needs none begins alike" in text for text in said) is (confidence == "hypothesis")
+    assert any("needs none starts the same way" in text for text in said) is (
+        confidence == "hypothesis"
+    )
 
 
 def test_a_start_like_a_cpu_jobs_was_one_once_a_gpu_works():

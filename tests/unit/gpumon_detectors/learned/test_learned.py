@@ -197,7 +197,7 @@ def test_a_verdict_names_the_known_cases_it_is_like(tmp_path: Path):
     assert len(like) == min(2, len(model_in("").classes[0].exemplars))
     (finding,) = findings(scene, cases=judged(tmp_path / "right.json", is_right=True))
     texts = [one.text for one in finding.evidence if one.text.startswith("like ")]
-    assert texts[0] == "like job 7_1, of which ada said on 2023-11-14 that it was right"
+    assert texts[0] == "like job 7_1, a finding that ada judged right on 2023-11-14"
 
 
 def test_where_the_nearest_case_was_wrong_it_stays_a_guess(tmp_path: Path):

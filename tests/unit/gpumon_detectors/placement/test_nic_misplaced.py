@@ -89,9 +89,7 @@ def test_what_all_ports_would_save_is_lost(period_s):
     # Busy for 12 of 40 GB/s, and for a quarter of that over four ports.
     lasts = finding.window.end - finding.window.start
     assert finding.gpu_seconds == pytest.approx(0.3 * 0.75 * 8 * lasts, rel=0.01)
-    assert finding.evidence[-1].text == (
-        "over all 4 ports of a node the same would take 22 % of the time less"
-    )
+    assert finding.evidence[-1].text == ("using all 4 ports of a node would save 22 % of the time")
 
 
 def test_what_two_ports_save_is_half():

@@ -50,7 +50,7 @@ def test_a_kernel_that_never_ends_on_a_jobs_only_gpu_is_a_guess_for_half_an_hour
         found = lone(since, still_s, period_s=period_s)
         assert [f.confidence for f in found] == confidence
     (finding,) = found
-    assert "one kernel runs on its GPU without an end" in finding.summary
+    assert "one kernel runs on its GPU and never ends" in finding.summary
     assert not any("others" in line.text for line in finding.evidence)
     assert 1900.0 <= finding.gpu_seconds <= 2100.0
 

@@ -133,7 +133,7 @@ def test_a_clock_that_is_held_down_is_the_cause_and_charges_itself():
     finding = cause_of({"sm_clock_mhz": 1160.0, "clock_event_reasons": 0x40})
     assert finding.summary.endswith("because of its clock")
     assert finding.gpu_seconds == 0.0
-    assert any("told as throttled" in line.text for line in finding.evidence)
+    assert any("reported as throttled" in line.text for line in finding.evidence)
 
 
 def test_a_limit_that_somebody_set_is_the_cause_and_costs():

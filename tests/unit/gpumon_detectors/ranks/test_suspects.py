@@ -78,7 +78,9 @@ def test_a_node_with_processes_in_the_kernel_is_named_if_it_is_the_only_one(neig
     scene.run(700.0, all_of(mine, SPINS))
     finding = hang(scene)
     assert finding.summary.endswith("perhaps for a process on b")
-    assert any("What Slurm says of it: scontrol show node b" in s for s in finding.machine_advice)
+    assert any(
+        "What Slurm says about it: scontrol show node b" in s for s in finding.machine_advice
+    )
     doubted = any("perhaps another job's" in line.text for line in finding.evidence)
     assert doubted is neighbour
     scene.host("a", d_state_process_count=1.0)

@@ -71,7 +71,7 @@ def test_what_nvlink_would_save_is_lost():
     scene = spread(4000, sent=12e9)
     assert lost_share(scene) == pytest.approx(0.24 / 0.8 - 12e9 / (0.6 * 450e9), rel=0.01)
     assert findings(scene)[0].evidence[-1].text == (
-        "over NVLink of one node it would take at least 26 % of the time less"
+        "over NVLink of one node it would save at least 26 % of the time"
     )
 
 

@@ -215,7 +215,7 @@ def test_a_leak_of_the_host_is_found_though_the_job_reads_more(hours, confidence
     assert finding.summary.startswith("host memory grows")
     assert finding.evidence[0].field == "process_rss_bytes"
     assert finding.confidence == confidence
-    assert "data may be kept in memory" in finding.evidence[0].text
+    assert "data may be held in memory" in finding.evidence[0].text
 
 
 @pytest.mark.parametrize(("hours", "confidence"), [(1.4, "hypothesis"), (3.2, "supported")])

@@ -51,7 +51,7 @@ def test_less_than_half_of_the_time_may_be_the_experts_design(share):
     links = {"nvlink_rx_bytes_per_s": rate, "nvlink_tx_bytes_per_s": rate}
     (finding,) = claims({**EXCHANGES, **links}, 3000.0)
     assert finding.confidence == "hypothesis"
-    assert "may be by design: experts on all ranks exchange their tokens so" in {
+    assert "may be by design: experts on all ranks exchange their tokens this way" in {
         line.text for line in finding.evidence
     }
 

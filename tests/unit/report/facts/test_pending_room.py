@@ -83,7 +83,7 @@ def test_gpus_may_be_free_where_cpus_are_not():
 def test_cpus_that_slurm_keeps_for_itself_are_not_free():
     kept = node("b5", *["t4"] * 6, cpus_usable=88)
     assert "none has 90 CPUs free too, 88 at most" in said(kept, gpu_count=6, cpu_count=90)[0]
-    assert "something else" in said(kept, gpu_count=6, cpu_count=88)[0]
+    assert "something other" in said(kept, gpu_count=6, cpu_count=88)[0]
 
 
 def test_gpus_may_be_free_where_memory_is_not():
@@ -94,7 +94,7 @@ def test_gpus_may_be_free_where_memory_is_not():
 def test_a_cluster_that_gives_out_no_memory_lacks_none():
     whole = node("n1", *["t4"] * 6, used=("t4",), cpus_used=4, mem_kept_bytes=8 * GIB)
     (first,) = said(whole, gpu_count=5, mem_bytes=500 * GIB)
-    assert first.endswith("what it lacks is something else than GPUs or memory")
+    assert first.endswith("it lacks something other than GPUs or memory")
 
 
 def test_a_job_without_gpus_is_compared_by_its_cpus():
@@ -112,7 +112,7 @@ def test_a_job_without_gpus_is_compared_by_its_cpus():
         ({"nodes_required": ("b3",), "mem_bytes": 40 * GIB}, "b3 has 30 GiB of 40 GiB free"),
         ({"nodes_required": ("b3",), "is_exclusive": True}, "b3 is not empty, and it wants it"),
         ({"nodes_required": ("a1",), "gpu_types": ("t4",)}, "a1 has 0 t4 GPUs at all"),
-        ({"nodes_required": ("b2",), "features": "fast"}, "b2 has not the features fast"),
+        ({"nodes_required": ("b2",), "features": "fast"}, "b2 lacks the features fast"),
         (
             {"nodes_required": ("a2", "b4"), "node_count": 2, "gpu_count": 4},
             "which must be a2, b4: a2 has none free, b4 is idle+drain",
@@ -126,7 +126,7 @@ def test_each_node_that_it_must_have_is_judged(changes, words):
 
 def test_required_nodes_that_have_room_are_not_what_it_lacks():
     (first,) = said(gpu_count=3, nodes_required=("b2",), gpu_types=("t4",), cpu_count=2)
-    assert first.endswith("1 node has 3 free: what it lacks is something else than GPUs or CPUs")
+    assert first.endswith("1 node has 3 free: it lacks something other than GPUs or CPUs")
 
 
 def test_what_its_lists_of_nodes_cost_is_told():
@@ -150,7 +150,7 @@ def test_a_required_node_of_another_partition_is_named():
         ("new|old", "3 nodes have 2 free"),
         ("old", "2 nodes have 2 free"),
         ("[rack1*2&rack2*2]", "its constraint not counted"),
-        ("nowhere", "no node of h100 may be used: a1 has not the features nowhere"),
+        ("nowhere", "no node of h100 may be used: a1 lacks the features nowhere"),
     ],
 )
 def test_lists_of_features_narrow_the_nodes(constraint, words):
@@ -170,4 +170,4 @@ def test_gpus_that_may_lie_anywhere_are_counted_together():
 
 def test_a_mix_of_types_is_said_not_to_be_counted():
     (first,) = said(gpu_count=2, gpu_types=("l40s", "t4"))
-    assert first.endswith("what it lacks is something else than GPUs, its mix of types not counted")
+    assert first.endswith("it lacks something other than GPUs, its mix of types not counted")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.model.finding import Severity
+from gpumon.model.finding import Confidence, Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import JobView, Node
 from gpumon.model.records.frame import QueueRecords
@@ -57,6 +57,18 @@ def test_a_gpu_that_holds_others_up_is_marked_alone():
     waits = tuple(one.uuid for one in gpus)
     slow = finding(f"gpu:{gpus[1].uuid}", severity=Severity.CRITICAL, gpus=waits)
     assert marks_of(tick((view,), gpus, findings=(slow,))) == {"n1": "█‼█"}
+
+
+def test_of_two_findings_the_one_with_the_graver_mark_is_drawn():
+    """What costs GPU time now, before what is surer and costs none yet."""
+    view, gpus = job_with_gpus("1", {"n1": 2})
+    both = (
+        finding("job:1/rank:1", severity=Severity.CRITICAL, confidence=Confidence.ESTABLISHED),
+        finding(f"gpu:{gpus[1].uuid}", severity=Severity.CRITICAL, gpu_seconds=600.0),
+    )
+    costless = both[0]._replace(gpu_seconds=0.0)
+    assert marks_of(tick((view,), gpus, findings=(costless, both[1]))) == {"n1": "█‼"}
+    assert marks_of(tick((view,), gpus, findings=(costless,))) == {"n1": "█!"}
 
 
 def test_down_drained_lost_and_promised_gpus_differ():

@@ -112,7 +112,9 @@ def test_every_precision_of_the_data_sheet_has_a_ceiling_and_links_are_counted(l
     estimates = {what for what, one in by_what.items() if one["is_estimate"]}
     assert estimates == {*pipes, "memory"}
     assert by_what["fp8"]["data_sheet_per_s"] == 1979e12
-    assert by_what["fp8"]["why_unknown"] == "no counter tells it from BF16, as which it is counted"
+    assert by_what["fp8"]["why_unknown"] == (
+        "no counter separates it from BF16, so it counts as that"
+    )
     for what in ("int8", "fp64_tensor"):
         assert by_what[what]["why_unknown"] == (
             "its counter is not stored over time, so it is counted as BF16"
@@ -121,8 +123,8 @@ def test_every_precision_of_the_data_sheet_has_a_ceiling_and_links_are_counted(l
     assert by_what["network"]["port"].startswith("gpu")
     (note,) = of_job["notes"]
     assert note == (
-        "All tensor work counts as 16 bit: no counter tells TF32 or FP8 apart; those of "
-        "INT8 and FP64 are not stored over time."
+        "All tensor work counts as 16 bit: no counter separates TF32 and FP8; those of INT8 and "
+        "FP64 are not stored over time."
     )
     done, moved = of_job["operations_per_s"], of_job["memory_bytes_per_s"]
     assert of_job["operations_per_byte"] == pytest.approx(done / moved)

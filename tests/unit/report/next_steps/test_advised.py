@@ -39,7 +39,7 @@ def test_the_command_of_a_step(step, line):
 @pytest.mark.parametrize(
     "step",
     [
-        "Tell those who run n17.",
+        "Report this to the administrators of n17.",
         "Look at both ends of the link: the switch's log.",
         "See what it does in a pause: srun --jobid=63 py-spy dump --pid PID",
         "Evaluate in a second job: sbatch --dependency=afterok:ID …",

@@ -75,11 +75,11 @@ ODD = Pattern(ALONE, ALONE[0], (Trait("util_15m", 0.07, 0.92),), 2.34)
 def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what():
     text = patterns_text(GATHERED, Found((CARD._replace(times=1.0),), ALONE, (ODD,)))
     card, odd = text.split("Jobs unlike anything usual here. This proves no waste")
-    assert "no stranger than what is usual here\n" in card
+    assert "no more unusual than other jobs here\n" in card
     # Its number goes on from the patterns': one of both gets a name.
     assert " 2  job 77 of mallory" in odd
     assert "0.25 GPU-h unexplained\n" in odd
-    assert "2.3 times as far from all others as jobs here usually lie\n" in odd
+    assert "2.3 times as far from all others as jobs here usually are\n" in odd
     assert "Utilisation, mean of 15 minutes: 7 %, usually 92 %\n" in odd
     assert all(char.isprintable() or char == "\n" for char in text)
 

@@ -49,8 +49,8 @@ def test_what_it_does_stands_beside_what_it_could():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"dram_active_ratio": 0.88}, "Bound by the memory bandwidth: 88 % of what there is."),
-        ({"dram_active_ratio": 0.7}, "70 % of it, so at most 1.4 times as fast as it is."),
+        ({"dram_active_ratio": 0.88}, "Bound by the memory bandwidth: 88 % of its ceiling."),
+        ({"dram_active_ratio": 0.7}, "70 % of it, so at most 1.4 times as fast."),
         ({"nvlink_tx_bytes_per_s": 405e9}, "Bound by NVLink: 90 %"),
         ({}, "none of these: 44 % of the tensor cores (as if 16 bit) is the nearest. Kernels fill"),
         ({"sm_active_ratio": 0.3}, "Kernels run all the time, and have work on 30 % of the SMs."),
@@ -100,8 +100,8 @@ def test_what_else_counts_as_16_bit_is_said():
     """Integers and doubles of tensor cores have counters, but history keeps none of them."""
     found = page({**TRAINS, "tensor_imma_active_ratio": 0.3, "tensor_dmma_active_ratio": 0.1})
     assert (
-        "All tensor work counts as 16 bit: no counter tells TF32 or FP8 apart; those of "
-        "INT8 and FP64 are not stored over time."
+        "All tensor work counts as 16 bit: no counter separates TF32 and FP8; those of INT8 and "
+        "FP64 are not stored over time."
     ) in said(found)
     assert "435 TFLOPS of 989 TFLOPS" in text(found)
 
@@ -109,7 +109,7 @@ def test_what_else_counts_as_16_bit_is_said():
 def test_without_profiling_counters_it_is_blind_and_says_so():
     plain = {key: value for key, value in TRAINS.items() if not key.endswith("_active_ratio")}
     found = page(plain)
-    assert "Without profiling counters nothing tells" in said(found)
+    assert "Without profiling counters it is unknown" in said(found)
     assert "NVLink" in text(found)
     assert "16 bit" not in text(found)
     assert found.roof is None
@@ -119,7 +119,7 @@ def test_without_profiling_counters_it_is_blind_and_says_so():
     ("values", "name", "words"),
     [
         ({**TRAINS, "mem_total_bytes": 40.0 * GIB}, "NVIDIA H100 80GB HBM3", "No data sheet"),
-        (TRAINS, "NVIDIA X1 Fable", "No data sheet is known of NVIDIA X1 Fable"),
+        (TRAINS, "NVIDIA X1 Fable", "No data sheet is known for NVIDIA X1 Fable"),
     ],
 )
 def test_of_an_unknown_board_nothing_is_claimed(values, name, words):

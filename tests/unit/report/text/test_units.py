@@ -113,3 +113,38 @@ def test_sizes_have_the_unit_that_fits_them_or_what_they_are_read_with(size, bes
 @pytest.mark.parametrize(("count", "text"), [(0, "0 GPUs"), (1, "1 GPU"), (1024, "1,024 GPUs")])
 def test_gpus(count, text):
     assert units.gpus(count) == text
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (units.fine_percent(0.1234), "12.3"),
+        (units.fine_percent(None), units.MISSING),
+        (units.percent_off(0.124), "+12 %"),
+        (units.percent_off(-0.03), "-3 %"),
+        (units.mib(180.4 * 2**20), "180"),
+        (units.mib(1.25 * 2**20, 1), "1.2"),
+        (units.decimal_size(1.24e9), "1.2 GB"),
+        (units.decimal_size(340e6), "340 MB"),
+        (units.tera(3.352e12), "3.35"),
+        (units.seconds(12.4), "12 s"),
+        (units.seconds(0.24, 1), "0.2 s"),
+        (units.milliseconds(0.0124), "12 ms"),
+        (units.milliseconds(0.0124, 1), "12.4 ms"),
+        (units.hours(4444416.0), "1,234.56"),
+        (units.hours(5400.0, 1), "1.5"),
+        (units.tenths(3.44), "3.4"),
+        (units.tenths(25.4), "25"),
+        (units.tenths(1320.0), "1,320"),
+        (units.money(1234.5), "1,234.50"),
+        (units.money(None), units.MISSING),
+        (units.kilowatt_hours(1234.56 * 3.6e6), "1,234.6"),
+        (units.kilowatt_hours(None), units.MISSING),
+        (units.span(5400.0), "90 min"),
+        (units.span(7200.0), "2 h"),
+        (units.span(86400.0), "24 h"),
+        (units.span(31 * 86400.0), "31 days"),
+    ],
+)
+def test_each_kind_of_number_has_one_form(made, text):
+    assert made == text

@@ -7,7 +7,7 @@ from gpumon.report.pages.finding import finding_entries
 from gpumon.report.wording.paragraphs import finding_lines
 from tests.worlds.tick import finding, tick
 
-OWN = ("Start elsewhere: sbatch --exclude=n7", "Tell those who run n7.")
+OWN = ("Start elsewhere: sbatch --exclude=n7", "Report this to the administrators of n7.")
 MACHINE = ("Check the fans of n7.", "To keep new jobs away: scontrol update n7")
 
 
@@ -29,20 +29,21 @@ def beside(is_full, **advice):
 
 def test_the_page_begins_with_the_first_step_of_each_and_tells_the_rest_apart():
     lines = page(advice=OWN, machine_advice=MACHINE)
-    first, machine_first = lines.index(f"→ {OWN[0]}"), lines.index(f"→ Who runs it: {MACHINE[0]}")
+    first = lines.index(f"→ {OWN[0]}")
+    machine_first = lines.index(f"→ Administrators: {MACHINE[0]}")
     assert machine_first == first + 1
     assert lines[lines.index("What else to do") + 1] == f"→ {OWN[1]}"
-    assert lines[lines.index("What else, for who runs the machine") + 1] == f"→ {MACHINE[1]}"
+    assert lines[lines.index("What else administrators can do") + 1] == f"→ {MACHINE[1]}"
 
 
 def test_who_has_no_step_has_no_heading():
     lines = page(advice=(), machine_advice=MACHINE[:1])
-    assert f"→ Who runs it: {MACHINE[0]}" in lines
+    assert f"→ Administrators: {MACHINE[0]}" in lines
     assert not any(line.startswith("What else") for line in lines)
 
 
 def test_beside_other_things_one_step_is_told_and_the_owners_comes_first():
     assert beside(is_full=False, advice=OWN, machine_advice=MACHINE) == [f"→ {OWN[0]}"]
     told = beside(is_full=False, advice=(), machine_advice=MACHINE)
-    assert told == [f"→ Who runs it: {MACHINE[0]}"]
+    assert told == [f"→ Administrators: {MACHINE[0]}"]
     assert len(beside(is_full=True, advice=OWN, machine_advice=MACHINE)) == 4

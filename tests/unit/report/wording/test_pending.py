@@ -26,8 +26,8 @@ def test_free_gpus_count_from_allocations_where_slurm_does_not_say():
     # gpu03 says nothing of what it has given away: job 4690 holds four of it.
     text = said("1", cluster(waits("1", gpu_count=8, node_count=2)))
     assert (
-        "asks for 8 GPUs on 2 nodes, 4 on each: 2 nodes have 4 free: "
-        "what it lacks is something else than GPUs" in text
+        "asks for 8 GPUs on 2 nodes, 4 on each: 2 nodes have 4 free: it lacks something other than "
+        "GPUs" in text
     )
 
 
@@ -82,13 +82,13 @@ def test_partition_limits():
 @pytest.mark.parametrize(
     ("dependency", "words"),
     [
-        ("afterok:4711(unfulfilled)", "waits for 4711 to end well: it runs, until "),
+        ("afterok:4711(unfulfilled)", "waits for 4711 to succeed: it runs, until "),
         ("afterany:2(unfulfilled)", "waits for 2 to end: it waits itself"),
-        ("afterok:99(unfulfilled)", "waits for 99 to end well: the queue no longer lists it"),
+        ("afterok:99(unfulfilled)", "waits for 99 to succeed: the queue no longer lists it"),
         ("afternotok:3:4711+30", "waits for 3 to fail: it has ended (completed)"),
         (
             "afterok:7(unfulfilled)",
-            "waits for 7 to end well: it has ended with exit 3, its nodes are not free yet",
+            "waits for 7 to succeed: it has ended with exit 3, its nodes are not free yet",
         ),
         ("afterany:8", "waits for 8 to end: it has ended by signal 9, its nodes are not free yet"),
         ("singleton(unfulfilled)", "waits until no other job of ada has its name (singleton)"),
@@ -111,7 +111,7 @@ def test_a_job_beyond_its_time_limit_has_no_end_in_the_past():
     """Slurm lets it go on for OverTimeLimit."""
     late = waits("7", state="RUNNING", end_at=AT - 40.0)
     text = said("1", cluster(waits("1", dependency="afterok:7(unfulfilled)"), late))
-    assert "waits for 7 to end well: it runs" in text
+    assert "waits for 7 to succeed: it runs" in text
 
 
 def test_every_job_of_a_dependency_is_told():

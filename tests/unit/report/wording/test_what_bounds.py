@@ -55,7 +55,7 @@ def test_the_nearest_ceiling_is_the_one_of_which_most_is_used():
         ({"dram_active_ratio": None}, "memory", "no value of dram_active_ratio: not_supported"),
         ({"sm_clock_mhz": None}, "fp32", "no value of sm_clock_mhz: not_supported"),
         ({"fp64_active_ratio": None}, "fp64", "no value of fp64_active_ratio: not_supported"),
-        ({}, "tf32", "no counter tells it from BF16, as which it is counted"),
+        ({}, "tf32", "no counter separates it from BF16, so it counts as that"),
         ({"tensor_imma_active_ratio": 0.4}, "int8",
          "its counter is not stored over time, so it is counted as BF16"),
         ({}, "network", "no port of its nodes reports its speed and traffic"),
@@ -71,7 +71,7 @@ def test_a_board_without_links_says_so_and_has_no_ceiling_of_them():
     values = {**LINKED, "mem_total_bytes": gib, "power_limit_w": 450.0}
     assert sheet_for(name, gib, 450.0) is not None
     found = bounds(values, name=name)
-    assert why(found, "nvlink") == "its data sheet knows no NVLink"
+    assert why(found, "nvlink") == "its data sheet lists no NVLink"
     (links,) = [one for one in found.untold if one.what == "nvlink"]
     assert links.per_s is None
     assert "FP64" not in found.note

@@ -118,12 +118,12 @@ def test_a_few_bytes_that_unpack_to_any_number_are_cut_off(server: PageServer, s
 @pytest.mark.parametrize("body", [b"no gzip", gzip.compress(PAGE)[:-12]])
 def test_what_is_packed_wrongly_says_so(server: PageServer, body: bytes, said: Say) -> None:
     server.answer = Answer(body, headers=kind(KIND, ("Content-Encoding", "gzip")))
-    assert "packed as gzip, and it is not" in failed(said, server.url)[0]
+    assert "compressed with gzip, but it is not" in failed(said, server.url)[0]
 
 
 def test_a_packing_that_nobody_asked_for_is_named(server: PageServer, said: Say) -> None:
     server.answer = Answer(PAGE, headers=kind(KIND, ("Content-Encoding", "br")))
-    assert "packs its page as br" in failed(said, server.url)[0]
+    assert "compresses its page as br" in failed(said, server.url)[0]
 
 
 def test_a_page_that_is_too_large_is_cut_off(
@@ -150,7 +150,7 @@ def test_a_large_page_waits_for_room_and_gives_it_back(
         finally:
             await fetcher.close()
 
-    with pytest.raises(FetchError, match="no whole page"):
+    with pytest.raises(FetchError, match="no complete page"):
         asyncio.run(without_room())
 
 
@@ -173,12 +173,12 @@ def test_a_line_without_an_end_is_given_up(
         (
             Answer(status="302 Found", headers=(("Location", "http://other/x"),)),
             "redirects to http://other/",
-            "name that address",
+            "use that address",
         ),
         (Answer(b"<html>no", headers=kind("text/html; charset=x")), "a web page", "port"),
         (Answer(b"\n<!DOCTYPE html>", headers=kind("text/plain")), "a web page", "port"),
         (Answer(b"{}", headers=kind("application/json")), "application/json", "path"),
-        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "is no HTTP", "https"),
+        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "is not HTTP", "https"),
         (Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Le"), "broke off", "port"),
         (Answer(raw=b""), "broke off", "port"),
         (Answer(PAGE, is_short=True), "broke off", "port"),
@@ -230,12 +230,12 @@ def test_a_node_that_takes_no_connection_is_told_to_be_silent(
 
 def test_a_server_that_says_nothing_is_given_up(server: PageServer, said: Say) -> None:
     server.is_mute = True
-    assert failed(said, server.url, 0.2)[0] == "gave no whole page within 0.2 s"
+    assert failed(said, server.url, 0.2)[0] == "gave no complete page within 0.2 s"
 
 
 def test_a_byte_now_and_then_puts_off_no_deadline(server: PageServer, said: Say) -> None:
     server.drips = True
-    assert failed(said, server.url, 0.3)[0] == "gave no whole page within 0.3 s"
+    assert failed(said, server.url, 0.3)[0] == "gave no complete page within 0.3 s"
 
 
 def test_an_address_that_a_redirect_garbles_is_one_line(server: PageServer, said: Say) -> None:

@@ -198,7 +198,7 @@ def test_a_host_on_a_page_of_several_nodes_is_nobodys() -> None:
     found = PageReader("x").read(body.encode(), NOW, 10.0)
     assert [set(one.blocks) for one in found] == [{"gpu", "node"}] * 2
     assert {one.errors[-1].message for one in found} == {
-        "tells of several nodes, and of hosts without saying of which"
+        "describes several nodes, and hosts without naming them"
     }
 
 
@@ -233,7 +233,7 @@ def test_more_ports_than_any_node_has_are_left_out_and_told() -> None:
     line = 'node_infiniband_state_id{{device="mlx5_{}",port="1"}} 4\n'
     found = read("".join(line.format(number) for number in range(300)))
     assert len(found.blocks["nic"].keys) == 256
-    assert found.errors[0].message == "tells 300 rows of nic; 256 are read"
+    assert found.errors[0].message == "reports 300 rows of nic; 256 are read"
 
 
 def test_each_part_is_a_field_of_its_block_or_a_text() -> None:

@@ -212,7 +212,7 @@ def test_a_page_of_an_unknown_exporter_is_an_error_of_its_node(
     eventually(lambda: not source.pending(), "it has answered")
     (error,) = look()[0].errors
     assert error.where == "gpu01"
-    assert "no page that gpumon reads" in error.message
+    assert "not a page that gpumon reads" in error.message
 
 
 def test_a_name_that_nobody_knows_is_told(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

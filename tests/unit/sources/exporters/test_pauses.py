@@ -1,4 +1,4 @@
-"""What fails is asked ever more seldom, unless asking costs nobody."""
+"""What fails is asked less and less often, unless asking costs nobody."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     [
         (b"", "its page is empty", "up to 30 s after its start"),
         (b"# only words\n", "its page is empty", "log"),
-        (b"what is this\n", "no page of metrics", "9400"),
+        (b"what is this\n", "not a page of metrics", "9400"),
         (b"go_info 1\namd_gpu_power 1\namd_x 2\n", "amd_gpu_power, amd_x (an exporter of", "9400"),
         (b'node_cpu_info{cpu="0"} 1\n', "node_cpu_info (node_exporter", "collectors"),
         (b"slurm_jobs_running 4\n", "numbers of jobs, not jobs; the target slurm", "9400"),
@@ -110,7 +110,7 @@ def test_a_label_that_is_no_job_is_told_and_left_out(text: str, said: Callable[.
     jobs, _, (remark,) = held(told({"hpc_job": text}))
     said(remark)
     assert jobs == (None,)
-    assert remark.startswith("has a label of a job that is no id of one: ")
+    assert remark.startswith("has a job label that is not a job id: ")
 
 
 def test_of_any_number_of_jobs_on_a_gpu_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

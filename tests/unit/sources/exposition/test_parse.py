@@ -84,7 +84,7 @@ def test_not_a_number_is_a_value() -> None:
 def test_digits_are_not_joined() -> None:
     page = parse(b'a{p="x"} 1\na{p="x"} 1_000\n')
     assert [sample.value for sample in page.samples] == [1.0]
-    assert "no number" in page.wrong[0]
+    assert "not a number" in page.wrong[0]
 
 
 def test_times_are_milliseconds_and_seconds_in_openmetrics() -> None:
@@ -110,19 +110,19 @@ def test_lines_of_windows_and_blanks_around_are_read() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("<html><body>no</body></html>", "no series"),
-        ('a{p="x} 1', "no series"),
-        ("a{p=x} 1", "no series|label is none"),
-        ('a{p="x"}', "no series"),
+        ("<html><body>no</body></html>", "not a series"),
+        ('a{p="x} 1', "not a series"),
+        ("a{p=x} 1", "not a series|label is malformed"),
+        ('a{p="x"}', "not a series"),
         ('{p="x"} 1', "no name"),
         ('a{"p"} 1', "no value"),
         ('a{p="1",p="2"} 1', "twice"),
-        ("a5", "no series"),
-        ("a=5", "no series"),
-        ("5", "no series"),
-        ('a{p="x"} one', "no number"),
-        ('a{p="x"} 1 1.2.3', "no number"),
-        ('a{p="x",,} 1', "label is none"),
+        ("a5", "not a series"),
+        ("a=5", "not a series"),
+        ("5", "not a series"),
+        ('a{p="x"} one', "not a number"),
+        ('a{p="x"} 1 1.2.3', "not a number"),
+        ('a{p="x",,} 1', "label is malformed"),
     ],
 )
 def test_a_line_that_is_none_costs_itself_and_is_told(line: str, why: str) -> None:

@@ -34,10 +34,10 @@ PEER = Peer(
         (
             ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert"),
             "cannot be reached: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED]",
-            "of their own",
+            "clients with a certificate that it trusts",
         ),
         (httpx.ConnectError("[SSL: WRONG_VERSION]"), "cannot be reached: [SSL", "no tls"),
-        (httpx.RemoteProtocolError("x\ny"), "broke off or is no HTTP: x y", "no http"),
+        (httpx.RemoteProtocolError("x\ny"), "broke off or is not HTTP: x y", "no http"),
         (httpx.ReadError(""), "cannot be reached: ReadError", "wind it up"),
     ],
 )

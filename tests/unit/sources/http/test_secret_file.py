@@ -38,7 +38,7 @@ def test_one_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
 
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(SecretError, match="no regular file"):
+    with pytest.raises(SecretError, match="not a regular file"):
         read_secret(str(tmp_path / "pipe"), "login file", 64)
     with pytest.raises(SecretError, match=r"login file .* cannot be read"):
         read_secret(str(tmp_path / "none"), "login file", 64)

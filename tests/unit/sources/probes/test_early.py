@@ -307,7 +307,7 @@ def test_the_command_line_begins_it_for_this_machine_and_ends_what_was_begun_in_
 
     monkeypatch.setattr(early, "_start", noted)
     assert main(["--json", "--steps", "local"]) == 2
-    assert "--steps is about one job" in capsys.readouterr().err
+    assert "--steps shows one job" in capsys.readouterr().err
     assert [child.returncode for child in begun] == [-SIGKILL]
     assert main(["--json", "--steps", "demo"]) == 2
     assert len(begun) == 1

@@ -67,7 +67,7 @@ def test_openssh_takes_the_way_through_before_one_of_the_users_own(tmp_path) -> 
         ("ssh: connect to host login port 22: Connection refused\n" + CLOSED,
          "ssh: the login node login: nothing listens on its ssh port", False),
         (UNREACHED, "ssh: login cannot reach it", False),
-        (FORBIDDEN, "ssh: the login node lets no connection through to it", True),
+        (FORBIDDEN, "ssh: the login node does not forward connections to it", True),
         ("ada@gpu01: Permission denied (publickey).", "ssh: the key is refused", True),
         ("Host key verification failed.", "ssh: its host key is not known here", False),
     ],

@@ -58,5 +58,5 @@ def test_a_queue_s_name_of_this_node_wins_over_its_own(standin: Start) -> None:
 
 def test_an_end_without_words_says_so() -> None:
     explain = local_endpoint().explain
-    assert explain(-9, "")[0] == "the probe ended (-9): no word of why"
+    assert explain(-9, "")[0] == "the probe ended (-9): no reason given"
     assert explain(1, "Traceback\nKeyError: 'x'")[0] == "the probe ended (1): KeyError: 'x'"

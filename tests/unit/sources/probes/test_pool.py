@@ -251,7 +251,7 @@ def test_rubbish_is_one_error_with_a_way_out_and_another_start(
     assert len(one.errors()) == 1
     error = one.frames()[-1].errors[0]
     said(error.message, error.hint)
-    assert one.errors()[0].startswith("what arrives is not a probe's output: ")
+    assert one.errors()[0].startswith("this is not a probe's output: ")
     assert "login shell" in one.frames()[-1].errors[0].hint
     one.clock.time += 2
     one.turn()

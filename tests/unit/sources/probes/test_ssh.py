@@ -107,7 +107,7 @@ def test_openssh_knows_every_option_and_the_host_is_no_option() -> None:
         ),
         ("gpumon: no python3 on this node", "it has no python3", "install python3"),
         ("mux_client: something new\r\nlast words", "ssh ended (255): last words", "ssh gpu01"),
-        ("", "ssh ended (255): no word of why", "ssh gpu01"),
+        ("", "ssh ended (255): no reason given", "ssh gpu01"),
     ],
 )
 def test_every_failure_has_a_message_and_a_way_out(

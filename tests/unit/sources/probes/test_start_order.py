@@ -213,7 +213,7 @@ def test_who_waits_for_the_first_try_is_counted_after_a_while() -> None:
     assert told is not None
     assert (told.where, told.message) == (
         "n1",
-        "waits to be tried, as does 1 more node: 1,234 others are on their way up",
+        "waits to be tried, as does 1 more node: 1,234 others are starting",
     )
     slots[1].tries = slots[2].tries = 1
     assert untried("ssh://n", slots, 9, 99.0) is None

@@ -174,19 +174,23 @@ TEXT = (("Content-Type", "text/plain"),)
         (
             Answer(status="302 Found", headers=(("Location", "http://other/x"),)),
             "redirects to http://other/",
-            "name that address",
+            "use that address",
         ),
         (Answer(GOOD, headers=TEXT), "answers with text/plain", "port"),
         (Answer(b"\xff\xfe", headers=JSON), "another form", "port"),
         (Answer(GOOD, headers=JSON, is_short=True), "broke off", "port"),
-        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "no HTTP", "https"),
+        (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "not HTTP", "https"),
         (Answer(b'{"status":"error","error":"e"}', "422 No", JSON), "error: e", "log"),
-        (Answer(b"too many requests", "429 No", TEXT), "too often (HTTP 429)", "limits"),
-        (Answer(LIMIT, "429 No", JSON), "too often (HTTP 429)", "limits"),
+        (Answer(b"too many requests", "429 No", TEXT), "too many requests (HTTP 429)", "limits"),
+        (Answer(LIMIT, "429 No", JSON), "too many requests (HTTP 429)", "limits"),
         (Answer(RANGE, "422 No", JSON), "err-mimir-max-total-query-length", "log"),
         (Answer(b"no org id", "401 No", TEXT), "does not let gpumon in", "?tenant=NAME"),
         (Answer(b"no", headers=(*JSON, ("Content-Encoding", "gzip"))), "gzip", "proxy"),
-        (Answer(GOOD, headers=(*JSON, ("Content-Encoding", "br"))), "packs its answer", "proxy"),
+        (
+            Answer(GOOD, headers=(*JSON, ("Content-Encoding", "br"))),
+            "compresses its answer",
+            "proxy",
+        ),
     ],
 )
 def test_whatever_else_answers_is_named_with_the_way_out(
@@ -238,9 +242,9 @@ def test_a_server_that_begins_is_asked_again_soon(server: PageServer, said: Say)
 
 def test_a_server_that_says_nothing_is_given_up(server: PageServer, said: Say) -> None:
     server.is_mute = True
-    assert failed(said, server, 0.2).message == "gave no whole answer within 0.2 s"
+    assert failed(said, server, 0.2).message == "gave no complete answer within 0.2 s"
 
 
 def test_a_byte_now_and_then_puts_off_no_deadline(server: PageServer, said: Say) -> None:
     server.drips = True
-    assert failed(said, server, 0.3).message == "gave no whole answer within 0.3 s"
+    assert failed(said, server, 0.3).message == "gave no complete answer within 0.3 s"

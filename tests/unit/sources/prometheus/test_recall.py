@@ -275,7 +275,7 @@ def test_who_is_asked_too_often_is_not_asked_smaller_questions(
     source = opened(engine.target)
     lines: list[SourceError] = []
     eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says what is missing")
-    assert lines[0].message == "has no past: is asked too often (HTTP 429)"
+    assert lines[0].message == "has no past: gets too many requests (HTTP 429)"
     assert sum(path == "query_range" for path, _ in engine.asked) == 1
 
 

@@ -199,7 +199,7 @@ def test_series_without_a_gpu_and_warnings_are_told_once(
     messages = [error.message for error in first.errors]
     said(messages[0], first.errors[0].hint)
     assert messages == [
-        "warns beside its values, of which some may be missing: store A is down (and 1 more)",
+        "warns, and some of its values may be missing: store A is down (and 1 more)",
         "1 series name no GPU by its UUID and are left out",
     ]
 

@@ -238,7 +238,7 @@ def test_a_foreign_file_is_refused_in_one_line(tmp_path, content, says, said):
 def test_nothing_is_overwritten_unless_asked(tmp_path):
     path = tmp_path / "a.gpumon"
     write(path, 3).close()
-    with pytest.raises(RecordingError, match="is there already"):
+    with pytest.raises(RecordingError, match="already exists"):
         RecordingWriter(path, 0.0, 1.0, [])
     write(path, 1, is_forced=True).close()
     assert len(beats(path)[0]) == 1

@@ -433,7 +433,7 @@ def test_records_of_a_queue_that_names_no_order_stand_as_they_were_told():
 def test_records_of_a_queue_in_a_list_are_refused_and_not_overlooked():
     decoder = Decoder()
     decoder.read(b'{"kind":"sync","at":1.0}')
-    with pytest.raises(LineError, match="jobs of a queue is no object of records by name"):
+    with pytest.raises(LineError, match="jobs of a queue is not an object of records by name"):
         decoder.read(queue_line([{"job_id": "31"}]))
 
 

@@ -284,7 +284,7 @@ def test_steps_that_nobody_tells_of_are_asked_for_ever_more_seldom(accounting, l
         clock.seconds += max(0.0, accounting.due_in_s())
         accounting.answer()
     assert len(ledger.windows) == pytest.approx(DAY_S / LONGEST_USE_RETRY_S, abs=6)
-    assert "ever more seldom" in accounting.poll()[-1].ended.errors[0].hint
+    assert "less and less often" in accounting.poll()[-1].ended.errors[0].hint
 
 
 def test_a_wish_for_steps_that_failed_is_answered_without_another_one(accounting, ledger, clock):

@@ -104,7 +104,7 @@ def test_every_run_of_a_job_is_asked_for():
 
 def test_a_login_name_that_is_none_is_not_asked_for():
     asker, commands = sacct(TEXT, user="-rf; x")
-    with pytest.raises(CommandFailedError, match="no login name"):
+    with pytest.raises(CommandFailedError, match="not a login name"):
         asker.ended(DAY_S)
     assert commands.asked == []
 
@@ -139,13 +139,13 @@ def test_sstat_that_was_refused_every_step_is_an_error_though_it_ends_well():
 @pytest.mark.parametrize("job_id", ["--all", "1 2", "", "$(x)"])
 def test_what_is_no_job_id_reaches_no_command(job_id):
     asker, commands = sacct(USE)
-    with pytest.raises(CommandFailedError, match="no job id"):
+    with pytest.raises(CommandFailedError, match="not a job id"):
         asker.running(job_id)
     assert commands.asked == []
 
 
 def test_slurmrestd_cannot_tell_of_running_steps(restd):
-    with pytest.raises(CommandFailedError, match="no use of running steps"):
+    with pytest.raises(CommandFailedError, match="what running steps use"):
         by_rest(restd).running("1")
     assert restd.asked == []
 

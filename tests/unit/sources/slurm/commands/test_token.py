@@ -75,9 +75,9 @@ def test_a_file_that_others_may_touch_is_refused(
 
 def test_a_file_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(str(tmp_path / "none"), {})
-    assert "no regular file" in refusal(str(tmp_path), {})
+    assert "not a regular file" in refusal(str(tmp_path), {})
     os.mkfifo(tmp_path / "pipe", 0o600)
-    assert "no regular file" in refusal(str(tmp_path / "pipe"), {})
+    assert "not a regular file" in refusal(str(tmp_path / "pipe"), {})
 
 
 @pytest.mark.parametrize("text", ["two words", "a\nX-Other: 1", "ä", "", "a" * 9000])

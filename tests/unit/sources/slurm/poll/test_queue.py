@@ -216,7 +216,7 @@ def test_an_answer_that_is_no_job_list_is_an_error(text: str) -> None:
     commands.jobs = text
     (frame,) = run(commands, clock)
     assert frame.queue is None
-    assert frame.errors[0].message.startswith("answered with something that is no list of jobs")
+    assert frame.errors[0].message.startswith("answered with something that is not a list of jobs")
 
 
 @pytest.mark.parametrize(

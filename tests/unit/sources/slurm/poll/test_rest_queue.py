@@ -176,9 +176,9 @@ def test_errors_and_warnings_beside_records_are_passed_on(clock: PretendClock) -
     frame = run(client, clock)[0]
     assert frame.queue is not None
     messages = [one.message for one in frame.errors]
-    assert messages[0] == "error beside the records: accounting is down: No route (7)"
-    assert messages[1:4] == ["warning beside the records: slow�[2J"] * 3
-    assert messages[4:] == ["warning beside the records: and 6 more"]
+    assert messages[0] == "error with the records: accounting is down: No route (7)"
+    assert messages[1:4] == ["warning with the records: slow�[2J"] * 3
+    assert messages[4:] == ["warning with the records: and 6 more"]
 
 
 def test_a_warning_that_an_empty_list_is_empty_is_none(clock: PretendClock) -> None:
@@ -200,9 +200,7 @@ def test_a_cluster_that_keeps_no_accounting_is_in_no_trouble(clock: PretendClock
     other = {"description": "the clock is late", "source": ""}
     client.answers["nodes"] = {**NODES, "warnings": [said, other]}
     frame = run(client, clock)[0]
-    assert [one.message for one in frame.errors] == [
-        "warning beside the records: the clock is late"
-    ]
+    assert [one.message for one in frame.errors] == ["warning with the records: the clock is late"]
 
 
 def test_records_that_cannot_be_read_are_counted(clock: PretendClock) -> None:

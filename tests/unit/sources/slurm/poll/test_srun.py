@@ -316,7 +316,7 @@ def test_closing_leaves_the_step_the_time_to_pass_the_end_of_input_on(tmp_path) 
         ("slurmstepd: error: *** STEP 7.1 ON gpu01 CANCELLED AT 2026-01-01T00:00:00 ***",
          "srun in job 7: the step was ended", "ends with its job"),
         ("srun: error: something new", "srun in job 7 ended (1): error: something new", AGAIN),
-        ("", "srun in job 7 ended (1): no word of why", AGAIN),
+        ("", "srun in job 7 ended (1): no reason given", AGAIN),
     ],
 )  # fmt: skip
 def test_every_failure_has_a_message_and_a_way_out(

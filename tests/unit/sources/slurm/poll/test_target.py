@@ -11,7 +11,7 @@ import pytest
 from gpumon.model.fault import SourceError
 from gpumon.model.records.accounting import EndedReport
 from gpumon.model.records.frame import Frame, QueueRecords
-from gpumon.sources.address import Look, parse
+from gpumon.sources.address import Sampling, parse
 from gpumon.sources.slurm.accounting.accounting import UNREACHED, WHERE
 from gpumon.sources.slurm.commands.commands import SlurmCommands
 from gpumon.sources.slurm.commands.failures import UNREACHED_ACCOUNTING
@@ -21,7 +21,7 @@ from gpumon.sources.source import SystemClock
 from tests.worlds.probe import eventually
 
 DATA = Path(__file__).parents[1] / "data"
-LOOK = Look(1.0, is_single=True, keeps=lambda _: True)
+LOOK = Sampling(1.0, is_single=True, keeps=lambda _: True)
 
 SSH = """\
 case "$*" in *ProxyCommand=*)
@@ -36,7 +36,7 @@ exec "$GPUMON_TEST_SHELL" -c "$*"
 """Runs on this machine what it is to run on the login node, and refuses every node behind it."""
 
 PARTITIONS = SourceError("slurmrestd partitions", f"{UNREACHED_ACCOUNTING}: Refused (7000)", "wait")
-OTHER = SourceError("slurmrestd nodes", "gave no whole answer within 30 s", "look")
+OTHER = SourceError("slurmrestd nodes", "gave no complete answer within 30 s", "look")
 DEAD = SourceError(WHERE, UNREACHED, "wait")
 BOTH = DEAD._replace(message=f"{UNREACHED}; slurmrestd partitions say so, too: Refused (7000)")
 
@@ -67,7 +67,7 @@ def site(tmp_path, monkeypatch):
     return tmp_path
 
 
-def frames_of(url: str, look: Look = LOOK) -> list[Frame]:
+def frames_of(url: str, look: Sampling = LOOK) -> list[Frame]:
     source = SlurmSource(parse(url), look, SystemClock())
     frames: list[Frame] = []
     source.start(lambda: None)

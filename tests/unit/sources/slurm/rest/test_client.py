@@ -190,7 +190,7 @@ def test_an_answer_without_jobs_and_without_its_time_means_that_nothing_changed(
     [
         (Said(200, b"<html><title>Portal</title>"), "a web page: a proxy or portal"),
         (Said(404, b"  <!DOCTYPE html>"), "HTTP 404 with a web page"),
-        (Said(502, b"Bad Gateway\x1b[31m"), "HTTP 502 with something that is no list of jobs"),
+        (Said(502, b"Bad Gateway\x1b[31m"), "HTTP 502 with something that is not a list of jobs"),
         (Said(200, b"[1, 2]"), "no list of jobs: '[1, 2]'"),
         (Said(200, b"{}"), "no list of jobs: '{}'"),
         (told(jobs={}), "no list of jobs"),
@@ -242,14 +242,14 @@ def test_a_port_that_speaks_something_else_is_one_line(
     restd: Restd, raw: bytes, said: Callable[..., None]
 ) -> None:
     restd.raw = raw
-    assert "broke off or is no HTTP" in failure(client(restd)).message
+    assert "broke off or is not HTTP" in failure(client(restd)).message
     error = failure(client(restd))
     said(error.message, error.hint)
 
 
 def test_a_server_that_never_answers_is_given_up(restd: Restd, said: Callable[..., None]) -> None:
     restd.is_mute = True
-    assert "gave no whole answer" in failure(client(restd, timeout_s=0.1)).message
+    assert "gave no complete answer" in failure(client(restd, timeout_s=0.1)).message
     error = failure(client(restd, timeout_s=0.1))
     said(error.message, error.hint)
 
@@ -290,7 +290,7 @@ def test_an_answer_that_drips_is_given_up_whichever_part_does(
     try:
         asked = RestClient(address, environ={"SLURM_JWT": TOKEN}, clock=Now(), timeout_s=0.2)
         error = failure(asked)
-        assert "gave no whole answer within" in error.message
+        assert "gave no complete answer within" in error.message
         assert "sdiag" in error.hint
         said(error.message, error.hint)
         server.drips = None
@@ -302,7 +302,7 @@ def test_an_answer_that_drips_is_given_up_whichever_part_does(
 def test_one_limit_holds_for_a_question_however_often_it_is_put(restd: Restd) -> None:
     """Each refusal drips for less than the limit; all eleven versions together for more."""
     restd.drips = b"HTTP/1.1 404 Not Found\r\n\r\n"
-    assert "gave no whole answer within 1 s" in failure(client(restd, timeout_s=1.0)).message
+    assert "gave no complete answer within 1 s" in failure(client(restd, timeout_s=1.0)).message
     assert 1 < len(restd.asked) < 11
 
 
@@ -387,7 +387,7 @@ def test_tls_to_a_port_that_speaks_plain_http_is_told_from_a_bad_certificate(
 ) -> None:
     address = RestAddress(f"https://127.0.0.1:{restd.port}")
     error = failure(RestClient(address, environ={"SLURM_JWT": TOKEN}))
-    assert error.hint.startswith("it speaks no TLS there")
+    assert error.hint.startswith("it does not speak TLS there")
     said(error.message, error.hint)
     assert restd.asked == []
 

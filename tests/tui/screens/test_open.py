@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from gpumon.tui.ahead import VIEW_BEAT_S, ViewsAhead
+from gpumon.tui.screens.open import VIEW_BEAT_S, ViewsAhead
 
 
 class Beats:

@@ -1,0 +1,89 @@
+"""What the docstrings of public functions leave out although the code shows that it matters.
+
+    python -m tools.docstring_gaps    name each gap, exit 1 if there is one
+
+A function that raises says so, under `Raises:` or in its sentence. One that returns an array says
+what stands along it: by GPU, per job, rows, each. Style checkers see that a docstring is there, not
+what it is about.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FOLDERS: Final = (ROOT / "gpumon", ROOT / "detectors" / "gpumon_detectors")
+
+_ARRAY: Final = re.compile(r"\b(?:NDArray|Floats)\b")
+_ALONG: Final = re.compile(
+    r"\b(?:per|by|each|every|rows?|windows?|slices?|samples?|positions|columns?|along|axis|where)\b",
+    re.IGNORECASE,
+)
+"""Words that say what an array has one value for."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public(body: list[ast.stmt]) -> Iterator[Function]:
+    """Functions and methods whose names, and whose classes' names, are public."""
+    for part in body:
+        if isinstance(part, ast.ClassDef | Function) and not part.name.startswith("_"):
+            if isinstance(part, ast.ClassDef):
+                yield from public(part.body)
+            else:
+                yield part
+
+
+def raised(node: ast.AST) -> Iterator[str]:
+    """Names of what is raised anew below a node, but not in functions within it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function | ast.Lambda | ast.ClassDef):
+            continue
+        if isinstance(child, ast.Raise) and child.exc is not None:
+            made = child.exc.func if isinstance(child.exc, ast.Call) else child.exc
+            yield ast.unparse(made).rpartition(".")[2]
+        yield from raised(child)
+
+
+def caught(node: ast.AST) -> set[str]:
+    """Names of what is caught anywhere below a node."""
+    return {
+        name
+        for child in ast.walk(node)
+        if isinstance(child, ast.ExceptHandler) and child.type is not None
+        for name in re.findall(r"\w+", ast.unparse(child.type))
+    }
+
+
+def gaps(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
+    """Name, line and what is left out, for each public function of a module."""
+    for one in public(tree.body):
+        said = ast.get_docstring(one) or ""
+        leaving = set(raised(one)) - caught(one) - {"NotImplementedError"}
+        if leaving and said and not re.search(r"\braises\b", said, re.IGNORECASE):
+            yield one.name, one.lineno, f"raises {', '.join(sorted(leaving))}"
+        returned = ast.unparse(one.returns) if one.returns else ""
+        if _ARRAY.search(returned) and said and not _ALONG.search(said):
+            yield one.name, one.lineno, f"what stands along the {returned}"
+
+
+def main() -> int:
+    """1 where something is left out."""
+    count = 0
+    for folder in FOLDERS:
+        for file in sorted(folder.rglob("*.py")):
+            for name, line, what in gaps(ast.parse(file.read_text(encoding="utf-8"))):
+                print(f"{file.relative_to(ROOT)}:{line}: {name} does not say: {what}")
+                count += 1
+    return int(count > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
