@@ -264,7 +264,7 @@ async def _with_hosts(
         found = await hosts.look(names, {one.node for one in told}, at, limit_s)
     except FetchError as error:
         # Of its GPUs all is known.
-        return told, [(f"gives no answer about hosts: {error.message}", error.hint)]
+        return told, [(f"reports nothing about hosts: {error.message}", error.hint)]
     made = []
     for one in told:
         blocks = {**one.reading.blocks, **(of_host := found.get(one.node, {}))}

@@ -78,7 +78,7 @@ def test_a_sentence_without_a_scene_is_found(tmp_path: Path) -> None:
         "_PATTERN = re.compile('one or two words')\n"
         "def look(gpu):\n"
         "    raise ValueError('an exception is none either')\n"
-        "    return (f'{gpu} is painted in a wrong colour', 'Tell those who run ')\n"
+        "    return (f'{gpu} is painted in a wrong colour', 'Report this to the administrators')\n"
     )
     assert unsaid([rule]) == ["throttled.py: is painted in a wrong colour"]
 

@@ -68,4 +68,4 @@ def test_gpus_are_shown_where_nothing_is_said_of_hosts(engine: Engine, opened: O
     engine.refused = "node_"
     first, _ = once(opened, engine)
     assert first.block("gpu").keys == ("GPU-0", "GPU-1")
-    assert first.errors[0].message.startswith("gives no answer about hosts: ")
+    assert first.errors[0].message.startswith("reports nothing about hosts: ")
