@@ -36,9 +36,9 @@ class InputBound(Detector):
     wait for I/O for as much as 30 % of the time in which the GPUs wait. Or, where CPUs are left:
     processes of the job that hold no GPU keep a whole CPU each full, the same number all the while,
     and what drives the GPU sleeps in three quarters of its rests at least. Or, with one GPU: what
-    drives it never sleeps, nobody else of the job is as busy, and kernels fill half of the SMs
-    while they run, and copies are few; what it does then only a profile can show, so that is always
-    a *hypothesis*. CPUs and I/O are those of its control group.
+    drives it never sleeps, nobody else of the job is as busy, kernels run for half of the time at
+    most and fill half of the SMs then, and copies are few; what it does then only a profile can
+    show, so that is always a *hypothesis*. CPUs and I/O are those of its control group.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
     that of a moment, so 30 samples of it are needed besides: at a period of 60 s that is half an

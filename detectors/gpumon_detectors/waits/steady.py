@@ -43,6 +43,10 @@ choice; one of an H200's that prepares its own batches shows 1.00)."""
 _OTHERS: Final = 0.5
 """CPUs busy beside it up to which nothing else works: a logger, a daemon (our choice)."""
 
+_HALF: Final = 0.5
+"""Share of the time in which kernels run from which the rests beside a busy program may be those
+between its launches (our choice)."""
+
 _FILLED: Final = 0.5
 """Share of the SMs from which kernels fill the GPU while they run, the complement of `small_batch`;
 an H200's showed more beside a program that prepares its batches, .36 with small kernels."""
@@ -161,6 +165,8 @@ def full_program(rows: GpuRows, host: HostRows) -> Scarce | None:
         return None
     found = _waiting(rows, _since(rows, smoothed(rows, host.cores, _FULL_OVER_S) >= _WHOLE))
     if found is None or _io_explains(rows, host, found):
+        return None
+    if rows.busy(found.first) > _HALF:
         return None
     seconds = rows.seconds[found.first :]
     util, sms = (mean(values[found.first :], seconds) for values in (rows.util, rows.sms))

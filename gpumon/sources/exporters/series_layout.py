@@ -72,7 +72,6 @@ _JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){
 _POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of Kubernetes (RFC 1123)."""
 
-
 _MOST_VARIANTS: Final = 64
 """Sets of reasons of one form that are kept: nearly all nodes lack the same, always."""
 

@@ -137,6 +137,7 @@ def test_on_a_node_of_its_own_it_is_told_without_a_control_group(cores, count):
         # Small kernels one by one, and kernels without rests.
         (alone(kernel=0.9, sm=0.12), 1.0, LONE),
         (alone(rest_s=0.03), 1.0, LONE),
+        (alone(rest_s=0.2), 1.0, LONE),
         # Copies, or a file system, take the time.
         (alone(rx=7e9), 1.0, LONE),
         (alone(tx=4e8), 1.0, LONE),

@@ -53,7 +53,7 @@ def test_a_node_with_more_gpus_than_any_has_is_read_in_part() -> None:
     most = MOST_ROWS["gpu"]
     (found,), wanted, remarks = plans_of(parse(page(most + 3, DEV_GPU_UTIL=1)))
     assert len(found.gpus.keys) == len(wanted) == most
-    assert f"tells {most + 3} rows of gpu" in remarks[0][0]
+    assert f"reports {most + 3} rows of gpu" in remarks[0][0]
 
 
 def test_more_nodes_than_a_page_can_mean_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,7 @@ def test_no_more_series_are_read_than_a_page_can_mean(monkeypatch: pytest.Monkey
     monkeypatch.setattr(parsing, "MOST_SERIES", 5)
     page = parse(b"".join(b'a{p="%d"} 1\n' % number for number in range(8)))
     assert len(page.samples) == 5
-    assert page.wrong == ("tells 8 series; 5 are read",)
+    assert page.wrong == ("reports 8 series; 5 are read",)
 
 
 def test_series_that_share_their_labels_share_one_object() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,58 +14,14 @@ from gpumon.sources.prometheus import nodes, questions
 from gpumon.sources.prometheus.server import PrometheusServer
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer
+from tests.unit.sources.prometheus.conftest import GPUS, once
 from tests.unit.sources.prometheus.engine import JSON, Engine, labels
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
-    from gpumon.model.records.frame import Frame
+    from collections.abc import Callable
 
-Look = Callable[[], list["Frame"]]
-Open = Callable[..., tuple[PrometheusServer, Look]]
-GPUS = [labels("GPU-0"), labels("GPU-1"), labels("GPU-2", "gpu02")]
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    found = Engine()
-    found.hold("DEV_GPU_UTIL", *((one, 97.0) for one in GPUS))
-    found.hold("DEV_FB_USED", *((one, 1000.0) for one in GPUS))
-    found.hold("DEV_FB_FREE", *((one, 79000.0) for one in GPUS))
-    found.hold("DEV_POWER_USAGE", (GPUS[0], 300.5), (GPUS[1], 9223372036854775794.0))
-    found.hold("DEV_TOTAL_ENERGY_CONSUMPTION", (GPUS[0], 5_000_000.0))
-    yield found
-    found.stop()
-
-
-@pytest.fixture
-def opened() -> Iterator[Open]:
-    made: list[PrometheusServer] = []
-
-    def start(url: str, once: bool = False, period_s: float = 0.1) -> tuple[PrometheusServer, Look]:
-        address = parse(url).engine
-        assert address is not None
-        source = PrometheusServer(url, address, period_s, SystemClock(), once)
-        made.append(source)
-        seen: list[Frame] = []
-
-        def look() -> list[Frame]:
-            seen.extend(source.poll())
-            return seen
-
-        source.start(lambda: None)
-        return source, look
-
-    yield start
-    for source in made:
-        source.close()
-        source.close()
-        assert not source._thread._thread.is_alive()
-
-
-def once(opened: Open, engine: Engine) -> list[Frame]:
-    source, look = opened(engine.target, once=True)
-    eventually(lambda: not source.pending(), "it has answered")
-    return look()
+    from tests.unit.sources.prometheus.conftest import Open
 
 
 def test_each_node_is_as_its_own_page(engine: Engine, opened: Open) -> None:
@@ -85,65 +40,6 @@ def test_each_node_is_as_its_own_page(engine: Engine, opened: Open) -> None:
     assert gpus.reason("energy_j", 1) is Reason.NOT_SHARED
     assert gpus.reason("sm_active_ratio", 0) is Reason.NOT_SHARED
     assert first.errors == second.errors == ()
-
-
-BARE = "df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"
-
-
-@pytest.mark.parametrize("is_beside", [False, True])
-def test_gpus_of_other_exporters_are_read_and_are_the_same_as_dcgms(
-    engine: Engine, opened: Open, is_beside: bool
-) -> None:
-    if not is_beside:
-        engine.series.clear()
-    bare = {"uuid": BARE, "instance": "gpu01:9835", "job": "smi"}
-    info = {**bare, "name": "NVIDIA A10", "driver_version": "550.54.15"}
-    engine.series["nvidia_smi_gpu_info"] = [(info, 1.0)]
-    engine.series["nvidia_smi_utilization_gpu_ratio"] = [(bare, 0.5)]
-    engine.series["nvidia_smi_pstate"] = [(bare, 2.0)]
-    own = {"uuid": "GPU-9", "instance": "gpu03:9445", "ordinal": "1", "name": "NVIDIA A30"}
-    engine.series["nvidia_gpu_duty_cycle"] = [(own, 30.0)]
-    if is_beside:
-        engine.series["nvidia_smi_utilization_gpu_ratio"] += [({**bare, "uuid": "GPU-0"}, 0.1)]
-    frames = {frame.node: frame for frame in once(opened, engine)}
-    gpus = frames["gpu01"].block("gpu")
-    row = gpus.keys.index(f"GPU-{BARE}")
-    assert (gpus.value("gpu_util_ratio", row), gpus.value("perf_state", row)) == (0.5, 2)
-    assert gpus.label("name", row) == "NVIDIA A10"
-    driver = None if is_beside else "550.54.15"
-    assert frames["gpu01"].block("node").label("driver_version", 0) == driver
-    other = frames["gpu03"].block("gpu")
-    assert other.keys == ("GPU-9",)
-    assert (other.value("gpu_util_ratio", 0), other.value("index", 0)) == (0.3, 1)
-    assert other.label("name", 0) == "NVIDIA A30"
-    if is_beside:
-        assert set(gpus.keys) == {"GPU-0", "GPU-1", f"GPU-{BARE}"}
-        # One board by two roads: what DCGM says counts, as on a page.
-        assert gpus.value("gpu_util_ratio", gpus.keys.index("GPU-0")) == 0.97
-
-
-HOST = {"instance": "gpu01.site:9100", "job": "node"}
-
-
-def test_a_node_has_what_the_server_holds_of_its_host(engine: Engine, opened: Open) -> None:
-    engine.series["node_load1"] = [(HOST, 3.5), ({"instance": "login1:9100"}, 9.0)]
-    first, second = once(opened, engine)
-    node = first.block("node")
-    assert (node.keys, node.value("load_1m", 0), node.label("host_name", 0)) == (
-        ("gpu01",),
-        3.5,
-        "gpu01",
-    )
-    assert second.block("node").columns == {}
-    assert first.errors == second.errors == ()
-
-
-def test_gpus_are_shown_where_nothing_is_said_of_hosts(engine: Engine, opened: Open) -> None:
-    engine.series["node_load1"] = [(HOST, 3.5)]
-    engine.refused = "node_"
-    first, _ = once(opened, engine)
-    assert first.block("gpu").keys == ("GPU-0", "GPU-1")
-    assert first.errors[0].message.startswith("reports nothing about hosts: ")
 
 
 def test_only_metrics_that_are_there_are_asked_for_each_once(engine: Engine, opened: Open) -> None:

@@ -1,0 +1,71 @@
+"""What a server holds besides DCGM's metrics: GPUs of other exporters, and their hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.sources.prometheus.conftest import once
+
+if TYPE_CHECKING:
+    from tests.unit.sources.prometheus.conftest import Open
+    from tests.unit.sources.prometheus.engine import Engine
+
+BARE = "df6e7a7c-7314-46f8-abc4-b88b36dcf3aa"
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_gpus_of_other_exporters_are_read_and_are_the_same_as_dcgms(
+    engine: Engine, opened: Open, is_beside: bool
+) -> None:
+    if not is_beside:
+        engine.series.clear()
+    bare = {"uuid": BARE, "instance": "gpu01:9835", "job": "smi"}
+    info = {**bare, "name": "NVIDIA A10", "driver_version": "550.54.15"}
+    engine.series["nvidia_smi_gpu_info"] = [(info, 1.0)]
+    engine.series["nvidia_smi_utilization_gpu_ratio"] = [(bare, 0.5)]
+    engine.series["nvidia_smi_pstate"] = [(bare, 2.0)]
+    own = {"uuid": "GPU-9", "instance": "gpu03:9445", "ordinal": "1", "name": "NVIDIA A30"}
+    engine.series["nvidia_gpu_duty_cycle"] = [(own, 30.0)]
+    if is_beside:
+        engine.series["nvidia_smi_utilization_gpu_ratio"] += [({**bare, "uuid": "GPU-0"}, 0.1)]
+    frames = {frame.node: frame for frame in once(opened, engine)}
+    gpus = frames["gpu01"].block("gpu")
+    row = gpus.keys.index(f"GPU-{BARE}")
+    assert (gpus.value("gpu_util_ratio", row), gpus.value("perf_state", row)) == (0.5, 2)
+    assert gpus.label("name", row) == "NVIDIA A10"
+    driver = None if is_beside else "550.54.15"
+    assert frames["gpu01"].block("node").label("driver_version", 0) == driver
+    other = frames["gpu03"].block("gpu")
+    assert other.keys == ("GPU-9",)
+    assert (other.value("gpu_util_ratio", 0), other.value("index", 0)) == (0.3, 1)
+    assert other.label("name", 0) == "NVIDIA A30"
+    if is_beside:
+        assert set(gpus.keys) == {"GPU-0", "GPU-1", f"GPU-{BARE}"}
+        # One board by two roads: what DCGM says counts, as on a page.
+        assert gpus.value("gpu_util_ratio", gpus.keys.index("GPU-0")) == 0.97
+
+
+HOST = {"instance": "gpu01.site:9100", "job": "node"}
+
+
+def test_a_node_has_what_the_server_holds_of_its_host(engine: Engine, opened: Open) -> None:
+    engine.series["node_load1"] = [(HOST, 3.5), ({"instance": "login1:9100"}, 9.0)]
+    first, second = once(opened, engine)
+    node = first.block("node")
+    assert (node.keys, node.value("load_1m", 0), node.label("host_name", 0)) == (
+        ("gpu01",),
+        3.5,
+        "gpu01",
+    )
+    assert second.block("node").columns == {}
+    assert first.errors == second.errors == ()
+
+
+def test_gpus_are_shown_where_nothing_is_said_of_hosts(engine: Engine, opened: Open) -> None:
+    engine.series["node_load1"] = [(HOST, 3.5)]
+    engine.refused = "node_"
+    first, _ = once(opened, engine)
+    assert first.block("gpu").keys == ("GPU-0", "GPU-1")
+    assert first.errors[0].message.startswith("reports nothing about hosts: ")
