@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gpumon.sources.prometheus.client import Client
 
 MOST_HOSTS: Final = 1024
-"""Of a fleet with more nodes no host is asked about: each has some hundred values, which are read
-one by one (our choice)."""
+"""Of a fleet with more nodes, or a server with more hosts, GPUs or none, no host is asked about:
+each has some hundred values, which are read one by one (our choice)."""
 
 _NODE: Final = "node_"
 
@@ -40,14 +40,6 @@ MATCHED: Final = "|".join(f"{begin}.+" for begin in _PREFIXES)
 _BY: Final = ",".join(("instance", *(label for label in TOLD_APART if label != "cpu")))
 _PORT: Final = re.compile(r":[0-9]{1,5}$")
 _ADDRESS: Final = re.compile(r"[0-9.]+|\[.*\]|localhost")
-
-
-class _Gathered(NamedTuple):
-    """What one address tells."""
-
-    samples: list[Sample]
-    told_at: dict[str, float]
-    """By exporter."""
 
 
 class _Last(NamedTuple):
@@ -83,40 +75,47 @@ class Hosts:
         known = [name for name in PARTS if name in names]
         if not known or len(nodes) > MOST_HOSTS:
             return {}
-        places = _Places(nodes)
-        own_names = await self._rows(f"max by (instance,nodename) ({HOST_NAME})", at)
-        of_instance = {one["instance"]: one.get("nodename", "") for one, _ in own_names}
-        gathered: dict[str, _Gathered] = {}
-        cpus = {}
+        told_at = await self._told_at(known, at)
+        if len(told_at) > MOST_HOSTS:
+            return {}
+        samples: dict[str, list[Sample]] = {}
         for name in known:
             for labels, value in await self._rows(_question(name), at):
-                one = gathered.setdefault(labels["instance"], _Gathered([], {}))
-                one.samples.append(
+                samples.setdefault(labels["instance"], []).append(
                     Sample(name=name, labels=labels, value=value, told_at=None, place=None)
                 )
-        if _CPUS in known:
-            question = f"count by (instance) (max by (instance,cpu) ({_CPUS}))"
-            cpus = {one["instance"]: int(value) for one, value in await self._rows(question, at)}
+        cpus = await self._cpus(at) if _CPUS in known else {}
+        own_names = await self._rows(f"max by (instance,nodename) ({HOST_NAME})", at)
+        of_instance = {one["instance"]: one.get("nodename", "") for one, _ in own_names}
+        places = _Places(nodes)
+        found: dict[str, dict[str, Block]] = {}
+        for instance, by_exporter in sorted(told_at.items()):
+            node = places.node_of(_PORT.sub("", instance), of_instance.get(instance, ""))
+            for begin, since in by_exporter.items() if node else ():
+                if at - since <= limit_s:
+                    some = [one for one in samples.get(instance, ()) if one.name.startswith(begin)]
+                    key = (instance, begin)
+                    blocks = self._blocks(key, node, some, since, cpus.get(instance, 0))
+                    # Of two exporters of one thing the first counts.
+                    found[node] = {**blocks, **found.get(node, {})}
+        gone = {key for key in self._last if key[0] not in told_at}
+        for key in gone:
+            del self._last[key], self._rates[key]
+        return found
+
+    async def _told_at(self, known: Collection[str], at: float) -> dict[str, dict[str, float]]:
+        """When each exporter of each address was last read, Unix time."""
+        found: dict[str, dict[str, float]] = {}
         for begin in _PREFIXES:
             first = next((name for name in known if name.startswith(begin)), None)
             question = f"max by (instance) (timestamp({first}))"
             for labels, value in await self._rows(question, at) if first else ():
-                if labels["instance"] in gathered:
-                    gathered[labels["instance"]].told_at[begin] = value
-        found: dict[str, dict[str, Block]] = {}
-        for instance, one in sorted(gathered.items()):
-            node = places.node_of(_PORT.sub("", instance), of_instance.get(instance, ""))
-            for begin, told_at in one.told_at.items() if node else ():
-                if at - told_at <= limit_s:
-                    some = [two for two in one.samples if two.name.startswith(begin)]
-                    key = (instance, begin)
-                    blocks = self._blocks(key, node, some, told_at, cpus.get(instance, 0))
-                    # Of two exporters of one thing the first counts.
-                    found[node] = {**blocks, **found.get(node, {})}
-        gone = {key for key in self._last if key[0] not in gathered}
-        for key in gone:
-            del self._last[key], self._rates[key]
+                found.setdefault(labels["instance"], {})[begin] = value
         return found
+
+    async def _cpus(self, at: float) -> dict[str, int]:
+        question = f"count by (instance) (max by (instance,cpu) ({_CPUS}))"
+        return {one["instance"]: int(value) for one, value in await self._rows(question, at)}
 
     def _blocks(
         self, key: tuple[str, str], node: str, samples: list[Sample], told_at: float, cpus: int

@@ -147,6 +147,18 @@ def test_of_a_large_fleet_no_host_is_asked_about(monkeypatch: pytest.MonkeyPatch
     assert not server.asked
 
 
+def test_of_a_server_of_many_hosts_their_number_alone_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Most hosts of a site may have no GPU, and their values are as many."""
+    monkeypatch.setattr(module, "MOST_HOSTS", 2)
+    server = Server("gpu01:9100", "login1:9100", "store1:9100")
+    assert not look(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
+    assert all("timestamp(" in one for one in server.asked)
+    server = Server("gpu01:9100", "login1:9100")
+    assert set(look(Hosts(server), server, "gpu01")) == {"gpu01"}  # type: ignore[arg-type]
+
+
 def test_the_server_adds_up_cpus_and_every_metric_is_of_one_table() -> None:
     server = Server()
     look(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
