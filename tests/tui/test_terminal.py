@@ -390,7 +390,7 @@ def test_keys_cannot_come_from_what_is_no_terminal():
     )
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1
-    assert b"no terminal" in done.stderr
+    assert b"is not a terminal, so keys cannot be read" in done.stderr
 
 
 def test_the_log_replaces_what_lies_at_its_place(tmp_path, monkeypatch):
