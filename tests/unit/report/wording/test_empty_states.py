@@ -59,7 +59,7 @@ def test_a_job_is_only_called_gone_where_the_queue_was_read(picture, said, not_s
 
 
 def test_accounting_is_named_for_ids_that_it_knows():
-    assert "sacct -j 6_1 says" in " ".join(gone_job_words(Digest(tick()), "6_1", "7"))
+    assert "sacct -j 6_1 shows" in " ".join(gone_job_words(Digest(tick()), "6_1", "7"))
     assert "sacct" not in " ".join(gone_job_words(Digest(tick()), "x", "x; reboot"))
 
 
