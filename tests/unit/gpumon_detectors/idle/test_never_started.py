@@ -90,7 +90,7 @@ def test_a_start_that_was_not_watched_is_not_established():
 @pytest.mark.parametrize(
     ("cpu_us", "said"),
     [
-        (None, "is not known"),
+        (None, "is unknown"),
         # Too much for a rest, too little to say that both GPUs were at work.
         (700_000_000, "used 12 min of CPU time"),
     ],

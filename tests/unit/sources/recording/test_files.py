@@ -379,7 +379,7 @@ def test_a_sync_line_of_a_time_that_no_float_holds_begins_no_passage(tmp_path):
 def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path):
     path = tmp_path / "a.gpumon"
     os.mkfifo(path)
-    with pytest.raises(RecordingError, match="no file"):
+    with pytest.raises(RecordingError, match="is not a file"):
         Recording(path)
 
 

@@ -157,7 +157,7 @@ def test_labels_are_read_as_they_were_written(tmp_path):
         ({"subject": "job:\x1b[2J"}, "label 1: the subject"),
         ({"class": "Bad Class"}, "label 1: not a class of findings: 'Bad Class'"),
         ({"class": "nvlink_crc"}, "label 1: not a class of findings: 'nvlink_crc'"),
-        ({"class": "network_degraded"}, "label 1: no class"),
+        ({"class": "network_degraded"}, "label 1: not a class"),
         ({"class": ["hang"]}, "label 1: "),
         ({"class": "\x1b[2J\n"}, "label 1: not a class of findings: '[^\x1b\n]*'$"),
         ({"start": "2026-01-01T00:00:00"}, "RFC 3339"),

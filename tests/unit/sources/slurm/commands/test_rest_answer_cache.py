@@ -187,7 +187,7 @@ def test_a_file_that_holds_no_list_is_no_empty_queue(tmp_path: Path) -> None:
             file.write_bytes(head + b"\n" + body)
     frame = neighbours.round(neighbours.queues[1], 1.0)
     assert frame.queue is None
-    assert "no list of jobs" in frame.errors[0].message
+    assert "not a list of jobs" in frame.errors[0].message
 
 
 def identity(now: float = EXPIRES_AT - 60.0, socket: str = "", **environ: str) -> str:

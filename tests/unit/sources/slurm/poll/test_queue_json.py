@@ -116,7 +116,7 @@ def test_where_neither_can_be_read_the_text_is_what_is_said() -> None:
     (frame,) = run(commands, clock)
     (error,) = frame.errors
     assert error.where == "scontrol show job"
-    assert "no list of jobs: 'what is this?'" in error.message
+    assert "not a list of jobs: 'what is this?'" in error.message
 
 
 @pytest.mark.parametrize("version", range(39, 47))
