@@ -11,7 +11,13 @@ import numpy as np
 
 from gpumon_detectors.evidence.gpu_use import BUSY_COPIES_BYTES_PER_S
 from gpumon_detectors.waits.gpu_rows import LEAST_BUSY, comes_back, copied, gpu_rows, mean
-from gpumon_detectors.waits.host_rows import READS, WRITES, host_rows, may_wait
+from gpumon_detectors.waits.host_rows import (
+    READS,
+    WRITES,
+    host_rows,
+    may_wait,
+    may_wait_for_program,
+)
 from gpumon_detectors.waits.pauses import (
     LEAST_PAUSES,
     goes_on,
@@ -148,10 +154,13 @@ def waits_of(view: View, job: JobLook) -> Waits | None:
 
 
 def _waits(view: View, job: JobLook) -> Waits | None:
-    rows = gpu_rows(job) if may_wait(view, job, _LOOK_S) else None
+    is_scarce = may_wait(view, job, _LOOK_S)
+    rows = gpu_rows(job) if is_scarce or may_wait_for_program(job) else None
     if rows is None:
         return None
     host = host_rows(view, job, rows)
+    if not is_scarce:
+        return _for_program(job, rows, host)
     pauses = pauses_of(rows)
     found = None if pauses is None else _saving(rows, host, pauses)
     return found or _steadily(job, rows, host)
@@ -177,12 +186,17 @@ def _steadily(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:
         scarce = full_loaders(rows, host)
         if scarce is not None:
             return _steady(Cause.DATA, rows, host, scarce)
-        scarce = full_program(rows, host)
-        if scarce is None or _is_copying(job, rows, scarce.first):
-            return None
-        return _steady(Cause.PROGRAM, rows, host, scarce)
+        return _for_program(job, rows, host)
     cause = Cause.CROWD if is_crowded(job, host) else Cause.DATA
     return _steady(cause, rows, host, scarce)
+
+
+def _for_program(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:
+    """Whether the program that drives a GPU is what it waits for."""
+    scarce = full_program(rows, host)
+    if scarce is None or _is_copying(job, rows, scarce.first):
+        return None
+    return _steady(Cause.PROGRAM, rows, host, scarce)
 
 
 def _is_copying(job: JobLook, rows: GpuRows, first: int) -> bool:

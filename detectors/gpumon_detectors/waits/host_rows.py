@@ -114,18 +114,31 @@ def may_wait(view: View, job: JobLook, seconds: float) -> bool:
         allowed = (job.cores or np.nan) / max(1, len(job.job.nodes))
     busy = float(np.nanmean(cores[is_late]))
     return busy >= _FULL * allowed or (
-        busy >= 1.0 - _EVEN and _may_prepare(view, job, cores[is_late], busy)
+        busy >= 1.0 - _EVEN and _may_have_loaders(view, job, cores[is_late], busy)
     )
 
 
-def _may_prepare(view: View, job: JobLook, cores: NDArray[np.float32], busy: float) -> bool:
-    """Whether loaders, or one program alone, keep as many CPUs busy at every moment."""
-    sms = job.latest("sm_active_ratio")
-    if sms.size and float(sms.sum()) > _WORKING_SM * sms.size:
+def may_wait_for_program(job: JobLook) -> bool:
+    """Whether what drives a job's only GPU may be what it waits for: a CPU never rests.
+
+    Threads may help it now and then. That says nothing of storage, or of who writes to it.
+    """
+    if len(job.gpus) != 1 or _is_working(job):
         return False
-    if len(job.gpus) == 1 and float(np.nanmin(cores)) >= 1.0 - _EVEN:
-        # What drives it may be what it waits for, with a thread more now and then.
-        return True
+    cores = job.cgroup_past(_ASKED[:1], _LATELY_S).columns[_ASKED[0]]
+    known = cores[np.isfinite(cores)]
+    return bool(known.size) and float(known.min()) >= 1.0 - _EVEN
+
+
+def _is_working(job: JobLook) -> bool:
+    sms = job.latest("sm_active_ratio")
+    return bool(sms.size) and float(sms.sum()) > _WORKING_SM * sms.size
+
+
+def _may_have_loaders(view: View, job: JobLook, cores: NDArray[np.float32], busy: float) -> bool:
+    """Whether other processes than those on its GPUs keep as many CPUs busy at every moment."""
+    if _is_working(job):
+        return False
     if float(np.nanmax(cores) - np.nanmin(cores)) > 2.0 * _EVEN * busy:
         return False
     everywhere: float = busy * cores.shape[1]

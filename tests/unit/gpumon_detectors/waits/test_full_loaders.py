@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.detect.scene import WORKING, Scene
+from gpumon_detectors.waits.checkpoint_stall import CheckpointStall
 from gpumon_detectors.waits.input_bound import InputBound
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
 from tests.unit.gpumon_detectors.wait_scenes import Job, Part, played, work
@@ -148,3 +149,10 @@ def test_on_a_node_of_its_own_it_is_told_without_a_control_group(cores, count):
 )
 def test_what_keeps_a_cpu_full_for_another_reason_is_not_claimed(parts, driver_cores, job):
     assert findings(parts, driver_cores, job) == []
+
+
+def test_a_cpu_that_is_full_says_nothing_of_who_writes_to_the_node():
+    """Pauses of a GPU whose job waits for no I/O, beside a file system that others write to."""
+    parts = [work(138.0, cores=1.3), Part(22.0, cores=1.3, written=4e8)]
+    scene, _ = played(30.0, "none", [(2700.0, parts)], LONE._replace(has_pressure=False))
+    assert list(CheckpointStall().evaluate(scene.view())) == []
