@@ -376,7 +376,7 @@ def test_one_cpu_a_gpu_makes_it_a_guess():
     job = Job(cpus=1, cpu_pressure=0.05)
     confidence, said = doubts(played(10.0, "none", [(1500.0, starved)], job)[0])
     assert confidence is Confidence.HYPOTHESIS
-    assert "1.0 CPUs a GPU" in said
+    assert "1.0 CPUs per GPU" in said
     crowded = job._replace(cpu_pressure=0.3)
     assert doubts(played(10.0, "none", [(1500.0, starved)], crowded)[0])[0] == "supported"
 
