@@ -14,7 +14,7 @@ import pytest
 
 from tests.lab.cluster import Cluster
 from tests.lab.conftest import need
-from tests.lab.lane import SLOT
+from tests.lab.lane import SLOT, SLOTS_APART
 from tests.lab.layout import CGROUP_ROOT, NODES, REPOSITORY, Layout
 from tests.lab.machine import LabError
 from tests.lab.prerequisites import unmet
@@ -239,7 +239,9 @@ def test_a_lab_that_a_dead_process_left_is_replaced_and_then_removed(
 ) -> None:
     need(version)
     monkeypatch.delenv("GPUMON_LAB_STATE", raising=False)
-    monkeypatch.setenv("GPUMON_LAB_SLOT", str(Layout.chosen(SLOT, HOST).slot + 64))
+    # Between two lanes: each of them has a cluster of its own for as long as it takes.
+    slot = Layout.chosen(SLOT, HOST).slot + SLOTS_APART // 2
+    monkeypatch.setenv("GPUMON_LAB_SLOT", str(slot))
     monkeypatch.setenv("GPUMON_LAB_VERSION", version)
     command = [sys.executable, "-m", "tests.lab", "up", "--no-gpumon"]
     subprocess.run(command, cwd=REPOSITORY, check=True)

@@ -20,7 +20,7 @@ import pytest
 from tests.lab.layout import CGROUP_ROOT
 from tests.lab.watched import live, next_document, watching
 
-pytestmark = pytest.mark.lane("waste")
+pytestmark = pytest.mark.lane("silence")
 
 RANKS = 4
 STOPPED, FROZEN, CROWDED = "stopped", "frozen", "crowded"

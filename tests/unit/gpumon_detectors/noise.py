@@ -14,6 +14,16 @@ TROUBLES = ("none", "missing", "holes", "shared", "restart")
 neighbour at work on the node, gpumon begun anew in the middle of the last phase."""
 
 
+OF_EACH_SECOND = ("missing",)
+"""What of it a scene of a sample a second suffers: it costs ten times as much as others, and
+what the others do to rules shows at longer periods."""
+
+
+def troubles_at(period_s):
+    """What a scene of a period suffers, one after the other."""
+    return OF_EACH_SECOND if period_s < 10.0 else TROUBLES
+
+
 def later(values, begun_s):
     """Values of a phase that has lasted for so long already."""
 

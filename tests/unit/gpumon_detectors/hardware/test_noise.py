@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.unit.gpumon_detectors.hardware_scenes import FIT, LINKS, Fleet
-from tests.unit.gpumon_detectors.noise import BETWEEN_HOLES_S, HOLE_S, TROUBLES
+from tests.unit.gpumon_detectors.noise import BETWEEN_HOLES_S, HOLE_S, TROUBLES, troubles_at
 
 SOUND_S = 720.0
 HOT = {"clock_event_reasons": 0x40, "sm_clock_mhz": 1279.0, "power_w": 402.0}
@@ -169,10 +169,11 @@ def grid(names, without=frozenset()):
         names: of scenes.
         without: names and troubles that do not go together.
     """
-    every = product(enumerate(names), (1.0, 10.0, 30.0, 60.0), TROUBLES)
+    every = product(enumerate(names), (1.0, 10.0, 30.0, 60.0))
     return [
         _on_grid(name, number, period_s, trouble)
-        for (number, name), period_s, trouble in every
+        for (number, name), period_s in every
+        for trouble in troubles_at(period_s)
         if (name, trouble) not in without
     ]
 

@@ -10,7 +10,7 @@ from gpumon.detect.scene import HELD, START_AT, UNUSED, WORKING, Scene
 from gpumon.model.finding import Confidence
 from gpumon_detectors.idle.held_by_user import HeldByUser
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
-from tests.unit.gpumon_detectors.noise import TROUBLES, later, stretches, thinned
+from tests.unit.gpumon_detectors.noise import later, stretches, thinned, troubles_at
 
 HOUR = 3600.0
 GIB = 2.0**30
@@ -26,7 +26,7 @@ def everywhere(*periods_s):
     """With every trouble at usual periods; what costs most is not for every day."""
     made = []
     for period_s in periods_s:
-        for trouble in TROUBLES:
+        for trouble in troubles_at(period_s):
             is_quick = period_s == 60.0 and trouble in ("missing", "shared")
             marks = () if is_quick else (pytest.mark.slow,)
             name = f"{period_s:.0f} s, {trouble}"

@@ -14,7 +14,7 @@ from gpumon_detectors.requests.memory_leak import MemoryLeak
 from gpumon_detectors.requests.overasked import Overasked
 from gpumon_detectors.requests.overasked_time import OveraskedTime
 from gpumon_detectors.requests.oversized_gpu import OversizedGpu
-from tests.unit.gpumon_detectors.noise import BETWEEN_HOLES_S, HOLE_S, TROUBLES
+from tests.unit.gpumon_detectors.noise import BETWEEN_HOLES_S, HOLE_S, troubles_at
 from tests.unit.gpumon_detectors.request_scenes import GIB, Phase, Site, played
 
 HOUR = 3600.0
@@ -24,7 +24,7 @@ RULES = (Fragmented(), MemoryLeak(), Overasked(), OveraskedTime(), OversizedGpu(
 def grid(periods_s, quick):
     """Periods and troubles; those in `quick` cost little enough for every day."""
     for period_s in periods_s:
-        for trouble in TROUBLES:
+        for trouble in troubles_at(period_s):
             marks = () if (period_s, trouble) in quick else (pytest.mark.slow,)
             yield pytest.param(period_s, trouble, marks=marks, id=f"{period_s:.0f} s, {trouble}")
 

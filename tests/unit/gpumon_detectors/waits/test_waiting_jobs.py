@@ -12,7 +12,7 @@ from gpumon_detectors.waits.input_bound import InputBound
 from gpumon_detectors.waits.recompiling import Recompiling
 from gpumon_detectors.waits.storage_bound import StorageBound
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
-from tests.unit.gpumon_detectors.noise import TROUBLES
+from tests.unit.gpumon_detectors.noise import troubles_at
 from tests.unit.gpumon_detectors.wait_scenes import GIB, Job, Part, irregular, played, work
 
 RULES = (InputBound(), StorageBound(), CheckpointStall(), CpuOversubscribed(), Recompiling())
@@ -49,7 +49,7 @@ def everywhere(*quick, periods_s=(1.0, 10.0, 30.0, 60.0)):
                 id=f"{period_s:.0f} s, {trouble}",
             )
             for period_s in periods_s
-            for trouble in TROUBLES
+            for trouble in troubles_at(period_s)
         ],
     )
 
