@@ -1,4 +1,4 @@
-"""Sizes and times that are not written as plain numbers twice."""
+"""Sizes, times and energy that are not written as plain numbers twice."""
 
 from __future__ import annotations
 
@@ -12,3 +12,6 @@ GIB: Final = 2.0**30
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0
+
+KWH_J: Final = 3.6e6
+"""Joules."""

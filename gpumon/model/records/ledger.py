@@ -15,7 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.units import HOUR_S
+from gpumon.model.units import HOUR_S, KWH_J
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,8 +29,6 @@ STATES: Final = (USEFUL, UNEXPLAINED, UNOBSERVED)
 
 SUSPICION: Final = "~"
 """Before a class it makes the key of what is suspected of it; no class begins with it."""
-
-KWH_J: Final = 3.6e6
 
 NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
 

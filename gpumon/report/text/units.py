@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.units import DAY_S, HOUR_S
+from gpumon.model.units import DAY_S, HOUR_S, KWH_J
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu
@@ -205,9 +205,6 @@ def money(amount: float | None) -> str:
 
 def kilowatt_hours(energy_j: float | None) -> str:
     """Energy in kWh, without the unit: `1,234.5`."""
-    # What the first picture says has no energy: it does not wait for the books' records.
-    from gpumon.model.records.ledger import KWH_J
-
     return MISSING if energy_j is None else f"{energy_j / KWH_J:,.1f}"
 
 
@@ -229,7 +226,7 @@ def quantity(value: float | None, unit: str) -> str:
     if unit == "bytes/s":
         return rate(value)
     if unit == "J":
-        return f"{kilowatt_hours(value)} kWh" if value >= 3.6e6 else f"{value / 1000:,.0f} kJ"
+        return f"{kilowatt_hours(value)} kWh" if value >= KWH_J else f"{value / 1000:,.0f} kJ"
     if unit == "C":
         return f"{value:.0f} °C"
     text = f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.2f}"

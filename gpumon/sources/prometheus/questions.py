@@ -141,6 +141,8 @@ class Seen(NamedTuple):
     """Between two samples; None: there are not two yet."""
     remarks: tuple[tuple[str, str], ...]
     """What is odd, each with a way out."""
+    at: float = 0.0
+    """The instant that all was asked about, Unix time."""
     late_s: float = 0.0
     """By so much longer than elsewhere a sample may be of the present: rules told it."""
 
@@ -213,6 +215,7 @@ class Questions:
             values=values,
             interval_s=self._interval_s,
             remarks=self._remarks(nameless),
+            at=at,
             late_s=LATE_S if self._recorded else 0.0,
         )
 

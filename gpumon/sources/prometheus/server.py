@@ -22,7 +22,7 @@ from gpumon.sources.probes.start_order import RETRY_S
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
 from gpumon.sources.prometheus.hosts import Hosts
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
-from gpumon.sources.prometheus.questions import SETTLED_S, Questions
+from gpumon.sources.prometheus.questions import Questions
 from gpumon.sources.prometheus.recall import Recall
 
 if TYPE_CHECKING:
@@ -259,9 +259,8 @@ async def _with_hosts(
     told: list[Told], hosts: Hosts, names: frozenset[str], seen: Seen, limit_s: float
 ) -> tuple[list[Told], list[tuple[str, str]]]:
     """What is told of each node, with what others tell of its host; and what is odd about it."""
-    at = seen.asked_at - SETTLED_S
     try:
-        found = await hosts.look(names, {one.node for one in told}, at, limit_s)
+        found = await hosts.look(names, {one.node for one in told}, seen.at, limit_s)
     except FetchError as error:
         # Of its GPUs all is known.
         return told, [(f"reports nothing about hosts: {error.message}", error.hint)]

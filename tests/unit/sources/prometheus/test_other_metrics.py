@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources.source import Wish
 from tests.unit.sources.prometheus.conftest import once
+from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
     from tests.unit.sources.prometheus.conftest import Open
@@ -61,6 +63,25 @@ def test_a_node_has_what_the_server_holds_of_its_host(engine: Engine, opened: Op
     )
     assert second.block("node").columns == {}
     assert first.errors == second.errors == ()
+
+
+def test_hosts_are_asked_about_the_instant_of_their_gpus(engine: Engine, opened: Open) -> None:
+    engine.now_s = lambda: 1000.0
+    engine.gap_s = 1.25
+    engine.series["node_load1"] = [(HOST, 3.5)]
+
+    def instants(name: str) -> list[float]:
+        asked = [params for path, params in engine.asked if path == "query"]
+        return [float(one["time"]) for one in asked if one["query"].endswith(f"({name})")]
+
+    source, _ = opened(engine.target + "?history=0")
+
+    def has_looked_twice() -> bool:
+        source.wish(Wish(is_by_hand=True))
+        return len(instants("node_load1")) >= 2
+
+    eventually(has_looked_twice, "it has looked twice")
+    assert instants("node_load1")[:2] == instants("DCGM_FI_DEV_FB_USED")[:2] == [998.0, 998.75]
 
 
 def test_gpus_are_shown_where_nothing_is_said_of_hosts(engine: Engine, opened: Open) -> None:
