@@ -21,7 +21,8 @@ from tests.lab.standin import driver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-READY_TIMEOUT_S = 90.0
+READY_TIMEOUT_S = 240.0
+"""For a new cluster beside many others that start."""
 COMMAND_TIMEOUT_S = 60.0
 PATIENCE_S = 600
 ENDING_S = 20.0

@@ -7,9 +7,9 @@ shift 5
 own=$state/machines/$name
 shared=$state/shared
 
-until_there() { # COMMAND...: waits up to 30 s for it to succeed
+until_there() { # COMMAND...: waits for it to succeed, 2 minutes at least
     local try
-    for ((try = 0; try < 600; try++)); do
+    for ((try = 0; try < 2400; try++)); do
         if "$@" 2>/dev/null; then return 0; fi
         sleep 0.05
     done
