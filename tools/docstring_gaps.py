@@ -88,6 +88,8 @@ def is_number(node: ast.AST) -> bool:
 def bare_numbers(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Name and line of each public number of a module without a docstring of its own."""
     for part, after in pairwise((*tree.body, ast.Pass())):
+        target: ast.expr
+        value: ast.expr | None
         if isinstance(part, ast.AnnAssign):
             target, value = part.target, part.value
         elif isinstance(part, ast.Assign) and len(part.targets) == 1:
