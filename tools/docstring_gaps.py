@@ -2,6 +2,7 @@
 
     python -m tools.docstring_gaps    name each gap, exit 1 if there is one
 
+A public number of a module says below itself what it is, in which unit, and why it is so large.
 A function that raises says so, under `Raises:` or in its sentence. One that returns an array says
 what stands along it: by GPU, per job, rows, each. Style checkers see that a docstring is there, not
 what it is about.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -74,12 +76,41 @@ def gaps(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
             yield one.name, one.lineno, f"what stands along the {returned}"
 
 
+def is_number(node: ast.AST) -> bool:
+    """Whether a value is a number that is written out, or reckoned from one."""
+    if isinstance(node, ast.UnaryOp):
+        return is_number(node.operand)
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) or is_number(node.right)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def bare_numbers(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Name and line of each public number of a module without a docstring of its own."""
+    for part, after in pairwise((*tree.body, ast.Pass())):
+        target: ast.expr
+        value: ast.expr | None
+        if isinstance(part, ast.AnnAssign):
+            target, value = part.target, part.value
+        elif isinstance(part, ast.Assign) and len(part.targets) == 1:
+            target, value = part.targets[0], part.value
+        else:
+            continue
+        if not isinstance(target, ast.Name) or value is None or not is_number(value):
+            continue
+        is_said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if target.id.isupper() and not target.id.startswith("_") and not is_said:
+            yield target.id, part.lineno
+
+
 def main() -> int:
     """1 where something is left out."""
     count = 0
     for folder in FOLDERS:
         for file in sorted(folder.rglob("*.py")):
-            for name, line, what in gaps(ast.parse(file.read_text(encoding="utf-8"))):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            bare = ((name, line, "what it is, unit, reason") for name, line in bare_numbers(tree))
+            for name, line, what in (*gaps(tree), *bare):
                 print(f"{file.relative_to(ROOT)}:{line}: {name} does not say: {what}")
                 count += 1
     return int(count > 0)

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 DONE: Final = 0
+"""Exit code: all that was asked for is done; partial failures are listed in `errors`."""
 NOTHING_READ: Final = 1
+"""Exit code: nothing could be read, or there is no such job."""
 USAGE: Final = 2
+"""Exit code: the command line or the configuration is wrong; 2 as argparse has it."""
 INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
 
 UNKNOWN_STATUS: Final = 3
 """With `--exit-status`: nothing could be read or judged, or the command line was wrong."""

@@ -17,6 +17,7 @@ _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]?)i?B?\Z", re.IGNO
 _BYTES: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _FLEET: Final = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,2})\Z")
 MIN_SIZE: Final = 16 * 2**20
+"""Least size of a rolling recording. A choice: a part of it must hold more than a few minutes."""
 _MAX_SIZE: Final = 2**60
 
 

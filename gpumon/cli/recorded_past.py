@@ -72,7 +72,7 @@ def told(
 def _measures_itself(target: Target) -> bool:
     """Whether nobody else remembers what a target tells of GPUs."""
     is_bare_queue = target.scheme == "slurm" and target.nodes_by == "none"
-    return target.scheme != "prometheus" and not is_bare_queue
+    return not target.kind.is_recorded and not is_bare_queue
 
 
 def _opened(urls: Sequence[str]) -> Recording | None:

@@ -77,15 +77,10 @@ def wanted_of(
     return WantedJobs(job, user, is_everyone, own_login())
 
 
-_SELECTED: Final = frozenset({"exporter", "prometheus", "served"})
-"""Targets whose jobs are no choice of the caller's: labels name no users, and another gpumon shows
-what it was told to."""
-
-
 def _names_no_own(targets: Sequence[Target]) -> bool:
     """Whether jobs come from elsewhere than a queue that knows which ones are the caller's."""
-    schemes = {target.scheme for target in targets}
-    return "slurm" not in schemes and not _SELECTED.isdisjoint(schemes)
+    asks_slurm = any(target.scheme == "slurm" for target in targets)
+    return not asks_slurm and not all(target.kind.knows_caller for target in targets)
 
 
 class Request(NamedTuple):

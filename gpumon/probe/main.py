@@ -22,8 +22,12 @@ from gpumon.probe.rows import NOT_SAMPLED, block
 from gpumon.probe.surroundings import Surroundings
 
 PROTOCOL = 1
+"""Version of the lines; a monitor of another one refuses them."""
 LEASE_S = 30.0
+"""Seconds without a line from the monitor after which the probe ends. A choice: a cable may be out
+for some periods, and no orphan stays longer."""
 MIN_PERIOD_S = 0.1
+"""Shortest period, seconds: GPM has nothing new before."""
 MAX_PERIOD_S = 86400.0
 """As the setting has it: no wait of Python's takes any number of seconds."""
 

@@ -40,6 +40,7 @@ LARGEST_UNDERWAY_BYTES: Final = 512 * 2**20
 holds of 10,000 nodes (20 KB each, measured). One answer alone may be larger."""
 
 CLOSE_LIMIT_S: Final = 0.4
+"""For the end of the server's thread, seconds: Ctrl-C is answered within half a second."""
 
 _REST_S: Final = 1.0
 """After a connection could not be accepted, as no more files can be opened."""

@@ -35,6 +35,7 @@ _LINE: Final = re.compile(
 
 _SHOWS: Final = re.compile(r"user:(?P<user>[^\s:]{1,64})")
 KEY_BYTES: Final = 32
+"""Bytes of the random key that tokens are hashed with. A choice: 256 bits."""
 
 
 class TokenError(InputError):

@@ -11,7 +11,7 @@ from gpumon.model.hostlist import MAX_PORT
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpumon.model.records.cluster import Job
     from gpumon.sources.exporter_address import PageAddress
@@ -49,16 +49,62 @@ ENGINE_SCHEMES: Final = ("prometheus+http", "prometheus+https")
 SERVED_SCHEMES: Final = ("gpumon+http", "gpumon+https", "gpumon+unix")
 """Targets that are another gpumon's `serve`."""
 
-_RANKS: Final = {**dict.fromkeys(PAGE_SCHEMES, 1), **dict.fromkeys(ENGINE_SCHEMES, 0)}
-"""How good an origin is, by the scheme of its target: a probe's, the best, is not listed."""
-
 _BEST: Final = 2
+"""Rank of what a probe reports. A choice, as all ranks: only their order counts."""
 
-KNOWN: Final = (
-    "local, slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket, "
-    "ssh://[user@]host, dcgm+http[s]://host:9400/metrics, prometheus+http[s]://host:9090, "
-    "gpumon+http[s]://host:9777, gpumon+unix:///socket, demo[:NODESxGPUS], ./FILE.gpumon"
-)
+
+class Kind(NamedTuple):
+    """What is to be known of a kind of target before its source runs."""
+
+    forms: str
+    """How such targets are written, for the message about one that is of no kind."""
+    has_queue: bool
+    """Whether a queue lists its jobs: `--user` then chooses jobs, else processes."""
+    knows_caller: bool = True
+    """Whether it shows which jobs are the caller's. Labels name no users, and another gpumon shows
+    what it was started with."""
+    is_far: bool = False
+    """Whether answers come from elsewhere, so that the terminal asks before it is imported."""
+    is_recorded: bool = False
+    """Whether a server stores what it reports of GPUs, so that a second record adds nothing."""
+    schemes: tuple[str, ...] = ()
+    """What precedes `://` where its frames are worse than a probe's."""
+    rank: int = _BEST
+    """How good its frames are: of two about one GPU the higher is shown."""
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "local": Kind("local", has_queue=False),
+    "slurm": Kind(
+        "slurm, slurm+ssh://[user@]login, slurm+http[s]://host, slurm+unix:///socket",
+        has_queue=True,
+        is_far=True,
+    ),
+    "ssh": Kind("ssh://[user@]host", has_queue=False, is_far=True),
+    "exporter": Kind(
+        "dcgm+http[s]://host:9400/metrics",
+        has_queue=False,
+        knows_caller=False,
+        schemes=PAGE_SCHEMES,
+        rank=1,
+    ),
+    "prometheus": Kind(
+        "prometheus+http[s]://host:9090",
+        has_queue=False,
+        knows_caller=False,
+        is_recorded=True,
+        schemes=ENGINE_SCHEMES,
+        rank=0,
+    ),
+    "served": Kind(
+        "gpumon+http[s]://host:9777, gpumon+unix:///socket", has_queue=True, knows_caller=False
+    ),
+    "demo": Kind("demo[:NODESxGPUS]", has_queue=True),
+    "recording": Kind("./FILE.gpumon", has_queue=True),
+}
+"""Every kind of target by the `scheme` of a `Target`."""
+
+_RANKS: Final = {scheme: kind.rank for kind in KINDS.values() for scheme in kind.schemes}
 
 
 class TargetError(InputError, ValueError):
@@ -81,7 +127,7 @@ class Target(NamedTuple):
 
     url: str
     scheme: str
-    """`local`, `slurm`, `ssh`, `exporter`, `prometheus`, `served`, `demo` or `recording`."""
+    """Name of its kind, one of `KINDS`."""
     hosts: tuple[str, ...] = ()
     user: str = ""
     port: int | None = None
@@ -100,6 +146,11 @@ class Target(NamedTuple):
     """File or folder of a recording."""
     cluster: str = ""
     """The cluster that Slurm's commands are to ask (their `-M`); empty: their own."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is to be known of all targets of its kind."""
+        return KINDS[self.scheme]
 
     @property
     def hop(self) -> Hop | None:
@@ -174,7 +225,8 @@ def parse(text: str) -> Target:
         return _demo(shown, path, options)
     if is_recording(text):
         return Target(shown, "recording", path=text)
-    message = f"{shown!r} is not a target; targets are {KNOWN}"
+    forms = ", ".join(kind.forms for kind in KINDS.values())
+    message = f"{shown!r} is not a target; targets are {forms}"
     raise TargetError(message)
 
 

@@ -23,6 +23,7 @@ MOST_BYTES: Final = 16 * 2**10
 """So much of a file's end is read."""
 
 MOST_LINES: Final = 4
+"""Last lines of a job's output that are shown. A choice: an exception's end and what led to it."""
 _MOST_TEXT: Final = 400
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")

@@ -23,8 +23,9 @@ LATE_S: Final = 0.5
 """Seconds, or half a period where that is more, after which a picture is called late."""
 
 DEAR_CORES: Final = 1.0
+"""Cores that gpumon may use of its machine without a word. A choice: who uses more is named."""
 DEAR_BYTES: Final = 2 * 2**30
-"""What gpumon itself may take of the machine on which it runs without a word."""
+"""Memory that gpumon may take of its machine without a word. A choice."""
 
 POSITION_WIDTH: Final = 12
 """Cells in which the place between the oldest and the newest tick is marked."""

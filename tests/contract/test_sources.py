@@ -20,7 +20,7 @@ from gpumon.serve import exchange as served
 from gpumon.serve.frames import FrameFeed
 from gpumon.serve.listen import Listen, bound, released
 from gpumon.serve.server import HttpServer
-from gpumon.sources.address import Sampling, parse
+from gpumon.sources.address import KINDS, Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.rest_address import RestAddress
 from gpumon.sources.served_address import NDJSON
@@ -260,25 +260,30 @@ class Workshop:
             program.communicate()
 
 
-SOUND = (
-    *("local", "single", "lost", "ssh", "demo", "queue", "rest", "pages", "engine", "served"),
-    "slurm",
-)
-TROUBLED = (
-    "no_driver",
-    "ssh_refused",
-    "ssh_rubbish",
-    "queue_refused",
-    "queue_rubbish",
-    "rest_refused",
-    "rest_rubbish",
-    "pages_refused",
-    "pages_rubbish",
-    "engine_refused",
-    "engine_rubbish",
-    "served_refused",
-    "served_rubbish",
-)
+SOUND = {
+    **dict.fromkeys(("local", "single", "lost"), "local"),
+    **dict.fromkeys(("queue", "rest", "slurm"), "slurm"),
+    "ssh": "ssh",
+    "demo": "demo",
+    "pages": "exporter",
+    "engine": "prometheus",
+    "served": "served",
+}
+"""The kind of target of each sound one."""
+TROUBLED = {
+    "no_driver": "local",
+    **dict.fromkeys(("ssh_refused", "ssh_rubbish"), "ssh"),
+    **dict.fromkeys(("queue_refused", "queue_rubbish"), "slurm"),
+    **dict.fromkeys(("rest_refused", "rest_rubbish"), "slurm"),
+    **dict.fromkeys(("pages_refused", "pages_rubbish"), "exporter"),
+    **dict.fromkeys(("engine_refused", "engine_rubbish"), "prometheus"),
+    **dict.fromkeys(("served_refused", "served_rubbish"), "served"),
+}
+"""The kind of target of each in trouble."""
+REPLAYED = {"recording"}
+"""Kinds that no source reads beside others: `gpumon replay` feeds them in."""
+NEVER_TROUBLED = {"demo"}
+"""Kinds that read nothing which could fail."""
 
 
 @pytest.fixture
@@ -361,6 +366,11 @@ def assert_sound(frame: Frame, source: Source) -> None:
     for error in frame.errors:
         assert error.where
         assert error.message
+
+
+def test_each_kind_of_target_is_tried_sound_and_in_trouble() -> None:
+    assert set(SOUND.values()) == set(KINDS) - REPLAYED
+    assert set(TROUBLED.values()) == set(KINDS) - REPLAYED - NEVER_TROUBLED
 
 
 @pytest.mark.parametrize("kind", [*SOUND, *TROUBLED])

@@ -29,6 +29,7 @@ SET_BITS: Final = _CLOCK_SETTING_BITS | POWER_CAP_BIT
 """These and the software power cap: as high as the power limit allows is no fault either."""
 
 IDLE_BIT: Final = 0x001
+"""The GPU idles (nvml.h: nvmlClocksEventReasonGpuIdle)."""
 LOADED: Final = 0.5
 """Utilisation from which a GPU's clock should be up: KempnerPulse's bound of busy classes."""
 

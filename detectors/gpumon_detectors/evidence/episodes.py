@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MINUTE_S: Final = 60.0
+"""Seconds."""
 HOUR_S: Final = 3600.0
+"""Seconds."""
 
 REST_S: Final = 180.0
 """Longest quiet within one episode: at 0.6 events a minute, the rate above which events are

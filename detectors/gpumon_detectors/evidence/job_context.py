@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpumon.plugin import JobLook, Past
 
 SERVING_BURSTS: Final = 3
+"""Bursts of work within `SERVING_SPAN_S` from which a job is taken for serving."""
 SERVING_SPAN_S: Final = 4 * 3600.0
 """Three bursts of work within four hours recognise 97 % of real serving windows."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpumon.plugin import JobLook
 
 PAST_S: Final = 3600.0
+"""How much of a job's past is read, seconds: history holds every sample for an hour."""
 WIDTH_S: Final = 30.0
 """Shortest window in which peers of one job can be compared (see `work_windows`)."""
 

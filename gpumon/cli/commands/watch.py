@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 PING_LIMIT_S: Final = 3.0
 """A controller that has not answered by then is taken for configured and silent."""
 
-WITHOUT_QUEUE: Final = ("local", "ssh", "exporter", "prometheus")
-"""Kinds of targets that have processes and no jobs."""
-
 RENEW_S: Final = 60.0
 """A stream asks again for the jobs that have ended when the answer is that old."""
 
@@ -129,10 +126,6 @@ def _has_driver() -> bool:
     except OSError:
         return False
     return True
-
-
-ASKS_ELSEWHERE: Final = ("slurm", "ssh")
-"""Kinds of targets whose answers come from afar: asking begins before the terminal is imported."""
 
 
 class Opened(NamedTuple):
@@ -240,8 +233,8 @@ def _late_sampler(request: Request) -> LateSampler:
     Who answers from afar is asked at once, and this machine's probe begins to read.
     """
     period_s = request.period_s
-    asks_elsewhere = any(target.scheme in ASKS_ELSEWHERE for target in request.targets)
-    opened = _opened(request, period_s) if asks_elsewhere else None
+    is_far = any(target.kind.is_far for target in request.targets)
+    opened = _opened(request, period_s) if is_far else None
     if opened is None:
         _tell_early(request, _sampling_of(request, period_s, is_single=False))
     give_up = early.end if opened is None else opened.close
@@ -424,7 +417,7 @@ def _terminal(request: Request) -> int:
     else:
         feed, sampler = _feed_with_past(request, request.past_s)
     passes = request.passes
-    if all(target.scheme in WITHOUT_QUEUE for target in request.targets):
+    if not any(target.kind.has_queue for target in request.targets):
         # Where a queue is asked, only that user's jobs are.
         passes = narrowed(passes, user=request.wanted.user)
     code = show(

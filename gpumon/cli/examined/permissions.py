@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 ROOT: Final = Path("/")
 
 SYS_PTRACE: Final = 19
+"""Number of the capability to read what other users' processes hold (linux/capability.h)."""
 SYS_ADMIN: Final = 21
-"""Numbers of capabilities (linux/capability.h)."""
+"""Number of the capability that the driver asks for before it profiles (linux/capability.h)."""
 
 RESTRICTING: Final = ("RmProfilingAdminOnly", "NVreg_RestrictProfilingToAdminUsers")
 """Names under which drivers publish one setting; the second is also what an administrator sets."""

@@ -38,6 +38,7 @@ ENTER_LOOKS: Final = 2
 """Claims among the last `ENTER_OF` looks from which a hypothesis is entered."""
 
 ENTER_OF: Final = 3
+"""Evaluations that are remembered. A choice: two claims of three outlast one that saw nothing."""
 
 LEAVE_LOOKS: Final = 3
 """Looks in a row without the claim after which it is cleared: more than entering takes."""

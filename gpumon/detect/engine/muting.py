@@ -16,6 +16,7 @@ RETRY_S: Final = 600.0
 """A muted detector is tried again after ten minutes, then after twice as long each time."""
 
 LONGEST_RETRY_S: Final = 6 * 3600.0
+"""Longest pause of a muted detector, seconds. A choice: four tries a day."""
 
 _OFF: Final = "off by default; name it in detectors.enabled in the configuration to run it"
 

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SHORT_S: Final = 300.0
+"""Shortest window, seconds: what a first verdict has of evidence."""
 USUAL_S: Final = 900.0
+"""Window of most features, seconds. A choice: some checkpoints or epochs of a common job."""
 LONG_S: Final = 3600.0
-"""Windows: from a first verdict's evidence to history's own span of every sample."""
+"""Longest window, seconds: history holds every sample for an hour."""
 
 STEP_S: Final = 10.0
 """Values are means over so long: what is sampled more often looks as if it were not, so that a

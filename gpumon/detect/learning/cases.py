@@ -32,8 +32,9 @@ FILE: Final = "cases.json"
 """Its name in the folder of a user's state."""
 
 MOST_BYTES: Final = 2**24
+"""Largest file of cases: 2,000 of 3 kB, and room for long names."""
 MOST_CASES: Final = 2000
-"""A file beyond these is no person's: a case takes some 3 kB."""
+"""Cases in a file. A choice: more than one person decides, at some 3 kB each."""
 
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """As classes and features are called."""

@@ -29,9 +29,10 @@ LEAST_JOBS: Final = 8
 """Jobs of a class from which it is learnt: two for each of the parts that test each other."""
 
 LEAST_PRECISION: Final = 0.95
+"""Share of claims that must be true on recordings that a class was not fitted on. A choice: false
+claims accuse people."""
 LEAST_RECALL: Final = 0.5
-"""What a class must reach on recordings that it was not fitted on to be part of a model: fewer
-true claims accuse people, and fewer found ones are better left to rules (our choice)."""
+"""Share of true cases that must be found there. A choice: below it rules serve better."""
 
 _PARTS: Final = 4
 """Parts of the recordings, each of which is judged by a model of the others."""

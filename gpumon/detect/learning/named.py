@@ -34,10 +34,12 @@ FILE: Final = "patterns.json"
 """Its name in the folder of a user's state."""
 
 MOST_BYTES: Final = 2**20
+"""Largest file of named patterns: 1,000 of 1 kB."""
 MOST_VERSIONS: Final = 1000
-"""A file beyond these is no person's."""
+"""Versions of patterns in a file. A choice: more than one person names."""
 
 MOST_TRAITS: Final = 8
+"""Traits of a pattern. A choice: as many as one line of a page shows."""
 
 _TAKEN: Final = frozenset({*CLASSES, *STATES, "healthy", "wasted", "suspected", "named_pattern"})
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MOST_TREES: Final = 400
+"""Trees of a model. A choice: several times as many as a fit makes."""
 MOST_NODES: Final = 127
 """Of one tree: seven levels."""
 

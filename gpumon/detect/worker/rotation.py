@@ -41,9 +41,10 @@ RESTING_A_LOOK: Final = 2
 looks: so many have their turn in one look, so that they never all fall due in the same one."""
 
 USUAL_S: Final = 10.0
+"""Rest between two evaluations of a detector that is not costly, seconds."""
 RAREST_S: Final = 60.0
-"""What asks to be asked more rarely than usual is dear: of so many looks each takes its share of
-the jobs, not one of them all. Up to here, so that ten minutes see the largest fleets once."""
+"""Longest rest, seconds. A costly detector sees its share of the jobs in each evaluation, not all
+in one of several. Up to here, ten minutes see the largest fleets once."""
 
 EARLY_S: Final = 0.5
 """A look that comes so little too early counts as the turn: the beats of a clock are never exact,

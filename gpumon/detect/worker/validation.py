@@ -30,11 +30,15 @@ MAX_FINDINGS: Final = 20_000
 """Findings of one detector on one look: twice the jobs of the largest fleets."""
 
 MAX_EVIDENCE: Final = 64
+"""Pieces of evidence of one finding. A choice: more than a page has lines for."""
 MAX_ADVICE: Final = 8
+"""Sentences of advice of one finding. A choice: more is not read."""
 MAX_GPUS: Final = 20_000
 """GPUs of one finding: the largest jobs known."""
 MAX_OWNERS: Final = 64
+"""Users whose processes are on the GPU of a finding. A choice."""
 MAX_SENTENCE: Final = 512
+"""Characters of one sentence. A choice: six lines of 80 columns."""
 MAX_REASON: Final = 80
 """Characters of why a subject is not judged: the page of a job names several on one line."""
 

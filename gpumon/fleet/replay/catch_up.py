@@ -28,11 +28,13 @@ LATE_S: Final = 900.0
 """The late past, which is looked at closer: the youngest troubles are minutes old."""
 
 LATE_STRIDE_S: Final = 12.5
+"""Seconds between two ticks of the late past. A choice: half of the early one's."""
 
 LOOK_S: Final = 180.0
 """Between two judged pictures of the early past: what a look finds, it dates by the windows."""
 
 LATE_LOOK_S: Final = 90.0
+"""Seconds between two evaluations of the late past. A choice: half of the early one's."""
 
 _WAITED_S: Final = 0.05
 """Real time between two looks at whether the past is over."""

@@ -19,6 +19,7 @@ GPU_BYTES: Final = 4800
 """What one GPU takes of a picture with its processes, measured on 48 and 1,000 GPUs."""
 
 JOB_BYTES: Final = 1500
+"""What one job takes of a tick, rounded up from what was measured."""
 NODE_BYTES: Final = 3000
 """Likewise, rounded up; a queue's records are shared between pictures until it answers anew."""
 

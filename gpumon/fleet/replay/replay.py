@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from gpumon.sources.source import Clock, Wish
 
 MIN_SPEED: Final = 0.5
+"""Slowest replay, recorded seconds a second. A choice: half speed reads a moment of trouble."""
 MAX_SPEED: Final = 60.0
+"""Fastest replay, recorded seconds a second. A choice: an hour in a minute."""
 
 MAX_SHOWN: Final = 3600
 """Pictures whose times are kept for steps backward."""

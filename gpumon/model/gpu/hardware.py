@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GB: Final = 1e9
+"""Bytes of the gigabyte that data sheets count memory and links in."""
 
 SMALLEST_SHARE: Final = 0.9
 """NVML reports no less than this share of the advertised memory: ECC takes a sixteenth on GDDR."""

@@ -13,6 +13,7 @@ from gpumon.probe.driver.driver import REASONS, Driver, NoValueError
 from gpumon.probe.rows import FAILED, NOT_SAMPLED, NOT_SHARED, NOT_SUPPORTED
 
 MIB = 1048576.0
+"""Bytes of the unit that GPM's rates have (nvml.h: MiB/sec)."""
 
 DEAR = (pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL, "graphics_active_ratio", 0.01)
 """Asked for as often as the medium tier: on an H200 (driver 580) it alone took 1.2 to 1.9 ms, all
@@ -46,6 +47,7 @@ INSTANCE_METRICS = tuple((metric, "mig_" + field, factor) for metric, field, fac
 """The same of one MIG instance."""
 
 MIN_GAP_S = 0.1
+"""Least time between two samples, seconds: what is closer together is not valid (nvml.h)."""
 
 _ANSWER = struct.Struct("=IId24s")
 """Of nvmlGpmMetric_t: metric, return code, value, and three texts that nobody needs (nvml.h)."""

@@ -22,6 +22,7 @@ BYTES = (
 """Field id, catalogue key, factor to bytes; the later ones only where the first do not answer."""
 
 MB = 1000000
+"""Bytes of the unit that a link's speed has (nvml.h: MBps)."""
 
 STATE = (
     (pynvml.NVML_FI_DEV_NVLINK_GET_STATE, "link_state", 1),
@@ -79,6 +80,7 @@ REMOTES_A_BEAT = 4
 """Two calls per link: where one takes 20 ms, a GPU with 18 links would cost most of a second."""
 
 LINK_ACTIVE = 1
+"""State of a link that works (nvml.h: NVML_FEATURE_ENABLED)."""
 
 
 class Part:

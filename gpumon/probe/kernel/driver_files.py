@@ -15,6 +15,7 @@ FOLDER = "/proc/driver/nvidia/gpus"
 MOST = 64
 """GPUs of one node: four times what any has."""
 MOST_BYTES = 4096
+"""Of one file: the driver writes some 500."""
 
 
 class Board(NamedTuple):

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     """Dot rows from the bottom by dot column, NaN where nothing is known for long."""
 
 DOTS_ACROSS: Final = 2
+"""Columns of dots of one braille character."""
 DOTS_DOWN: Final = 4
-"""Dots of one braille character."""
+"""Rows of dots of one braille character."""
 
 GAP_PERIODS: Final = 3.5
 """Rows further apart than so many of their usual distances are a gap, as they are stale then."""

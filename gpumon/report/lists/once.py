@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 DEFAULT_WIDTH: Final = 100
+"""Columns of a table where no terminal says how wide it is. A choice: fits a mail and a log."""
 
 R = TypeVar("R")
 

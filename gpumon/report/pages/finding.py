@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 CHART_HEIGHT: Final = 4
+"""Lines of a chart. A choice: 16 steps of braille dots."""
 TALL_HEIGHT: Final = 8
-"""Lines of a chart, and of one where all have room on the screen."""
+"""Lines of a chart where all have room on the screen. A choice: twice as many."""
 
 TALL_ROOM: Final = 48
 """Lines of a screen from which on three tall charts leave room for the words."""

@@ -24,6 +24,7 @@ MOST_EVIDENCE: Final = 4
 """Pieces of evidence: the page of the finding has all of them."""
 
 CURVE_HEIGHT: Final = 5
+"""Lines of the curve. A choice: 20 steps of braille dots."""
 
 _LEAST_CURVED: Final = 20
 """Lines from which on a curve leaves room for the words."""

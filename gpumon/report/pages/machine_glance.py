@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 PAST_CELLS: Final = 20
+"""Characters of a GPU's past: ten minutes at `CELL_S`. A choice."""
 CELL_S: Final = 30.0
 """A cell of a GPU's past: what stands still on the screen for so long goes over no wire."""
 

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from gpumon.report.fleet_map.marks import HeatField
 
 BLANK: Final = 0
+"""Code of a character before a rank began or after it ended."""
 MISSING: Final = 1
+"""Code of a character for which nothing is known."""
 FIRST_LEVEL: Final = 2
 """The lowest of the four steps of a field's scale."""
 BELOW: Final = 6
+"""Code of a value far below those of its peers."""
 ABOVE: Final = 7
+"""Code of a value far above those of its peers."""
 
 SLOTS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
 """Seconds that one character can stand for."""

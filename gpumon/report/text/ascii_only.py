@@ -19,6 +19,7 @@ _SIGNS: Final = {
 }  # fmt: skip
 
 BRAILLE: Final = 0x2800
+"""First of the 256 braille characters; its lower bits are the dots (Unicode block U+2800)."""
 _ROWS: Final = (0x09, 0x12, 0x24, 0xC0)
 """Bits of the dots of a braille character, the upper row first."""
 

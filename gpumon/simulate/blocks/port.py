@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.timeline import Reading
 
 GPUS_PER_STORAGE_PORT: Final = 8
+"""GPUs of a node that share one port to the storage. A choice: one on a node of eight."""
 
 _ERROR_KEYS: Final = (
     "nic_symbol_error",

@@ -22,6 +22,7 @@ BYTES_PER_REPLAY: Final = 2e9
 """Traffic over the broken link between two packets that have to be sent again."""
 
 REPLAYS_PER_RECOVERY: Final = 40
+"""Packets sent again for each retraining of the link. A choice."""
 
 DOWNS: Final = 3
 """How often the dead port's link went down before it stayed so."""

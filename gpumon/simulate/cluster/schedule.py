@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from random import Random
 
 FIRST_JOB_ID: Final = 48_207
+"""Id of the first job. A choice: a cluster some months old."""
 
 _BACKFILL_DEPTH: Final = 12
 """Pending jobs that are tried whenever something becomes free."""

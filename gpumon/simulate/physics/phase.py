@@ -26,9 +26,11 @@ _SPINS_BELOW: Final = 0.3
 """SM activity below which a kernel waits rather than computes."""
 
 REASON_IDLE: Final = 0x1
+"""The GPU idles (nvml.h: nvmlClocksEventReasonGpuIdle)."""
 REASON_LOCKED: Final = 0x2
 """Somebody has locked the clocks below the board's own."""
 REASON_POWER_CAP: Final = 0x4
+"""The clock is lowered to stay below the power limit (nvml.h: nvmlClocksEventReasonSwPowerCap)."""
 REASON_HEAT: Final = 0x20
 """The driver lowers the clock so that the die stays below its highest temperature."""
 

@@ -21,6 +21,7 @@ _LIMIT_S: Final = 48 * HOUR_S
 _MAINTENANCE_START_S: Final = 31 * HOUR_S
 """Behind the fleet's origin."""
 MAINTENANCE_END_S: Final = 39 * HOUR_S
+"""Likewise, eight hours after its start. A choice: a day's work."""
 
 _LOST_S: Final = 5.3 * HOUR_S
 _DRAINED_S: Final = 2.6 * HOUR_S

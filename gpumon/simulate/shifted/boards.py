@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 GIB: Final = 2**30
+"""Bytes."""
 
 
 class Board(NamedTuple):

@@ -33,7 +33,9 @@ SAMPLES: Final = 150_000
 slow cores."""
 
 MOST_GPUS: Final = 260
+"""GPUs of a recording of the default size. A choice: `SAMPLES` allows fewer of a long one."""
 MOST_RANKS: Final = 32
+"""GPUs of one job. A choice: an eighth of the fleet leaves room for others."""
 ENDING_S: Final = 900.0
 """What the recording holds of the time behind the end of a job that it must see end."""
 

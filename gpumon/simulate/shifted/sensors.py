@@ -21,6 +21,7 @@ AT: Final = {name: number for number, name in enumerate(FIELDS)}
 """Column of each field of a phase."""
 
 IDLE: Final = 0x01
+"""The GPU idles (nvml.h: nvmlClocksEventReasonGpuIdle)."""
 CLOCK_STEP_MHZ: Final = 15.0
 """Steps of NVML's clocks."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
 CONNECT_TIMEOUT_S: Final = 5.0
+"""For a connection, seconds: a lost SYN is sent again after one and three (RFC 6298)."""
 
 _GZIP: Final = 31
 """zlib's word for the format of gzip."""

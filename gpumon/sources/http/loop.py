@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 CLOSE_LIMIT_S: Final = 0.3
+"""For the thread's end, seconds: a source has half a second for all (`Source.close`)."""
 
 
 class LoopThread:

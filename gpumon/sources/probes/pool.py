@@ -51,8 +51,10 @@ SILENT_S: Final = 30.0
 may have ended, which srun says nothing of while the others go on."""
 
 STALLED_PERIODS: Final = 5
+"""The periods of `STALLED_S`. A choice: one or two lines may be late."""
 
 CLOSE_LIMIT_S: Final = 0.3
+"""For the thread's end, seconds: a source has half a second for all (`Source.close`)."""
 REAP_LIMIT_S: Final = 2.0
 """The thread collects killed children for so long, which `close` does not wait for."""
 

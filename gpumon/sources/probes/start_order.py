@@ -38,6 +38,7 @@ TURN_S: Final = 120.0
 and the shortest windows of detectors two minutes."""
 
 TURN_PERIODS: Final = 5.0
+"""Reports of one turn. A choice: two rates, and as much for a slow start."""
 
 TURNS_PER_S: Final = 4.0
 """Turns that end and begin: their logins take a quarter of a core (`LOGIN_CPU_S`)."""

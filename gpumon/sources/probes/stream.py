@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.frame import Frame
 
 PROTOCOL: Final = 1
+"""Version of the probe's lines that is understood; `gpumon.probe.main` has the same."""
 HELLO: Final = b'{"gpumon_probe"'
 """Start of the probe's first line; the nonce in it tells it from an echo of somebody else's."""
 
@@ -30,6 +31,7 @@ MAX_LINE: Final = 16 * 1024 * 1024
 """Longest report; eight GPUs take about 8 KB."""
 
 MAX_STDERR: Final = 4096
+"""Last bytes of a child's complaints that are remembered. A choice: some dozen lines."""
 END_LIMIT_S: Final = 0.2
 """How long after the end of its output a child is waited for, to learn its exit code."""
 

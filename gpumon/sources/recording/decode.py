@@ -28,7 +28,9 @@ _BEAT: Final = b'{"kind":"beat"'
 """How gpumon begins the line of a beat."""
 
 MIN_PERIOD_S: Final = 0.1
+"""Shortest period of a recording, seconds: the probe's."""
 MAX_PERIOD_S: Final = 86400.0
+"""Longest period of a recording, seconds: a day, as the setting has it."""
 OWN_TOOL: Final = "gpumon "
 """How the name of gpumon and its version begin in a header."""
 

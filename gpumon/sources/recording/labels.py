@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES: Final = 64 * 2**20
+"""Largest file of labels: some 300,000 at 200 bytes each."""
 _MOST_GPU_SECONDS: Final = 2.0**64
 """A whole number has no bound in JSON: beyond 64 bits it is no time of GPUs."""
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.sources.address import DEMO_SIZE, Target, TargetError, parse
+from gpumon.sources.address import (
+    DEMO_SIZE,
+    ENGINE_SCHEMES,
+    KINDS,
+    PAGE_SCHEMES,
+    Kind,
+    Target,
+    TargetError,
+    parse,
+    rank_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -140,3 +150,31 @@ def test_what_a_target_is_called_carries_no_escapes() -> None:
         parse("\x1b[31mred\u202e")
     assert "\x1b" not in str(caught.value)
     assert "\u202e" not in str(caught.value)
+
+
+EXAMPLES = {
+    "local": "local",
+    "slurm": "slurm",
+    "ssh": "ssh://gpu7",
+    "exporter": "dcgm+http://gpu7",
+    "prometheus": "prometheus+https://mon",
+    "served": "gpumon+http://login7",
+    "demo": "demo:2x4",
+    "recording": "./a.gpumon",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS.items())
+def test_each_kind_of_target_is_written_as_its_row_says(name: str, kind: Kind) -> None:
+    target = parse(EXAMPLES[name])
+    assert (target.scheme, target.kind) == (name, kind)
+    assert rank_of(target.url) == kind.rank
+    with pytest.raises(TargetError) as error:
+        parse("elsewhere")
+    assert kind.forms in str(error.value)
+
+
+def test_a_probe_is_better_than_a_page_and_a_page_than_a_server() -> None:
+    worse = {scheme: rank_of(f"{scheme}://a:9") for scheme in (*PAGE_SCHEMES, *ENGINE_SCHEMES)}
+    assert worse == {**dict.fromkeys(PAGE_SCHEMES, 1), **dict.fromkeys(ENGINE_SCHEMES, 0)}
+    assert {rank_of(url) for url in ("local", "ssh://a", "slurm")} == {2}

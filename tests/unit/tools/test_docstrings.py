@@ -60,3 +60,27 @@ def test_no_public_function_leaves_out_what_its_code_shows() -> None:
 )
 def test_what_a_docstring_leaves_out_is_found(code: str, what: list[str]) -> None:
     assert [said for _, _, said in docstring_gaps.gaps(ast.parse(code))] == what
+
+
+def test_every_public_number_says_what_it_is() -> None:
+    found = [
+        f"{file.relative_to(docstring_gaps.ROOT)}:{line}: {name}"
+        for folder in docstring_gaps.FOLDERS
+        for file in sorted(folder.rglob("*.py"))
+        for name, line in docstring_gaps.bare_numbers(ast.parse(file.read_text()))
+    ]
+    assert found == [], "a docstring below it: what it is, its unit, and why it is so large"
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("A: Final = 7\nB = -0.5\n'Of both.'", ["A"]),
+        ("A = 3 * HOUR_S", ["A"]),
+        ("A = 7\n'Rooms. A choice.'\n_B = 8\nc = 9\nD = 'x'\nE = True\nF = [1]", []),
+        ("A = HOUR_S", []),
+        ("def f():\n    A = 7", []),
+    ],
+)
+def test_numbers_without_a_word_are_found(code: str, names: list[str]) -> None:
+    assert [name for name, _ in docstring_gaps.bare_numbers(ast.parse(code))] == names

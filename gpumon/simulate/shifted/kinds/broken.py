@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
 
 HW_SLOWDOWN: Final = 0x08
+"""The hardware lowers the clock (nvml.h: nvmlClocksEventReasonHwSlowdown)."""
 SW_THERMAL: Final = 0x20
+"""The driver lowers it because of heat (nvml.h: nvmlClocksEventReasonSwThermalSlowdown)."""
 HW_THERMAL: Final = 0x40
+"""The hardware lowers it because of heat (nvml.h: nvmlClocksEventReasonHwThermalSlowdown)."""
 POWER_BRAKE: Final = 0x80
+"""The power supply asks for it (nvml.h: nvmlClocksEventReasonHwPowerBrakeSlowdown)."""
 
 DIES: Final = ((79, "lost"), (48, "ecc"), (94, "ecc"), (119, "driver"), (95, "ecc"))
 """Xids after which a board needs a reset or a power cycle (NVIDIA's Xid catalogue), and how."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.shifted.story import Story
 
 APPLICATION_CLOCKS: Final = 0x02
+"""A user's clocks apply (nvml.h: nvmlClocksEventReasonApplicationsClocksSetting)."""
 
 
 def training(story: Story) -> None:

@@ -41,6 +41,7 @@ RETRY_S: Final = 5.0
 """Shortest rest after a failure where a person asks again; at least as long as the failure took."""
 
 SHORTEST_WINDOW_S: Final = 60.0
+"""Shortest window, seconds. A choice: clocks of the database and of this machine may differ."""
 
 MAX_WINDOW_S: Final = 31 * 86400.0
 """Longest window: a database of millions of jobs needs minutes for more, and others wait."""

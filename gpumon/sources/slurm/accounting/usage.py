@@ -19,7 +19,9 @@ MAX_GPU_UTIL_RATIO: Final = 1.05
 """Utilisation per GPU beyond this is none: unsupported GPUs report absurd values."""
 
 MAX_BYTES: Final = 2.0**60
+"""Bytes of memory beyond which a value is garbage: an exbibyte, more than any job has."""
 MAX_SECONDS: Final = 2.0**40
+"""CPU seconds beyond which a value is garbage: a million cores for twelve days."""
 
 
 class EndedList(NamedTuple):

@@ -43,6 +43,7 @@ server that says a byte of its header every few seconds.
 """
 
 CONNECT_TIMEOUT_S: Final = 5.0
+"""For a connection, seconds: a lost SYN is sent again after one and three (RFC 6298)."""
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """About 20,000 jobs of 24.11, whose records list every core."""

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 MIN_HEIGHT: Final = 5
+"""Fewest rows of one chart. A choice: on fewer a curve is flat, and the page scrolls instead."""
 MAX_HEIGHT: Final = 10
-"""Rows of one chart: on less than the least a curve is flat, so that the page scrolls instead."""
+"""Most rows of one chart. A choice: more steps tell no more."""
 
 MIN_ROOF: Final = 8
+"""Fewest rows of a roofline with its scale: on fewer its slope cannot be read. A choice."""
 MAX_ROOF: Final = 26
-"""Rows of a roofline with its scale: on less its slope cannot be read, more tells no more."""
+"""Most rows of a roofline. A choice: more tell no more."""
 
 _SMALL: Final = 30
 """Rows of a terminal that has none to spare for a blank line."""
