@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tests.bench.pty_start import started
 
@@ -29,6 +29,14 @@ _BLANKS = re.compile(rb"[\x00-\x20\x7f]+")
 _QUIT_S = 10.0
 
 
+class Traffic(NamedTuple):
+    """What a program has drawn so far."""
+
+    bytes: int
+    seconds: int
+    """In so many it has drawn anything."""
+
+
 class Terminal:
     """A running program behind a pseudo-terminal, drained by a thread."""
 
@@ -41,6 +49,8 @@ class Terminal:
     ) -> None:
         self._marker = marker.encode()
         self._head = bytearray()
+        self._bytes = 0
+        self._seconds: set[int] = set()
         self.paint_s: float | None = None
         self.marker_s: float | None = None
         self.quit_s: float | None = None
@@ -73,6 +83,10 @@ class Terminal:
         while time.perf_counter() < end and self.marker_s is None and not self.has_ended:
             time.sleep(0.01)
 
+    def traffic(self) -> Traffic:
+        """What has been drawn so far."""
+        return Traffic(self._bytes, len(self._seconds))
+
     def press(self, keys: bytes) -> None:
         """Type."""
         os.write(self._master, keys)
@@ -102,6 +116,8 @@ class Terminal:
             except OSError:
                 return
             now_s = time.perf_counter() - self._begin
+            self._bytes += len(data)
+            self._seconds.add(int(now_s))
             if self.marker_s is None:
                 self._look(data, now_s)
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.bench import oneshot, tree
+from tests.bench.attached import Reader
 from tests.bench.terminal import Terminal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass\n"
 
@@ -90,3 +99,49 @@ def test_set_up_of_the_terminal_is_no_paint() -> None:
     assert terminal.paint_s is not None
     assert terminal.marker_s is not None
     assert terminal.quit_s is not None
+
+
+def test_what_a_terminal_draws_is_counted() -> None:
+    code = "for _ in range(3): print('x' * 998, flush=True)"
+    with Terminal([sys.executable, "-c", code], dict(os.environ), "never") as terminal:
+        terminal.wait_for_paint(20)
+        drawn = terminal.traffic()
+    assert drawn.bytes == 3 * 1000
+    assert 1 <= drawn.seconds <= 3
+
+
+def test_who_only_reads_counts_what_comes_after_the_first_answer(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    sizes = [900, 100, 140]
+    asked: list[bytes] = []
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection, connection.makefile("rb") as stream:
+            for number, size in enumerate(sizes):
+                asked.append(stream.readline())
+                stream.readline()
+                beat = json.dumps({"kind": "beat", "at": time.time() - 7.0})
+                mark = json.dumps({"kind": "mark", "run": "a", "sequence": number, "at": 0})
+                lines = f"{beat}\n{mark}\n"
+                body = f"{'x' * (size - len(lines) - 1)}\n{lines}".encode()
+                head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
+                connection.sendall(head.encode() + body)
+            stream.readline()
+            stream.readline()
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        reader = Reader(str(path))
+        reader.run()
+        thread.join()
+    assert [b"since=a-1" in line for line in asked] == [False, False, True]
+    assert reader.answers == len(sizes)
+    assert reader.bytes == sum(sizes[1:])
+    assert [seconds >= 7.0 for seconds in reader.late_s] == [True, True]
+    assert reader.first is not None
+    assert reader.last is not None
+    assert reader.last[0] - reader.first[0] == 1

@@ -62,6 +62,12 @@ def usage(pid: int) -> Usage | None:
     )
 
 
+def usage_of_all(root: int) -> tuple[float, float]:
+    """CPU seconds, and PSS in MiB, of a process with everything below it."""
+    found = [used for pid in descendants(root) if (used := usage(pid))]
+    return sum(one.cpu_s + one.reaped_s for one in found), sum(one.pss_mib for one in found)
+
+
 def _role(words: list[bytes]) -> str:
     """A short name for a process by its command line."""
     if b"gpumon.detect.worker.supervisor" in words:
