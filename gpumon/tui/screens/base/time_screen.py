@@ -27,6 +27,10 @@ class TimeScreen(Screen[None]):
             from gpumon.tui.textual_private.line_compositor import thrifty
 
             self._compositor = thrifty(self._compositor)
+        with suppress(ImportError):
+            from gpumon.tui.textual_private.frame_beat import quicken
+
+            quicken(self)
 
     def on_unmount(self) -> None:
         """Let go of the picture, on which a whole fleet hangs: a dead screen stays for a while."""
