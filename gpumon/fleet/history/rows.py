@@ -58,14 +58,11 @@ class Part(NamedTuple):
         """Keys that at least one block has."""
         if not self.blocks:
             return []
-        columns, others = self.blocks[0].columns, self.blocks[1:]
-        return [
-            key
-            for key in keys
-            if key in columns
-            or STAND_INS.get(key) in columns
-            or any(_column_of(block, key) is not None for block in others)
-        ]
+        # Nearly always they all have the same.
+        first = self.blocks[0].columns.keys()
+        others = (block.columns.keys() for block in self.blocks[1:])
+        told = {*first, *(key for keys in others if keys != first for key in keys)}
+        return [key for key in keys if key in told or STAND_INS.get(key) in told]
 
 
 def part_of(tick: Tick, block: str) -> Part:
