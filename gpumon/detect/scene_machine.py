@@ -11,13 +11,27 @@ from gpumon.model.records.cluster import Gpu, Node, SlurmNode
 from gpumon.model.staleness import stale_after_s
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Mapping
 
     from gpumon.model.fault import SourceError
 
+    _Column = array[float] | array[int] | tuple[str | None, ...]
+    """What all entities of a block tell of a field; texts are a label's."""
+
 
 _ALWAYS: Final = ("process", "context", "event")
 """Blocks that a probe tells also where they are empty."""
+
+_FIELDS: Final = {
+    block: frozenset(labels).union(f.key for f in CATALOGUE.values() if f.block == block)
+    for block, labels in LABELS.items()
+}
+"""Labels and fields of each block."""
+
+
+_NEVER: Final = object()
+"""In the place of what was never told."""
 
 
 class Sheet:
@@ -30,7 +44,10 @@ class Sheet:
         self._lasting: dict[str, dict[str, object]] = {}
         self._passing: dict[str, frozenset[str]] = {}
         self._made: Block | None = None
-        self._is_moving = False
+        self._columns: dict[str, _Column] = {}
+        """What was made of each field; those that were told otherwise since are not there."""
+        self._moving: set[str] = set()
+        """Fields of which a function tells, so that they are another at each time."""
 
     def set(
         self, key: str, at: float, values: Mapping[str, object], *, instead: bool = False
@@ -42,54 +59,76 @@ class Sheet:
         Raises:
             KeyError: It has no such field.
         """
-        for field in values:
-            if field not in LABELS[self._name] and CATALOGUE[field].block != self._name:
-                raise KeyError(f"{field} is not a field of {self._name}")
-        entity = self._entities.setdefault(key, {})
+        if unknown := values.keys() - _FIELDS[self._name]:
+            raise KeyError(f"{min(unknown)} is not a field of {self._name}")
+        before = self._entities.get(key)
+        entity = self._entities[key] = {} if before is None else dict(before)
+        lasting = self._lasting.setdefault(key, {})
         if instead:
             for field in self._passing.pop(key, ()):
                 entity.pop(field, None)
-            values = {**values, **self._lasting.get(key, {})}
-            self._passing[key] = frozenset(values) - self._lasting.get(key, {}).keys()
+            values = {**values, **lasting}
+            self._passing[key] = frozenset(values) - lasting.keys()
         else:
-            self._lasting.setdefault(key, {}).update(values)
+            lasting.update(values)
         entity.update(values)
         for field in values:
-            if not (instead and field in self._lasting.get(key, {})):
+            if not (instead and field in lasting):
                 self._since[key, field] = at
-        self._made = None
+        self._forget(before, entity)
 
     def drop(self, key: str) -> None:
         """Have an entity vanish."""
         self._entities.pop(key, None)
-        self._made = None
+        self._forget(None, {})
 
     def block(self, at: float) -> Block:
         """What is reported at a Unix time; the same object while nothing changes."""
-        if self._made is None or self._is_moving:
+        if self._made is None or self._moving:
             self._made = self._block(at)
         return self._made
+
+    def _forget(self, before: dict[str, object] | None, now: dict[str, object]) -> None:
+        """Forget what was made of fields that one entity tells otherwise; None: of all fields."""
+        if before is None:
+            self._columns.clear()
+            self._made = None
+            return
+        gone = before.keys() - now.keys()
+        for field in (*gone, *(f for f, told in now.items() if before.get(f, _NEVER) is not told)):
+            self._columns.pop(field, None)
+            self._made = None
 
     def _block(self, at: float) -> Block:
         keys = tuple(self._entities)
         fields = sorted({field for values in self._entities.values() for field in values})
         columns, labels = {}, {}
-        self._is_moving = False
         for field in fields:
-            told = [self._told(key, field, at) for key in keys]
-            if field in LABELS[self._name]:
-                labels[field] = tuple(None if text is None else str(text) for text in told)
+            column = self._columns.get(field)
+            if column is None or field in self._moving:
+                column = self._columns[field] = self._column(field, at)
+            if isinstance(column, tuple):
+                labels[field] = column
             else:
-                numbers = [None if n is None else float(n) for n in told]  # type: ignore[arg-type]
-                columns[field] = column_for(CATALOGUE[field].kind.is_integer, [*numbers])
+                columns[field] = column
+        self._moving.intersection_update(fields)
         return Block(keys, columns, labels, {})
 
-    def _told(self, key: str, field: str, at: float) -> object:
-        value = self._entities[key].get(field)
-        if callable(value):
-            self._is_moving = True
-            return value(at - self._since[key, field])
-        return value
+    def _column(self, field: str, at: float) -> _Column:
+        """What all entities tell of a field at a Unix time."""
+        told = [values.get(field) for values in self._entities.values()]
+        self._moving.discard(field)
+        if any(map(callable, told)):
+            self._moving.add(field)
+            sinces = [self._since.get((key, field), at) for key in self._entities]
+            told = [
+                value(at - since) if callable(value) else value
+                for value, since in zip(told, sinces, strict=True)
+            ]
+        if field in LABELS[self._name]:
+            return tuple(None if text is None else str(text) for text in told)
+        numbers = [None if number is None else float(number) for number in told]  # type: ignore[arg-type]
+        return column_for(CATALOGUE[field].kind.is_integer, [*numbers])
 
 
 class Machine:

@@ -92,6 +92,7 @@ class Chunk:
         self.columns: dict[str, int] = {}
         self._asked: tuple[Sequence[str], int, slice | list[int]] = ((), 0, [])
         self.fields = {key: position for position, key in enumerate(shape.keys)}
+        self._row_bytes = shape.row_bytes
         self._rows_of: dict[tuple[str, ...], list[int]] = {}
         self._kept_of: dict[tuple[str, ...], KeptPlaces] = {}
         rows, keys, width = shape.capacity, len(shape.keys), shape.width
@@ -153,7 +154,7 @@ class Chunk:
     @property
     def used_bytes(self) -> int:
         """Memory that is really in use: the kernel gives pages when they are first written."""
-        return self.rows * self.shape.row_bytes
+        return self.rows * self._row_bytes
 
     @property
     def mean_count(self) -> int:

@@ -33,12 +33,12 @@ def in_order(keys: Collection[str]) -> tuple[str, ...]:
 
 def mean_count(keys: Sequence[str]) -> int:
     """How many of ordered keys have a mean, a smallest and a largest value."""
-    return sum(_rank(key) == 0 for key in keys)
+    return len(_HAVE_MEANS.intersection(keys))
 
 
 def spread_count(keys: Sequence[str]) -> int:
     """How many of ordered keys have a lower and an upper bound: those with a mean, and masks."""
-    return sum(_rank(key) <= 1 for key in keys)
+    return len(_HAVE_SPREAD.intersection(keys))
 
 
 def kept_keys(block: str) -> tuple[str, ...]:
@@ -47,6 +47,10 @@ def kept_keys(block: str) -> tuple[str, ...]:
 
 
 _SORTED: Final = tuple(tuple(key for key in CATALOGUE if _rank(key) == rank) for rank in range(3))
+
+_HAVE_MEANS: Final = frozenset(_SORTED[0])
+
+_HAVE_SPREAD: Final = _HAVE_MEANS.union(_SORTED[1])
 
 _KEPT: Final = {
     block: in_order(

@@ -64,20 +64,27 @@ class Tape:
 
     def __init__(self):
         self.states, self.lengths = [], []
+        self._sums = None
 
     def add(self, state, seconds):
         self.states.append(STATES.index(state))
         self.lengths.append(seconds)
+        self._sums = None
 
     def shares(self, begins, ends):
         """By window and state the share of the time."""
-        edges = np.concatenate(([0.0], np.cumsum(self.lengths)))
-        states = np.array(self.states)
-        found = []
-        for number in range(len(STATES)):
-            spent = np.concatenate(([0.0], np.cumsum(np.where(states == number, self.lengths, 0))))
-            found.append(np.interp(ends, edges, spent) - np.interp(begins, edges, spent))
+        edges, spent = self._spent()
+        found = [np.interp(ends, edges, one) - np.interp(begins, edges, one) for one in spent]
         return np.stack(found, axis=1) / (ends - begins)[:, None]
+
+    def _spent(self):
+        """When each phase ends, and how long each state has lasted by then."""
+        if self._sums is None:
+            states, lengths = np.array(self.states), np.array(self.lengths)
+            each = [np.where(states == number, lengths, 0) for number in range(len(STATES))]
+            ends, *spent = (np.concatenate(([0.0], np.cumsum(one))) for one in (lengths, *each))
+            self._sums = ends, spent
+        return self._sums
 
 
 def tapes_of(stages, ranks, seed=0):

@@ -127,6 +127,26 @@ def test_columns_that_come_again_unchanged_are_kept_in_each_row():
     assert energy[:4] == [0.0, 0.0, 30.0, 30.0]
 
 
+def test_blocks_that_come_again_unchanged_are_kept_in_each_row():
+    history = History()
+    quiet = block(["a", "b"], power_w=[31.0, 47.0])
+    for at in (5.0, 6.0, 7.0, 8.0):
+        other = block(["c"], power_w=[3.0 if at < 8.0 else 9.0])
+        history.append(tick(at, gpus(quiet, other if at >= 7.0 else block(["c"]))))
+    reader = history.reader()
+    assert reader.window("b", "power_w", 0.0, 9.0)[1] == [47.0] * 4
+    assert same(reader.window("c", "power_w", 0.0, 9.0)[1], [NAN, NAN, 3.0, 9.0])
+
+
+def test_gpus_that_were_told_of_by_two_nodes_may_be_told_of_by_one():
+    history = History()
+    history.append(tick(3.0, gpus(block(["a"], power_w=[61.0]), block(["b"], power_w=[62.0]))))
+    history.append(tick(4.0, gpus(block(["a", "b"], power_w=[71.0, 72.0]))))
+    reader = history.reader()
+    assert reader.window("a", "power_w", 0.0, 9.0)[1] == [61.0, 71.0]
+    assert reader.window("b", "power_w", 0.0, 9.0)[1] == [62.0, 72.0]
+
+
 def test_rows_of_a_block_may_come_in_any_order():
     one = block(["a", "b", "c"], power_w=[1.0, 2.0, 3.0])
     pictured = gpus(one)
