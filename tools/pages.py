@@ -36,12 +36,9 @@ from gpumon.report.filter.help import FILTER_HELP
 from gpumon.report.filter.names import typable
 from gpumon.report.filter.units import SCALES
 from gpumon.report.fleet_map.marks import FIELDS, STATES
-from gpumon.report.lists.all_processes import ALL_PROCESS_COLUMNS
-from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.field import FIELD_COLUMNS
 from gpumon.report.tables.finding import FINDING_COLUMNS
-from gpumon.report.tables.gpu import FLEET_COLUMNS, RANK_COLUMNS
-from gpumon.report.tables.group import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
+from gpumon.report.tables.gpu import RANK_COLUMNS
 from gpumon.report.tables.host import (
     FILESYSTEM_COLUMNS,
     JOB_USE_COLUMNS,
@@ -50,13 +47,13 @@ from gpumon.report.tables.host import (
 )
 from gpumon.report.tables.job import JOB_COLUMNS
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
-from gpumon.report.tables.node import NODE_COLUMNS
-from gpumon.report.tables.pending import PENDING_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
-from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.simulate.world.benign import BENIGN
 from gpumon.simulate.world.wasteful import MISPLACED, WASTEFUL
+from gpumon.tui.actions.action import ROOTS
 from gpumon.tui.actions.registry import keys_markdown
+from gpumon.tui.screens.base.fleet_view import FleetView
+from gpumon.tui.screens.open import AllViews
 from tools import bounds, docstrings
 from tools.exceptions import exceptions
 from tools.fault_matrix import page as fault_tables
@@ -174,6 +171,16 @@ def _field(field: Field) -> tuple[str, ...]:
     )
 
 
+def view_columns() -> dict[str, Sequence[Column[Any]]]:
+    """The columns of each table of the whole fleet, by the name of its view."""
+    views = {name: AllViews().root(name) for name in ROOTS}
+    found: dict[str, Sequence[Column[Any]]] = {"jobs": JOB_COLUMNS}
+    for name, view in views.items():
+        if isinstance(view, FleetView):
+            found[name] = view.plan.columns
+    return found
+
+
 def columns(found: Sequence[Column[Any]]) -> str:
     """The columns of one of the terminal's tables."""
     return table(("column", "what it shows"), [(c.title, cell(c.doc)) for c in found])
@@ -195,19 +202,9 @@ def filter_units() -> str:
 
 def filter_names() -> str:
     """The names of every table's columns in row filters."""
-    tables: dict[str, Sequence[Column[Any]]] = {
-        "jobs": JOB_COLUMNS,
-        "ranks of a job": RANK_COLUMNS,
-        "GPUs": FLEET_COLUMNS,
-        "nodes": NODE_COLUMNS,
-        "pending": PENDING_COLUMNS,
-        "ended": ENDED_COLUMNS,
-        "users": USER_COLUMNS,
-        "accounts": ACCOUNT_COLUMNS,
-        "partitions": PARTITION_COLUMNS,
-        "reservations": RESERVATION_COLUMNS,
-        "findings": FINDING_COLUMNS,
-    }
+    tables = view_columns()
+    tables["ranks of a job"] = RANK_COLUMNS
+    tables["findings"] = FINDING_COLUMNS
     rows = [
         (name, " ".join(f"`{one}`" for one in typable(found))) for name, found in tables.items()
     ]
@@ -371,6 +368,9 @@ def bounds_of(group: str) -> str:
     return table(bounds.HEAD, [tuple(map(cell, row)) for row in bounds.rows(group)])
 
 
+ALIKE: Final = "accounts"
+"""A view whose columns are those of another one, but for the first: the users'."""
+
 BLOCKS: Final[dict[str, Callable[[], str]]] = {
     **{f"bounds of {group}": partial(bounds_of, group) for group in bounds.GROUPS},
     **{f"fields of {block}": partial(fields, block) for block in LABELS},
@@ -378,20 +378,16 @@ BLOCKS: Final[dict[str, Callable[[], str]]] = {
     "reasons": reasons,
     "fields of the map": map_fields,
     "signs of the map": map_signs,
-    "columns of jobs": lambda: columns(JOB_COLUMNS),
-    "columns of nodes": lambda: columns(NODE_COLUMNS),
-    "columns of pending": lambda: columns(PENDING_COLUMNS),
-    "columns of ended": lambda: columns(ENDED_COLUMNS),
-    "columns of groups": lambda: columns(USER_COLUMNS),
-    "columns of partitions": lambda: columns(PARTITION_COLUMNS),
-    "columns of reservations": lambda: columns(RESERVATION_COLUMNS),
-    "columns of gpus": lambda: columns(FLEET_COLUMNS),
+    **{
+        f"columns of {view}": partial(columns, found)
+        for view, found in view_columns().items()
+        if view != ALIKE
+    },
     "columns of findings": lambda: columns(FINDING_COLUMNS),
     "columns of fields": lambda: columns(FIELD_COLUMNS),
     "columns of links": lambda: columns(LINK_COLUMNS),
     "columns of slices": lambda: columns(SLICE_COLUMNS),
-    "columns of processes": lambda: columns(PROCESS_COLUMNS),
-    "columns of all processes": lambda: columns(ALL_PROCESS_COLUMNS),
+    "columns of processes of a GPU": lambda: columns(PROCESS_COLUMNS),
     "columns of ports": lambda: columns(PORT_COLUMNS),
     "columns of file systems": lambda: columns(FILESYSTEM_COLUMNS),
     "columns of local file systems": lambda: columns(SPACE_COLUMNS),

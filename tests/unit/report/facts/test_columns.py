@@ -14,7 +14,6 @@ from gpumon.report.facts.columns import Column, arranged, place, shown_first, us
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.lists.all_processes import ALL_PROCESS_COLUMNS
 from gpumon.report.pages.node_sections import node_sections
-from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.field import FIELD_COLUMNS, FieldRow, bars, round_up, scale, value_cell
 from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon.report.tables.gpu import (
@@ -24,18 +23,15 @@ from gpumon.report.tables.gpu import (
     fleet_why,
     rank_why,
 )
-from gpumon.report.tables.group import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.tables.host import FILESYSTEM_COLUMNS, JOB_USE_COLUMNS, PORT_COLUMNS
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
-from gpumon.report.tables.node import NODE_COLUMNS
-from gpumon.report.tables.pending import PENDING_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
-from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.wording.gpu_cells import activity_cell, pcie_cell, throttle_cell
 from gpumon.report.wording.verdict_words import verdict_cell
 from tests.worlds.tick import AT, BUSY, finding, fleet, gpu, job, job_with_gpus, process, tick
+from tools.pages import view_columns
 
 TABLES = {
     "jobs": JOB_COLUMNS,
@@ -54,15 +50,8 @@ TABLES = {
 
 
 EVERY_TABLE = {
-    **{name: columns for name, columns in TABLES.items() if name != "jobs"},
-    "nodes": NODE_COLUMNS,
+    **{name: columns for name, columns in {**TABLES, **view_columns()}.items() if name != "jobs"},
     "findings": FINDING_COLUMNS,
-    "pending": PENDING_COLUMNS,
-    "ended": ENDED_COLUMNS,
-    "users": USER_COLUMNS,
-    "accounts": ACCOUNT_COLUMNS,
-    "partitions": PARTITION_COLUMNS,
-    "reservations": RESERVATION_COLUMNS,
 }
 
 MOST_AT_FIRST = 8
@@ -120,12 +109,12 @@ def test_a_wide_table_shows_every_column(name):
     assert len(place(TABLES[name], 400)) == len(TABLES[name])
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_every_column_explains_itself_and_holds_its_title(name):
-    for item in TABLES[name]:
+@pytest.mark.parametrize("columns", {**TABLES, **EVERY_TABLE}.values())
+def test_every_column_explains_itself_and_holds_its_title(columns):
+    for item in columns:
         assert item.doc.endswith(".")
         assert len(item.title) <= max(item.width, item.max_width)
-    assert len({item.key for item in TABLES[name]}) == len(TABLES[name])
+    assert len({item.key for item in columns}) == len(columns)
 
 
 def test_jobs_drop_the_next_step_and_then_the_trend_and_never_job_loss_and_sentence():

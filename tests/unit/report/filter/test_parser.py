@@ -24,20 +24,13 @@ from gpumon.report.filter.tree import (
     written,
 )
 from gpumon.report.filter.units import number
-from gpumon.report.tables.ended import ENDED_COLUMNS
 from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon.report.tables.gpu import FLEET_COLUMNS, RANK_COLUMNS, fleet_search_text
-from gpumon.report.tables.group import ACCOUNT_COLUMNS, PARTITION_COLUMNS, USER_COLUMNS
 from gpumon.report.tables.job import JOB_COLUMNS, search_text
-from gpumon.report.tables.node import NODE_COLUMNS
-from gpumon.report.tables.pending import PENDING_COLUMNS
-from gpumon.report.tables.reservation import RESERVATION_COLUMNS
 from tests.worlds.tick import GIB, fleet, uuid_of
+from tools.pages import view_columns
 
-TABLES = (
-    JOB_COLUMNS, FLEET_COLUMNS, RANK_COLUMNS, ENDED_COLUMNS, PENDING_COLUMNS, USER_COLUMNS,
-    ACCOUNT_COLUMNS, PARTITION_COLUMNS, RESERVATION_COLUMNS, FINDING_COLUMNS, NODE_COLUMNS,
-)  # fmt: skip
+TABLES = (*view_columns().values(), RANK_COLUMNS, FINDING_COLUMNS)
 
 
 @pytest.mark.parametrize(
