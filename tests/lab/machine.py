@@ -20,7 +20,8 @@ CLEAN_ENVIRONMENT = {
     "HOME": "/root",
 }
 BOOT_TIMEOUT_S = 240.0
-"""Alone a head boots in seconds; in a test run all lanes of all versions boot at once, on two cores."""
+"""Alone a head boots in seconds; in a test run all lanes of all versions boot at once, on two
+cores."""
 KILL_TIMEOUT_S = 20.0
 _SCRIPTS = Path(__file__).parent
 _NAMESPACES = ("--net", "--uts", "--ipc", "--pid", "--mount", "--cgroup")
