@@ -6,13 +6,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.lab import release
 from tests.lab.lane import SLOT, SLOTS_APART
 from tests.lab.layout import LAST_SLOT, Layout
 from tests.lab.release import HOST, RELEASES, SLOTS
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_what_needs_a_tree_is_named_with_its_suite() -> None:
