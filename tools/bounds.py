@@ -44,11 +44,11 @@ _SPANS: Final = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 class Bound(NamedTuple):
-    """One bound."""
+    """A limit on what comes from outside, and what becomes of more."""
 
     group: str
     what: str
-    """What it bounds."""
+    """The thing that is counted or measured, as the page names it."""
     constant: str
     """`module:NAME` below gpumon, where it is enforced."""
     said: str

@@ -45,7 +45,7 @@ class Thread(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """One lock."""
+    """A lock: where it is, what it guards, and what may be taken within."""
 
     module: str
     lock: str
