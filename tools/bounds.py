@@ -23,8 +23,8 @@ GROUPS: Final = (
     "exporters",
     "Prometheus",
     "recordings and files",
-    "whoever looks",
-    "whoever asks the server",
+    "the terminal",
+    "clients of the server",
     "plugins",
 )
 """The parts of the page, in order."""
