@@ -23,8 +23,8 @@ GROUPS: Final = (
     "exporters",
     "Prometheus",
     "recordings and files",
-    "whoever looks",
-    "whoever asks the server",
+    "the terminal",
+    "clients of the server",
     "plugins",
 )
 """The parts of the page, in order."""
@@ -44,11 +44,11 @@ _SPANS: Final = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 class Bound(NamedTuple):
-    """One bound."""
+    """A limit on what comes from outside, and what becomes of more."""
 
     group: str
     what: str
-    """What it bounds."""
+    """The thing that is counted or measured, as the page names it."""
     constant: str
     """`module:NAME` below gpumon, where it is enforced."""
     said: str

@@ -2,7 +2,8 @@
 
     python -m tools.docstring_gaps    name each gap, exit 1 if there is one
 
-A public number of a module says below itself what it is, in which unit, and why it is so large.
+A public number of a module says below itself what it is, in which unit, and why it is so large. No
+docstring only repeats the words of its name.
 A function that raises says so, under `Raises:` or in its sentence. One that returns an array says
 what stands along it: by GPU, per job, rows, each. Style checkers see that a docstring is there, not
 what it is about.
@@ -29,6 +30,15 @@ _ALONG: Final = re.compile(
     re.IGNORECASE,
 )
 """Words that say what an array has one value for."""
+
+_FILLING: Final = re.compile(
+    r"\b(?:an?|the|of|its?|is|are|as|for|to|in|on|by|at|and|or|that|this|one|with|from)\b",
+    re.IGNORECASE,
+)
+"""Words that say nothing by themselves."""
+
+_ENDINGS: Final = re.compile(r"(?<=\w{3})(?:ing|es|ed|s|e)$")
+"""What is left off, so that `rows` and `row` are one word."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -76,6 +86,33 @@ def gaps(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
             yield one.name, one.lineno, f"what stands along the {returned}"
 
 
+def _stems(text: str) -> set[str]:
+    """The words of a text or of a name, without endings."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", text).lower()
+    return {_ENDINGS.sub("", word) for word in re.findall(r"[a-z0-9]+", apart)}
+
+
+def _documented(body: list[ast.stmt], within: str) -> Iterator[tuple[str, str, int, str]]:
+    """Name, name of the class around it, line and docstring of all that has one."""
+    for part, after in pairwise((*body, ast.Pass())):
+        if isinstance(part, ast.ClassDef | Function):
+            yield part.name, within, part.lineno, ast.get_docstring(part) or ""
+            if isinstance(part, ast.ClassDef):
+                yield from _documented(part.body, part.name)
+        elif isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            target = part.target if isinstance(part, ast.AnnAssign) else None
+            if isinstance(target, ast.Name) and isinstance(after.value.value, str):
+                yield target.id, within, part.lineno, after.value.value
+
+
+def echoes(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Name and line of each docstring that says no more than the name, and the class's, do."""
+    for name, within, line, said in _documented(tree.body, ""):
+        told = _stems(_FILLING.sub(" ", said))
+        if told and told <= _stems(name) | _stems(within) and not name.startswith("__"):
+            yield name, line
+
+
 def is_number(node: ast.AST) -> bool:
     """Whether a value is a number that is written out, or reckoned from one."""
     if isinstance(node, ast.UnaryOp):
@@ -110,7 +147,8 @@ def main() -> int:
         for file in sorted(folder.rglob("*.py")):
             tree = ast.parse(file.read_text(encoding="utf-8"))
             bare = ((name, line, "what it is, unit, reason") for name, line in bare_numbers(tree))
-            for name, line, what in (*gaps(tree), *bare):
+            echo = ((name, line, "more than its name does") for name, line in echoes(tree))
+            for name, line, what in (*gaps(tree), *bare, *echo):
                 print(f"{file.relative_to(ROOT)}:{line}: {name} does not say: {what}")
                 count += 1
     return int(count > 0)

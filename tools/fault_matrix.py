@@ -30,7 +30,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 KEPT: Final = ROOT / "tools" / "faults.json"
 """What was said when the faults were last made, by the test."""
 
-HEAD: Final = ("fault", "survives", "said", "lost", "made by")
+HEAD: Final = ("fault", "survives", "message", "lost", "made by")
 _MOST_SAID: Final = 240
 
 

@@ -18,7 +18,7 @@ class Described(NamedTuple):
 
 
 def document() -> list[Described]:
-    """Of the document."""
+    """The objects of the JSON document: the document itself first."""
     form = json.loads(schema.PATH.read_text(encoding="utf-8"))
     return [_described(name, part) for name, part in {"document": form, **form["$defs"]}.items()]
 

@@ -22,7 +22,7 @@ LOCKS: Final = frozenset({"Lock", "RLock", "Condition"})
 
 HEAD: Final = """# Threads and locks
 
-A tick and all in it is immutable, so whoever has one needs no lock. Every thread is a daemon: none
+A tick and all in it is immutable, so reading one needs no lock. Every thread is a daemon: none
 keeps gpumon alive, and an end waits for it no longer than the table says.
 """
 
@@ -45,7 +45,7 @@ class Thread(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """One lock."""
+    """A lock: where it is, what it guards, and what may be taken within."""
 
     module: str
     lock: str

@@ -86,7 +86,7 @@ class Calibration(NamedTuple):
 
 
 class ClassScore(NamedTuple):
-    """One class."""
+    """How well the findings of one class agree with the labels, over all recordings."""
 
     steps: tuple[Counted, Counted, Counted]
     """By rank of confidence."""

@@ -25,8 +25,8 @@ REPORTS = "GPUMON_LAB_REPORTS"
 """Names the file that a lane's process writes its reports to."""
 SPARE = "GPUMON_LAB_SPARE"
 """Set where a lane's cluster is one beyond that of its version, whose files nobody will need."""
-SLOTS_APART = 16
-"""Between the lanes of one version of Slurm."""
+SLOTS_APART = 10
+"""Between the lanes of one version of Slurm: a fourth version leaves 64 slots to each."""
 END_TIMEOUT_S = 60.0
 """For the labs of a broken-off lane to be taken down."""
 

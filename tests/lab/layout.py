@@ -6,7 +6,15 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.lab.release import HOST, RELEASES, Release, chosen_version
+from tests.lab.release import (
+    HOST,
+    RELEASES,
+    SLOTS,
+    SLOTS_EACH,
+    Release,
+    chosen_version,
+    first_slot,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIGURATION = Path(__file__).parent / "etc"
@@ -25,8 +33,8 @@ REST_USER = ("slurmrest", 6998)
 # jobacct_gather/cgroup the others.
 CONTROLLERS = ("freezer", "devices", "cpuacct", "memory")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
-# The most that a slot may be before a release adds its offset.
-LAST_SLOT = 84
+# The most that a slot may be before a release adds its first one.
+LAST_SLOT = SLOTS_EACH - 1
 HIDDEN_IN_MACHINES = ("/tmp", "/run", "/dev", "/home", "/root", "/var", "/proc", "/sys")
 
 
@@ -39,8 +47,8 @@ class Layout:
     release: Release = field(default=RELEASES[HOST])
 
     def __post_init__(self) -> None:
-        if not 0 <= self.slot <= 255:
-            raise ValueError(f"the slot is a number from 0 to 255, not {self.slot}")
+        if not 0 <= self.slot < SLOTS:
+            raise ValueError(f"the slot is a number from 0 to {SLOTS - 1}, not {self.slot}")
         for hidden in HIDDEN_IN_MACHINES:
             if self.state.resolve().is_relative_to(hidden):
                 raise ValueError(f"{self.state}: the machines of the lab hide {hidden}")
@@ -59,7 +67,7 @@ class Layout:
         release = RELEASES[version or chosen_version()]
         state = os.environ.get("GPUMON_LAB_STATE", f"/opt/gpumon-lab{slot}")
         suffix = "" if release.version == HOST else f"-{release.version}"
-        return cls(slot + release.slot_offset, Path(f"{state}{suffix}"), release)
+        return cls(slot + first_slot(release.version), Path(f"{state}{suffix}"), release)
 
     @property
     def bridge(self) -> str:

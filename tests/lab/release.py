@@ -23,13 +23,15 @@ class Release:
     """Version of /usr/bin/python3 where it is not this machine's; empty: this machine's."""
     rest_versions: tuple[str, ...]
     """API versions that its slurmrestd speaks, newest first."""
-    slot_offset: int
-    """Keeps labs of two versions apart that were asked for with the same slot."""
+    ping: tuple[str, object]
+    """What its slurmrestd answers to a ping, key and value."""
     suite: str = ""
     """Debian suite that its packages are of; empty: this machine's own."""
     is_moving: bool = False
     """Whether it comes from a suite that changes any day: made where it can be, and the one whose
     absence is no failure."""
+    tells_exclusive: bool = True
+    """Whether its JSON shows which jobs want nodes alone."""
 
     @property
     def tree(self) -> Path | None:
@@ -67,12 +69,36 @@ HOST = "22.05"
 """The version of this machine's own packages, Debian 12."""
 
 RELEASES = {
-    HOST: Release(HOST, "", ("v0.0.38", "v0.0.37", "v0.0.36"), 0),
-    "24.11": Release("24.11", "3.13", ("v0.0.42", "v0.0.41", "v0.0.40"), 85, "trixie"),
+    HOST: Release(
+        HOST, python="", rest_versions=("v0.0.38", "v0.0.37", "v0.0.36"), ping=("ping", "UP")
+    ),
+    "24.11": Release(
+        "24.11",
+        python="3.13",
+        rest_versions=("v0.0.42", "v0.0.41", "v0.0.40"),
+        ping=("pinged", "UP"),
+        suite="trixie",
+    ),
     "26.05": Release(
-        "26.05", "3.14", ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42"), 170, "sid", is_moving=True
+        "26.05",
+        python="3.14",
+        rest_versions=("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42"),
+        ping=("responding", True),
+        suite="sid",
+        is_moving=True,
+        tells_exclusive=False,
     ),
 }
+
+SLOTS = 256
+"""Labs that may be up at once: each has a network of its own below 10.77."""
+SLOTS_EACH = SLOTS // len(RELEASES)
+"""Slots of one version."""
+
+
+def first_slot(version: str) -> int:
+    """Slot 0 of a version: keeps labs of two versions apart that were asked for with one slot."""
+    return SLOTS_EACH * list(RELEASES).index(version)
 
 
 def chosen_version() -> str:

@@ -208,8 +208,7 @@ def test_rest_answers_with_a_token_only(cluster: Cluster) -> None:
     headers = [f"X-SLURM-USER-TOKEN: {token}", "X-SLURM-USER-NAME: alice"]
     asked = cluster.run_as("alice", ["curl", "-s", *_each("-H", headers), url]).stdout
     (ping,) = json.loads(asked)["pings"]
-    told = {"22.05": {"ping": "UP"}, "24.11": {"pinged": "UP"}, "26.05": {"responding": True}}
-    assert told[cluster.layout.release.version].items() <= ping.items()
+    assert cluster.layout.release.ping in ping.items()
     refused = cluster.run_as("alice", ["curl", "-s", "-w", "%{http_code}", url]).stdout
     assert refused.endswith("401")
 

@@ -107,14 +107,11 @@ def test_ranks_are_those_that_the_commands_lead_to(cluster, gpumon, target, subm
     assert [rank["rank"] for rank in job["ranks"]] == [0, 1, 2, 3]
     assert job["gpus_unknown"] == 0
     by_commands = job_of(look(cluster, gpumon, "--for", "0", "slurm"), job_id)
-    # What its control groups count goes on from one look to the next, and the JSON of 26.05 does
-    # not tell who wants nodes alone.
-    apart = {"cgroups": None, **({"exclusive": None} if is_newest(cluster) else {})}
+    # What its control groups count goes on from one look to the next.
+    apart = {"cgroups": None}
+    if not cluster.layout.release.tells_exclusive:
+        apart["exclusive"] = None
     assert {**job, **apart} == {**by_commands, **apart}
-
-
-def is_newest(cluster):
-    return cluster.layout.release.version == "26.05"
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +164,7 @@ def both(cluster, url, *, user="alice", path="", versions=""):
                 job["expected_nodes"] = []
             for node in said[0][1]:
                 node["cpus_usable"] = None
-        if is_newest(cluster):
+        if not cluster.layout.release.tells_exclusive:
             # Not told by its JSON, which earlier versions of the interface do not own up to.
             for job, other in zip(said[0][0], said[1][0], strict=False):
                 job["is_exclusive"] = other["is_exclusive"] = None

@@ -235,7 +235,7 @@ DRIVER: Final = (
         ),
     ),
     Fault(
-        "two GPUs tell one UUID",
+        "two GPUs report one UUID",
         "the first of them",
         "it has the UUID of index 0",
         "the second one",
@@ -272,7 +272,7 @@ DRIVER: Final = (
         "a file of the kernel hangs",
         "the GPUs; the last values with their own time",
         "reading network ports has not returned for 7 s",
-        "what it tells, until it returns",
+        "what it reports, until it returns",
         (
             "tests/unit/probe/test_surroundings.py::test_a_read_that_never_returns_is_named_and_the_last_values_stay",
         ),

@@ -6,7 +6,7 @@ from typing import Final
 
 from tools.fault_rows.fault import Fault
 
-_OTHERS: Final = "all other nodes, on their beat"
+_OTHERS: Final = "all other nodes, on their period"
 _ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubling to 60 s"
 _FETCH: Final = "tests/unit/sources/exporters/test_fetch.py::"
 _ELSE: Final = (_FETCH + "test_whatever_else_answers_is_named_with_the_way_out",)
@@ -18,7 +18,7 @@ EXPORTERS: Final = (
         "an exporter is stopped",
         _OTHERS,
         "cannot be reached: Connection refused; check that the exporter runs",
-        "its values, until a beat after it is back",
+        "its values, until a period after it is back",
         (_FETCH + "test_nobody_listens",),
     ),
     Fault(
@@ -107,21 +107,21 @@ EXPORTERS: Final = (
         "a page is another exporter's",
         _OTHERS,
         "not a page that gpumon reads: it has amd_gpu_power",
-        "nothing: it tells of no GPU that is known",
+        "nothing: it reports no GPU that is known",
         (_PLAN + "test_what_cannot_be_shown_says_what_was_seen_and_the_way_out",),
     ),
     Fault(
-        "a page tells one series twice, with different values",
+        "a page reports one series twice, with different values",
         "all values, of that series the first",
         "twice, with different values; the first counts",
         "nothing",
         (_DCGM + "test_series_that_contradict_each_other_are_told_and_the_first_counts",),
     ),
     Fault(
-        "a page tells of several hosts without saying of which",
+        "a page reports several hosts and does not name them",
         _OTHERS,
         "mixes several hosts, whose values cannot be separated; name the hosts' own pages",
-        "what it tells of hosts; its GPUs are shown",
+        "what it reports of hosts; its GPUs are shown",
         (
             (
                 "tests/unit/sources/exporters/test_host_plan.py::"
@@ -130,7 +130,7 @@ EXPORTERS: Final = (
         ),
     ),
     Fault(
-        "a label of a page is no job's id",
+        "a label of a page is not the id of a job",
         "all values",
         "a job label that is not a job id",
         "that job, where no Slurm is asked",

@@ -70,7 +70,7 @@ FILES: Final = (
         ("tests/unit/cli/test_full_disk.py::test_a_crash_is_told_where_its_log_has_no_room",),
     ),
     Fault(
-        "the disk of the books is full",
+        "the disk of the ledger is full",
         "the totals on screen; what was not written is tried again",
         "No space left on device",
         "nothing, if room comes before the end",
@@ -80,7 +80,7 @@ FILES: Final = (
         ),
     ),
     Fault(
-        "the file server of the books hangs",
+        "the file server of the ledger hangs",
         "all booking and the screen; all is written once it answers",
         "the ledger waits to be written: .* does not answer",
         "nothing",
@@ -89,44 +89,44 @@ FILES: Final = (
         ),
     ),
     Fault(
-        "the file server of the books hangs at the start",
+        "the file server of the ledger hangs at the start",
         "the totals on screen",
         "the ledger is not stored: .* does not answer",
-        "books of this run",
+        "this run's ledger",
         (
             "tests/unit/fleet/ledger/test_writer.py::test_a_folder_that_does_not_answer_is_given_up_and_not_locked",
         ),
     ),
     Fault(
-        "the file server of the books hangs for hours",
-        "the newest books",
+        "the file server of the ledger hangs for hours",
+        "the newest ledger",
         "GPU-h of ended jobs were not written",
-        "books of jobs that ended meanwhile, which are counted",
+        "jobs that ended meanwhile in the ledger; they are counted",
         (
             "tests/unit/fleet/ledger/test_writer.py::test_what_is_forgotten_before_it_could_be_written_is_counted",
         ),
     ),
     Fault(
-        "two gpumons write one user's books",
-        "the first one's books",
+        "two gpumons write one user's ledger",
+        "the first one's ledger",
         "another gpumon writes",
-        "books of the second one, which shows its own totals",
+        "the second one's ledger; it shows its own totals",
         (
             "tests/unit/fleet/ledger/test_journal.py::test_one_process_writes_and_the_other_says_that_it_does_not",
         ),
     ),
     Fault(
-        "the folder of the books cannot be made",
+        "the folder of the ledger cannot be made",
         "the totals on screen",
         "cannot be stored",
-        "books on disk",
+        "the ledger on disk",
         (
             "tests/unit/fleet/ledger/test_journal.py::test_a_folder_that_cannot_be_made_is_said",
             "tests/unit/fleet/sampler/test_sampler.py::test_books_that_are_not_written_are_one_error_of_each_tick",
         ),
     ),
     Fault(
-        "a page of the books is a link",
+        "a page of the ledger is a link",
         "what was booked, in memory; it is written once the link is gone",
         "it is a link, which is not followed; move it",
         "nothing, unless gpumon ends before",
@@ -135,10 +135,10 @@ FILES: Final = (
         ),
     ),
     Fault(
-        "what was acknowledged or muted cannot be kept",
+        "what was acknowledged or muted cannot be stored",
         "the screen, where it holds",
         "cannot be written: File exists; .*lost when this terminal closes",
-        "what was said, when the terminal ends",
+        "what was acknowledged or muted, when the terminal ends",
         (
             "tests/unit/detect/engine/test_notes_file.py::test_notes_that_are_not_kept_are_an_error_of_the_report",
         ),
@@ -147,7 +147,7 @@ FILES: Final = (
         "what was acknowledged or muted cannot be read",
         "the file, which is not written over",
         "is not JSON; it is not changed, .*repair it or move it away",
-        "what is said from then on, when the terminal ends",
+        "what is acknowledged or muted from then on, when the terminal ends",
         (
             "tests/unit/detect/engine/test_notes_file.py::test_rubbish_says_nothing_and_is_not_written_over",
         ),
@@ -171,7 +171,7 @@ FILES: Final = (
         ),
     ),
     Fault(
-        "a folder of books leads round in a circle",
+        "a folder of ledgers leads round in a circle",
         "nothing: exit code 1",
         "Too many levels of symbolic links",
         "the report",
@@ -194,9 +194,9 @@ FILES: Final = (
 RECORDINGS: Final = (
     Fault(
         "a recording is cut off",
-        "all pictures before the cut",
+        "all ticks before the cut",
         "is cut off: its recorder was ended",
-        "the last picture",
+        "the last tick",
         ("tests/unit/sources/recording/test_files.py::test_a_line_that_was_cut_off_is_said",),
     ),
     Fault(
@@ -219,15 +219,15 @@ RECORDINGS: Final = (
     ),
     Fault(
         "a few bytes unpack to a very long text",
-        "what stands before them",
+        "what is before them",
         "become more than 500 times as much text",
-        "what stands behind them",
+        "what is behind them",
         (
             "tests/unit/sources/recording/test_files.py::test_a_few_bytes_that_stand_for_a_very_long_text_end_the_reading_in_one_line",
         ),
     ),
     Fault(
-        "a file is no recording",
+        "a file is not a recording",
         "nothing: exit code 1",
         "is not a recording of gpumon",
         "nothing; it is not written to",

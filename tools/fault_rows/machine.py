@@ -81,7 +81,7 @@ MACHINE: Final = (
     ),
     Fault(
         "the clock is set forward",
-        "sampling; the books, which count by a clock that nobody sets",
+        "sampling; the ledger, which counts by a clock that no one sets",
         "was set forward by 3600 s; .*timedatectl",
         "nothing; ages of before are those of the old clock",
         (
@@ -90,15 +90,15 @@ MACHINE: Final = (
     ),
     Fault(
         "the clock is set back",
-        "sampling; the books, which count by a clock that nobody sets",
+        "sampling; the ledger, which counts by a clock that no one sets",
         "was set back by 86400 s; .*timedatectl",
-        "the past on screen, which begins anew",
+        "the past on screen, which begins again",
         (
             "tests/unit/fleet/sampler/test_sampler.py::test_a_clock_that_is_set_is_told_for_a_while_and_sampling_goes_on",
         ),
     ),
     Fault(
-        "a machine too busy to keep the beat",
+        "a machine too busy to keep the period",
         "all values, late",
         "! 9.0 s late",
         "nothing",
@@ -123,10 +123,10 @@ MACHINE: Final = (
         ),
     ),
     Fault(
-        "a picture cannot be made",
-        "the last picture, with its own time",
+        "a tick cannot be made",
+        "the last tick, with its own time",
         "itself failed joining: ",
-        "one picture",
+        "one tick",
         (
             "tests/unit/fleet/sampler/test_sampler.py::test_where_no_picture_can_be_made_the_last_one_stands",
         ),
@@ -240,7 +240,7 @@ PLUGINS: Final = (
         "detection itself fails",
         "all values",
         "itself failed judging: ",
-        "findings of one picture",
+        "findings of one tick",
         ("tests/unit/fleet/sampler/test_sampler.py::test_detection_that_fails_leaves_the_picture",),
     ),
 )

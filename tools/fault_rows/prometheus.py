@@ -6,7 +6,7 @@ from typing import Final
 
 from tools.fault_rows.fault import Fault
 
-_OTHERS: Final = "all that other targets tell"
+_OTHERS: Final = "all that other targets report"
 _ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubling to 60 s"
 _CLIENT: Final = "tests/unit/sources/prometheus/test_client.py::"
 _ELSE: Final = (_CLIENT + "test_whatever_else_answers_is_named_with_the_way_out",)
@@ -18,7 +18,7 @@ PROMETHEUS: Final = (
         "Prometheus is stopped",
         _OTHERS,
         "cannot be reached: Connection refused; check that the server runs",
-        "its values, until a beat after it is back",
+        "its values, until a period after it is back",
         (_CLIENT + "test_nobody_listens",),
     ),
     Fault(
@@ -36,7 +36,7 @@ PROMETHEUS: Final = (
         (_RECALL + "test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands",),
     ),
     Fault(
-        "Prometheus tells nothing of an outage that is over",
+        "Prometheus reports nothing of an outage that is over",
         "its present values, and what was remembered",
         "has nothing of the time in which it was not read",
         "what was missed",
@@ -68,7 +68,7 @@ PROMETHEUS: Final = (
         _ELSE,
     ),
     Fault("Prometheus answers with an error", _OTHERS, "with an error", _ITS_VALUES, _ELSE),
-    Fault("Prometheus lets nobody in", _OTHERS, "does not let gpumon in", _ITS_VALUES, _ELSE),
+    Fault("Prometheus lets no one in", _OTHERS, "does not let gpumon in", _ITS_VALUES, _ELSE),
     Fault("Prometheus redirects", _OTHERS, "which is not followed", _ITS_VALUES, _ELSE),
     Fault(
         "a proxy or portal answers in place of Prometheus",
@@ -79,7 +79,7 @@ PROMETHEUS: Final = (
     ),
     Fault(
         "an exporter ends whose pages Prometheus gathers",
-        "all other nodes, on their beat",
+        "all other nodes, on their period",
         "the server has no present sample of its GPUs",
         "its values, after two of the server's intervals, though the server repeats them for 5 min",
         (_SERVER + "test_samples_that_are_too_old_are_no_picture_of_now",),

@@ -6,7 +6,7 @@ from typing import Final
 
 from tools.fault_rows.fault import Fault
 
-_OTHERS: Final = "all other targets, on their beat"
+_OTHERS: Final = "all other targets, on their period"
 _ITS_VALUES: Final = "its values, until it answers: asked again every period, of at least 1 s"
 _SERVED: Final = "tests/unit/sources/test_served.py::"
 _SERVE: Final = "tests/unit/cli/commands/test_serve.py::"
@@ -37,7 +37,7 @@ SERVED: Final = (
         (_SERVED + "test_an_answer_that_is_too_large_is_given_up",),
     ),
     Fault(
-        "something else answers in place of another gpumon, or tells rubbish",
+        "something else answers in place of another gpumon, or reports rubbish",
         _OTHERS,
         "which is not gpumon serve",
         _ITS_VALUES,

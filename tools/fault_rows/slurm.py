@@ -24,7 +24,7 @@ SLURM: Final = (
         ("tests/lab/test_gpumon.py::test_a_controller_that_is_gone_is_said_and_comes_back",),
     ),
     Fault(
-        "a command tells of a failing controller, a refusal, no configuration",
+        "a command reports a failing controller, a refusal, no configuration",
         "the last answer, with its age",
         "cannot reach Slurm's controller: .*; ",
         "changes of the queue",
@@ -84,7 +84,7 @@ SLURM: Final = (
         "a job's name forges records",
         "all true jobs",
         "announced 2 jobs but printed 4",
-        "nothing; the forged ones are told of",
+        "nothing; the forged ones are reported",
         ("tests/unit/sources/slurm/poll/test_queue.py::test_forged_records_are_reported",),
     ),
     Fault(
@@ -238,7 +238,7 @@ SLURMRESTD: Final = (
         "a server redirects elsewhere",
         "what was last listed, with its age; the nodes' values stay live",
         "redirects to http://127.0.0.1",
-        "changes of the queue; nobody else is shown the token",
+        "changes of the queue; no one else is shown the token",
         ("tests/unit/sources/slurm/rest/test_client.py::test_a_redirect_is_not_followed",),
     ),
     Fault(

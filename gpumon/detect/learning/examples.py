@@ -56,7 +56,7 @@ class Examples(NamedTuple):
     classes: Sequence[frozenset[str]]
     lost: Floats
     features: Floats
-    """Example by feature."""
+    """A row per example, a column per feature; NaN where it has no value."""
     judged: Sequence[str]
     """The one class that an example speaks of; empty: of all."""
 

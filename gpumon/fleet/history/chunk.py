@@ -57,7 +57,7 @@ class ChunkShape(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
+        """Bytes that the values of all entities at one time take."""
         return row_bytes(self.keys, self.width, is_coarse=self.tier > 0)
 
     @property

@@ -64,7 +64,7 @@ class KeptBooks:
             return
         self._asked_at = now
         self._thread = threading.Thread(
-            target=self._read, args=(now,), name="gpumon-kept-books", daemon=True
+            target=self._read, args=(now,), name="gpumon-stored-ledger", daemon=True
         )
         self._thread.start()
 

@@ -50,7 +50,7 @@ class PageWriter:
         self._lock: int | None = None
         self._is_open = False
         self._is_given_up = False
-        self._thread = WritingThread("books", retry_s=RETRY_S, end=self._let_go, now=now)
+        self._thread = WritingThread("ledger", retry_s=RETRY_S, end=self._let_go, now=now)
         self.booked: Resumed | None = None
         """What is on disk from earlier processes; None: they are not written by this one."""
         self.accounts: tuple[Account, ...] = ()

@@ -23,7 +23,7 @@ LABELS = ["parent", "profile"]
 
 
 class Instance:
-    """One instance."""
+    """A MIG instance: what never changes of it, and its handle."""
 
     def __init__(self, driver: Driver, handle: Any, uuid: str, parent: str) -> None:
         """Learn what it is."""

@@ -142,7 +142,7 @@ class Evaluation(JudgedClaims):
 
 
 class NamedPattern(TypedDict):
-    """A pattern with a name."""
+    """A pattern of jobs that a user named, in one version."""
 
     name: str
     version: int
@@ -232,7 +232,7 @@ class Report(ReportSpan):
 
 
 class TableColumn(TypedDict):
-    """One column."""
+    """A column of a table that was exported."""
 
     key: str
     title: str

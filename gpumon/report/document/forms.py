@@ -31,7 +31,7 @@ class Target(TypedDict):
 
 
 class Gpu(measured.GpuTexts, measured.GpuValues):
-    """One GPU."""
+    """A GPU with its values, links and processes."""
 
     uuid: str
     index: int | None
@@ -99,7 +99,7 @@ class Process(measured.ProcessValues):
 
 
 class Node(measured.Node):
-    """One node."""
+    """A node, with what it reports and what Slurm says of it."""
 
     name: str
     state: str | None
@@ -154,7 +154,7 @@ class Allocation(TypedDict):
 
 
 class Rank(TypedDict):
-    """One rank."""
+    """A process of a job on at least one GPU."""
 
     step: str | None
     world_id: str | None
@@ -405,7 +405,7 @@ class GpuType(TypedDict):
 
 
 class Partition(TypedDict):
-    """One partition."""
+    """A partition of Slurm."""
 
     name: str
     cluster: str | None
@@ -428,7 +428,7 @@ class Partition(TypedDict):
 
 
 class Reservation(TypedDict):
-    """One reservation."""
+    """A reservation of Slurm."""
 
     name: str
     cluster: str | None

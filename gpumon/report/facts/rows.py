@@ -93,7 +93,7 @@ class Instance(NamedTuple):
 
     @property
     def uuid(self) -> str:
-        """UUID of the instance."""
+        """NVML's UUID, `MIG-…`, which no other instance has."""
         return self.row.key
 
     def value(self, key: str) -> float | int | None:

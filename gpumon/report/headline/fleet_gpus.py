@@ -45,7 +45,7 @@ _STEP: Final = 2_000
 
 
 class FleetGpus(NamedTuple):
-    """The GPUs of the fleet."""
+    """How many there are, on how many nodes, and in which state."""
 
     gpus: int
     nodes: int

@@ -94,13 +94,13 @@ class AllViews:
         return RanksScreen(job_id, label, trail)
 
     def gpu(self, uuid: str, trail: Trail) -> Screen[None]:
-        """One GPU."""
+        """The page of a GPU."""
         from gpumon.tui.screens.pages.gpu import GpuScreen
 
         return GpuScreen(uuid, trail)
 
     def node(self, name: str, trail: Trail) -> Screen[None]:
-        """One node."""
+        """The page of a node."""
         from gpumon.tui.screens.pages.node import NodeScreen
 
         return NodeScreen(name, trail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -71,3 +72,13 @@ def test_a_new_page_has_room_until_all_pages_are_too_long() -> None:
     assert words.above({words.TOTAL: 21_999, words.README_WORDS: 699}, {words.TOTAL: 21_000}) == []
     longer = words.above({words.TOTAL: 22_001, words.README_WORDS: 700}, {words.TOTAL: 30_000})
     assert longer == [f"{words.TOTAL}: 22001, at most 22000; shorten another page"]
+
+
+@pytest.mark.parametrize("name", words.TABLES)
+def test_tables_of_sentences_are_looked_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (words.ROOT / "docs" / name).read_text(encoding="utf-8")
+    rows = re.compile(r"\| ")
+    assert rows.search(page)
+    assert not rows.search(words.hand_written(page))
+    monkeypatch.setattr(words, "unwanted", lambda _glossary: rows)
+    assert words.today()[name] > 0

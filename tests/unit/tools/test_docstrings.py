@@ -84,3 +84,29 @@ def test_every_public_number_says_what_it_is() -> None:
 )
 def test_numbers_without_a_word_are_found(code: str, names: list[str]) -> None:
     assert [name for name, _ in docstring_gaps.bare_numbers(ast.parse(code))] == names
+
+
+def test_no_docstring_only_repeats_its_name() -> None:
+    found = [
+        f"{file.relative_to(docstring_gaps.ROOT)}:{line}: {name}"
+        for folder in docstring_gaps.FOLDERS
+        for file in sorted(folder.rglob("*.py"))
+        for name, line in docstring_gaps.echoes(ast.parse(file.read_text()))
+    ]
+    assert found == [], "say the result, its shape, its unit, or what it does not do"
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("def open_rows():\n    'Open the row.'", ["open_rows"]),
+        ("class JobView:\n    'A view.'\n    def name(self):\n        'Name of the job.'",
+         ["JobView", "name"]),
+        ("class A:\n    row_bytes: int\n    'Bytes of one row.'", ["row_bytes"]),
+        ("def open_row():\n    'Show the page of the job.'", []),
+        ("class A:\n    rank: int\n    'Rank within the world.'", []),
+        ("def f():\n    pass", []),
+    ],
+)  # fmt: skip
+def test_an_echo_is_found(code: str, names: list[str]) -> None:
+    assert [name for name, _ in docstring_gaps.echoes(ast.parse(code))] == names

@@ -57,11 +57,11 @@ class Views(Protocol):
         ...
 
     def gpu(self, uuid: str, trail: Trail) -> Screen[None]:
-        """One GPU."""
+        """The page of a GPU."""
         ...
 
     def node(self, name: str, trail: Trail) -> Screen[None]:
-        """One node."""
+        """The page of a node."""
         ...
 
     def curves(self, subject: str, trail: Trail) -> Screen[None]:

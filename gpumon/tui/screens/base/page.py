@@ -85,11 +85,11 @@ class Page(View):
         self.reader.scroll_lines(-1)
 
     def action_page_down(self) -> None:
-        """Down one page."""
+        """Show what is below, with one line of what was shown."""
         self.reader.scroll_lines(max(1, self.reader.size.height - 1))
 
     def action_page_up(self) -> None:
-        """Up one page."""
+        """Show what is above, with one line of what was shown."""
         self.reader.scroll_lines(-max(1, self.reader.size.height - 1))
 
     def action_top(self) -> None:

@@ -29,7 +29,7 @@ class SectionView(View):
         self.list = Sections()
 
     def body(self) -> Sections:
-        """The sections."""
+        """What takes keys: sections one below the other."""
         return self.list
 
     # To be given by each view
@@ -117,7 +117,7 @@ class SectionView(View):
             self.say(f"there is no section {key} here: {self.list.count} have numbers")
 
     def action_next_section(self) -> None:
-        """To the next section."""
+        """Move the cursor to the title of the section below."""
         self.list.jump_by(1)
 
     def action_previous_section(self) -> None:
@@ -133,11 +133,11 @@ class SectionView(View):
         self.list.move_by(-1)
 
     def action_page_down(self) -> None:
-        """Down one page."""
+        """Move the cursor as many lines down as are on screen."""
         self.list.move_page(1)
 
     def action_page_up(self) -> None:
-        """Up one page."""
+        """Move the cursor as many lines up as are on screen."""
         self.list.move_page(-1)
 
     def action_top(self) -> None:

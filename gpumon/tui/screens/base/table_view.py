@@ -55,7 +55,7 @@ class TableView(ColumnFiltered, Generic[R]):
         return self.plan
 
     def body(self) -> Grid[R]:
-        """The table."""
+        """What takes keys."""
         return self.grid
 
     def parts(self) -> ComposeResult:
@@ -69,7 +69,7 @@ class TableView(ColumnFiltered, Generic[R]):
 
     @abstractmethod
     def rows(self, digest: Digest) -> Sequence[R]:
-        """The rows of the table."""
+        """What there is a line for, in any order: the grid sorts and filters."""
 
     def wanted_rows(self, digest: Digest) -> Sequence[R]:
         """The rows that are looked at: all, or those of one's own jobs."""
@@ -258,7 +258,7 @@ class TableView(ColumnFiltered, Generic[R]):
             self.open_row(row)
 
     def open_row(self, row: R) -> None:
-        """Open a row."""
+        """Show what Enter opens on a row; nothing unless a view has something."""
 
     def on_grid_sort_changed(self) -> None:
         """Remember the order for the next table of this kind."""
@@ -278,11 +278,11 @@ class TableView(ColumnFiltered, Generic[R]):
         self.grid.move_by(-1)
 
     def action_page_down(self) -> None:
-        """Down one page."""
+        """Move the cursor as many rows down as are on screen."""
         self.grid.move_page(1)
 
     def action_page_up(self) -> None:
-        """Up one page."""
+        """Move the cursor as many rows up as are on screen."""
         self.grid.move_page(-1)
 
     def action_top(self) -> None:

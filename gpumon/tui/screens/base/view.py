@@ -245,7 +245,7 @@ class View(HandOff):
             self.app.push_screen(self.gpumon.views.node(name, self.trail()))
 
     def open_gpu(self, uuid: str) -> None:
-        """Open a GPU."""
+        """Show the page of a GPU above this view."""
         self.app.push_screen(self.gpumon.views.gpu(uuid, self.trail()))
 
     def came_from(self, view: ViewName, name: str) -> bool:

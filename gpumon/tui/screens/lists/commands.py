@@ -115,7 +115,7 @@ class CommandsView(TableView["Command"]):
             bar.relabel("copy_command", "run …" if is_run else "copy")
 
     def action_copy(self) -> None:
-        """Copy the command."""
+        """Copy the line under the cursor as a shell takes it."""
         if (row := self.grid.current) is not None:
             self.copy_text(row.line)
 

@@ -267,11 +267,11 @@ class HeatView(RootView, ColumnFiltered):
         self.action_back()
 
     def action_cell_left(self) -> None:
-        """To the cell on the left."""
+        """Move the cursor to the GPU on the left."""
         self.map.go_beside(-1)
 
     def action_cell_right(self) -> None:
-        """To the cell on the right."""
+        """Move the cursor to the GPU on the right."""
         self.map.go_beside(1)
 
     def action_down(self) -> None:
@@ -283,11 +283,11 @@ class HeatView(RootView, ColumnFiltered):
         self.map.go_below(-1)
 
     def action_page_down(self) -> None:
-        """Down one page."""
+        """Move the cursor as many lines of cells down as are on screen."""
         self.map.go_below(self.map.page)
 
     def action_page_up(self) -> None:
-        """Up one page."""
+        """Move the cursor as many lines of cells up as are on screen."""
         self.map.go_below(-self.map.page)
 
     def action_top(self) -> None:

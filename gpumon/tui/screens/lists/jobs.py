@@ -94,6 +94,6 @@ class JobsView(PaneView["JobView"]):
         )
 
     def open_row(self, row: JobView) -> None:
-        """Open the job."""
+        """Show the job with its ranks and GPUs."""
         views = self.gpumon.views
         self.app.push_screen(views.job(row.job.job_id, row.job.label, self.trail()))

@@ -62,5 +62,5 @@ class NodesView(FleetView["NodeRow"]):
         )
 
     def open_row(self, row: NodeRow) -> None:
-        """Open the node."""
+        """Show the page of the node."""
         self.open_node(row.node.name)

@@ -64,7 +64,7 @@ class GpuScreen(SectionView):
         return lines
 
     def sections(self, digest: Digest, width: int) -> list[Section]:
-        """The sections of the GPU."""
+        """What is known of it, by topic: values, links, processes."""
         chosen = self.gpumon.chosen_columns.get(self.view)
         return gpu_sections(digest, digest.tick.gpus[self.uuid], width, chosen)
 
@@ -74,7 +74,7 @@ class GpuScreen(SectionView):
         self.app.push_screen(views.columns(self.view, PROCESS_COLUMNS, self.trail()))
 
     def gone_words(self) -> tuple[str, ...]:
-        """The GPU is gone."""
+        """What is shown in place of sections when no target reports it."""
         return (
             f"{self.uuid} is not listed at this instant.",
             "Its node may not have answered yet, or the GPU fell off the bus.",
@@ -82,7 +82,7 @@ class GpuScreen(SectionView):
         )
 
     def finding_scope(self) -> str | None:
-        """This GPU."""
+        """Its subject, as findings name it."""
         return f"gpu:{self.uuid}"
 
     def help_columns(self) -> Sequence[tuple[str, str]]:
@@ -103,7 +103,7 @@ class GpuScreen(SectionView):
         self.app.push_screen(self.gpumon.views.curves(f"rank:{self.uuid}", self.trail()))
 
     def action_node(self) -> None:
-        """The node that the GPU is in."""
+        """Show the page of its node; nothing when it is not listed."""
         gpu = self.gpu()
         if gpu is not None:
             self.open_node(gpu.node)

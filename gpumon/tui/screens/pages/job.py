@@ -202,7 +202,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         return f"{ranks:,} rank{'s' * (ranks != 1)}, {gpus:,} GPU{'s' * (gpus != 1)} "
 
     def finding_scope(self) -> str | None:
-        """This job."""
+        """Its subject, as findings name it."""
         return f"job:{self.job_id}"
 
     def action_open(self) -> None:

@@ -46,7 +46,7 @@ class NodeScreen(SectionView):
         return lines
 
     def sections(self, digest: Digest, width: int) -> list[Section]:
-        """The sections of the node."""
+        """What is known of it, by topic: GPUs, host, ports, file systems, jobs."""
         chosen = self.gpumon.chosen_columns.get(self.view)
         return node_sections(digest, digest.tick.nodes[self.node_name], width, chosen)
 

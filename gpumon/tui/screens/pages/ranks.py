@@ -369,11 +369,11 @@ class RanksScreen(RankView, ColumnFiltered):
         self.chart.go(0, -1)
 
     def action_page_down(self) -> None:
-        """Down one page."""
+        """Move the cursor as many ranks down as are on screen."""
         self.chart.go(0, self.chart.page)
 
     def action_page_up(self) -> None:
-        """Up one page."""
+        """Move the cursor as many ranks up as are on screen."""
         self.chart.go(0, -self.chart.page)
 
     def action_top(self) -> None:

@@ -82,6 +82,6 @@ class GlyphLines(PlainLines, Widget):
             self.refresh()
 
     def render_line(self, _y: int) -> Strip:
-        """The line."""
+        """Its only line, in the colours of the theme."""
         look = look_of(self)
         return glyph_strip(self._row, self.size.width, look.heat, look.base)

@@ -51,7 +51,7 @@ class RowPictures(Generic[R]):
     def cells(
         self, number: int, places: tuple[Placed[R], ...], digest: Digest, row: R
     ) -> tuple[Cell, ...]:
-        """The cells of a row."""
+        """What a row has in each column, made once for a tick."""
         made = self._cells.get(number)
         if made is None:
             made = tuple(placed.column.cell(digest, row) for placed in places)
