@@ -131,9 +131,13 @@ def views_to_come(tick):
 def test_every_view_of_the_fleet_comes_once():
     names = views_to_come(fleet())
     assert {"gpus", "fleet", "users_accounts"} <= set(names)
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == 12
+
+
+def test_pages_come_before_the_key_that_opens_them():
+    assert views_to_come(fleet())[:3] == ["job", "gpu", "node"]
 
 
 def test_without_a_queue_only_views_that_tab_shows_come():
     tick = fleet()._replace(jobs=(), queue_at=None, targets=())
-    assert views_to_come(tick) == ["gpus", "nodes", "fleet", "processes"]
+    assert views_to_come(tick) == ["gpu", "node", "gpus", "nodes", "fleet", "processes"]

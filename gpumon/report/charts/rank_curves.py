@@ -55,7 +55,7 @@ def rank_panels(digest: Digest, gpu: Gpu, pid: int | None, span_s: float) -> lis
     """
     node = digest.tick.nodes.get(gpu.node)
     found = process_panels(digest, gpu, rank_processes(gpu, pid), span_s)
-    view = digest.job_by_gpu.get(gpu.uuid)
+    view = digest.holder(gpu.uuid)
     for row in block_rows(node, "cgroup"):
         if view is not None and row.key == view.job.job_id:
             name = f"{gpu.node}/{row.key}"

@@ -80,6 +80,7 @@ class Digest:
         self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
         self._rows_by_node: list[list[GpuRow]] = []
+        self._near: dict[str, Stake] = {}
         self.has_instances = False
         """Whether a node of which the rows of GPUs are made tells of MIG instances."""
 
@@ -141,7 +142,7 @@ class Digest:
 
         A finding about a job that charges all its GPUs names those that its evidence is about.
         """
-        gpu, view = self.tick.gpus.get(uuid), self.job_by_gpu.get(uuid)
+        gpu, view = self.tick.gpus.get(uuid), self.holder(uuid)
         subject = f"gpu:{uuid}"
         of_node = self._findings_by_node.get(gpu.node, ()) if gpu else ()
         of_job = self.findings_by_job.get(view.job.job_id, ()) if view else ()
@@ -217,37 +218,36 @@ class Digest:
         A finding about a GPU counts there as a whole, also where others wait for it; any other in
         equal parts at the GPUs that it is about. So any sum of GPUs adds up to the fleet's.
         """
-        from gpumon.report.facts.losses import NO_STAKE, muted_stake, stake_of
+        from gpumon.report.facts.charges import charges
 
-        found: dict[str, Stake] = {}
-        told = chain(
-            ((finding, stake_of(self.tick, finding)) for finding in self.tick.findings),
-            (
-                (finding, muted_stake(self.tick, finding))
-                for finding in self.tick.muted
-                if finding.is_open
-            ),
-        )
-        for finding, stake in told:
-            uuids = self.charged_gpus(finding)
-            # One part for all of them: eight thousand GPUs of a picture have a finding each.
-            part = stake.part(1 / len(uuids)) if uuids else NO_STAKE
-            for uuid in uuids:
-                before = found.get(uuid)
-                found[uuid] = part if before is None else before.plus(part)
-        return found
+        return charges(self)
+
+    def look_at(self, uuids: Collection[str]) -> None:
+        """Find what is lost with these GPUs alone: a page asks for no others."""
+        from gpumon.report.facts.charges import charges_at
+
+        self._near |= charges_at(self, uuids)
+
+    def stake_at(self, uuid: str) -> Stake:
+        """What is lost with a GPU."""
+        from gpumon.report.facts.losses import NO_STAKE
+
+        near = self._near.get(uuid)
+        return self.stakes.get(uuid, NO_STAKE) if near is None else near
+
+    def holder(self, uuid: str) -> JobView | None:
+        """The job that holds a GPU, for whoever asks of few: `job_by_gpu` is made for many."""
+        from gpumon.report.facts.charges import holder_among
+
+        known = vars(self).get("job_by_gpu")
+        return holder_among(self.tick.jobs, uuid) if known is None else known.get(uuid)
 
     @cached_property
     def stakes_by_node(self) -> dict[str, Stake]:
         """The same by name of the node; those where nothing is found of a GPU are absent."""
-        from gpumon.report.facts.losses import NO_STAKE
+        from gpumon.report.facts.charges import charges_by_node
 
-        found: dict[str, Stake] = {}
-        for uuid, stake in self.stakes.items():
-            gpu = self.tick.gpus.get(uuid)
-            if gpu is not None:
-                found[gpu.node] = found.get(gpu.node, NO_STAKE).plus(stake)
-        return found
+        return charges_by_node(self)
 
     @cached_property
     def leading(self) -> dict[str, Finding]:

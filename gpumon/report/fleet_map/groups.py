@@ -98,7 +98,10 @@ def _is_told(digest: Digest, units: Collection[Unit], grouping: str) -> bool:
     def is_told() -> bool:
         of = _OF_SLURM.get(grouping)
         if of is None:
-            names = (unit.name for unit in units)
+            names: Iterable[str] = (unit.name for unit in units)
+            if grouping == "NVLink domain":
+                may_tell = set(_may_have_domain(digest))
+                names = (name for name in names if name in may_tell)
             return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
         # Mostly no node says anything, and then nobody asks for the names.
         told = [name for name, node in _listed(digest).items() if of(node)]
@@ -124,6 +127,21 @@ def _listed(digest: Digest) -> Mapping[str, SlurmNode]:
     queue = digest.tick.queue
     found = queue.nodes if queue else ()
     return digest.remembered(("queue nodes", ""), lambda: {node.name: node for node in found})
+
+
+def _may_have_domain(digest: Digest) -> list[str]:
+    """Nodes but those one report of which tells of all their GPUs, and of no fabric: mostly none.
+
+    A key asks for this, so ten thousand nodes are passed over without a call for each.
+    """
+    known = digest.tick.gpus
+    found: list[str] = []
+    for name, node in digest.tick.nodes.items():
+        uuids = node.gpu_uuids
+        block = known[uuids[0]].block if uuids and uuids[0] in known else None
+        if block is None or block.keys != uuids or block.labels.get("fabric_cluster"):
+            found.append(name)
+    return found
 
 
 def _domain(digest: Digest, name: str) -> str:

@@ -56,7 +56,7 @@ def of_job(view: JobView) -> Subject:
 
 def of_gpu(digest: Digest, gpu: Gpu) -> Subject:
     """A GPU with the job that holds it and the processes on it."""
-    view = digest.job_by_gpu.get(gpu.uuid)
+    view = digest.holder(gpu.uuid)
     pids = tuple(process.pid for process in gpu.processes)
     found = Subject(None, gpu.node, gpu.uuid, pids)
     return _within(view.job, found) if view else found

@@ -82,16 +82,16 @@ def _rank_stake(digest: Digest, row: RankRow) -> Stake | None:
     if not row.folded:
         return _stake(digest, row.uuid)
     uuids = {one.uuid for one in (row, *row.folded) if one.uuid}
-    return digest.told(stake_together(digest.stakes.get(uuid, NO_STAKE) for uuid in uuids))
+    return digest.told(stake_together(digest.stake_at(uuid) for uuid in uuids))
 
 
 def _stake(digest: Digest, uuid: str | None) -> Stake | None:
     """What is lost with a GPU; None where nothing is found because nobody could look."""
-    return digest.told(digest.stakes.get(uuid, NO_STAKE)) if uuid else None
+    return digest.told(digest.stake_at(uuid)) if uuid else None
 
 
 def _first(digest: Digest, uuid: str | None) -> SortKey:
-    return digest.stakes.get(uuid or "", NO_STAKE).first
+    return (digest.stake_at(uuid) if uuid else NO_STAKE).first
 
 
 def rank_order(digest: Digest, row: RankRow) -> SortKey:
@@ -285,7 +285,15 @@ def fleet_order(digest: Digest, row: GpuRow) -> SortKey:
 
 def fleet_basis(digest: Digest) -> object:
     """What that order rests on beside the GPUs; what was lost so far grows with every picture."""
-    return {uuid: (*stake.key[:1], *stake.key[2:]) for uuid, stake in digest.stakes.items()}
+    # All GPUs of a finding mostly have one and the same stake.
+    known: dict[int, tuple[float, ...]] = {}
+    found: dict[str, tuple[float, ...]] = {}
+    for uuid, stake in digest.stakes.items():
+        told = known.get(id(stake))
+        if told is None:
+            told = known[id(stake)] = (*stake.key[:1], *stake.key[2:])
+        found[uuid] = told
+    return found
 
 
 def _place(_digest: Digest, row: GpuRow) -> SortKey:

@@ -273,7 +273,7 @@ def gpu_facts(
         age_s = digest.tick.at - gpu.taken_at
         why = "the node no longer answers"
         lines += silence_lines(age_s, why, left_since(digest, gpu), width)
-    view = digest.job_by_gpu.get(gpu.uuid)
+    view = digest.holder(gpu.uuid)
     if view is not None:
         whose = "" if view.job.is_labelled else f" of {view.job.user}, {view.job.name}"
         text = f"held by job {view.job.label}{whose} (Enter opens it)"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from importlib import import_module
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,10 @@ _ROOT_VIEWS: Final[Mapping[ViewName, tuple[str, str]]] = {
 """Modules of the views of the whole fleet in `lists`, but the jobs', and their classes."""
 
 
+_PAGES: Final = ("job", "gpu", "node")
+"""Modules of the pages in `pages` that Enter opens from a list."""
+
+
 class AllViews:
     """Makes the screens that others ask for."""
 
@@ -71,11 +76,13 @@ class AllViews:
     def roots_to_come(self, tick: Tick) -> Iterator[object]:
         """Imports one view of the whole fleet after the other, that no Tab has to wait for it.
 
-        Tab passes over those that would be empty here: they come when somebody asks for one.
+        Tab passes over those that would be empty here: they come when somebody asks for one. The
+        pages that Enter opens from a list come first.
         """
         cycle = ROOTS if has_jobs_in_view(tick) else NEED_NO_QUEUE
-        modules = (_ROOT_VIEWS[view][0] for view in cycle if view in _ROOT_VIEWS)
-        return map(_imported, dict.fromkeys(modules))
+        pages = [page for page in _PAGES if page != "job" or cycle is ROOTS]
+        lists = dict.fromkeys(_ROOT_VIEWS[view][0] for view in cycle if view in _ROOT_VIEWS)
+        return chain((_imported(page, "pages") for page in pages), map(_imported, lists))
 
     def jobs(self, scope: Scope | None = None) -> JobsView:
         """The jobs of a group; None: the whole queue."""
@@ -228,8 +235,8 @@ class ViewsAhead:
             self._timer.stop()
 
 
-def _imported(module: str) -> object:
-    return import_module(f"gpumon.tui.screens.lists.{module}")
+def _imported(module: str, room: str = "lists") -> object:
+    return import_module(f"gpumon.tui.screens.{room}.{module}")
 
 
 def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewName:

@@ -198,7 +198,7 @@ def _about(digest: Digest, finding: Finding) -> list[Line]:
     kind, _, name = finding.subject.partition(":")
     view = digest.tick.job(name.partition("/")[0]) if kind == "job" else None
     if kind == "gpu":
-        view = digest.job_by_gpu.get(name)
+        view = digest.holder(name)
     if view is None:
         return [(Cell(subject_words(digest, finding), Tone.STRONG),)]
     job = view.job

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.document.queue import stray_lines
+from gpumon.report.facts.charges import look_ahead
 from gpumon.report.facts.rows import awaited_call
 from gpumon.report.next_steps.roads import is_this_machine
 from gpumon.report.tables.gpu import (
@@ -107,10 +108,9 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         return digest.gpu_rows
 
     def row_steps(self, digest: Digest) -> Iterator[None]:
-        """Those of a few hundred nodes at a time, then whose they are, which each line tells."""
+        """Those of a few hundred nodes at a time, then whose they are, and what each loses."""
         yield from digest.gpu_row_steps()
-        if digest.job_by_gpu:
-            yield
+        yield from look_ahead(digest)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""

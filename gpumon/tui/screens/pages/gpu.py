@@ -92,7 +92,7 @@ class GpuScreen(SectionView):
     def open_entry(self, opens: str) -> None:
         """The job of a process, else the job that holds the GPU."""
         kind, _, name = opens.partition(":")
-        view = self.digest.job_by_gpu.get(self.uuid) if self.digest else None
+        view = self.digest.holder(self.uuid) if self.digest else None
         if kind == "job":
             self.open_job(name)
         elif view is not None:

@@ -96,6 +96,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         view = digest.tick.job(self.job_id)
         if view is None:
             return ()
+        digest.look_at(view.gpu_uuids)
         if self._is_unfolded or self.grid.needle:
             return digest.rank_rows(view)
         verdict = digest.verdict(view)

@@ -48,7 +48,9 @@ class NodeScreen(SectionView):
     def sections(self, digest: Digest, width: int) -> list[Section]:
         """What is known of it, by topic: GPUs, host, ports, file systems, jobs."""
         chosen = self.gpumon.chosen_columns.get(self.view)
-        return node_sections(digest, digest.tick.nodes[self.node_name], width, chosen)
+        node = digest.tick.nodes[self.node_name]
+        digest.look_at(node.gpu_uuids)
+        return node_sections(digest, node, width, chosen)
 
     def action_columns(self) -> None:
         """Choose the columns of its GPUs."""

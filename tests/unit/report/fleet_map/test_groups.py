@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 
+import pytest
+
 from gpumon.model.finding import Confidence
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Gpu
@@ -109,10 +111,26 @@ def test_what_the_nodes_of_a_picture_tell_is_looked_for_once(monkeypatch):
         groups, "group_of", lambda *given: asked.append(given[1:]) or group_of(*given)
     )
     first = turns(digest)
-    assert len(asked) >= len(listed)
+    # No report tells of a fabric: for that no node is asked by itself.
+    assert asked == [("n0", "name"), ("n0", "state")]
     asked.clear()
     assert turns(digest) == first
     assert asked == []
+
+
+@pytest.mark.parametrize("odd", [0, 17, 39])
+def test_of_all_nodes_only_those_are_asked_whose_report_tells_of_a_fabric(monkeypatch, odd):
+    view, gpus = job_with_gpus("1", {f"n{number:02}": 1 for number in range(40)})
+    told = gpus[odd].block
+    told = told._replace(labels={**told.labels, "fabric_cluster": ("c0ffee11" * 4,)})
+    gpus = [one._replace(block=told) if at == odd else one for at, one in enumerate(gpus)]
+    digest = Digest(tick((view,), gpus))
+    asked, group_of = [], groups.group_of
+    monkeypatch.setattr(
+        groups, "group_of", lambda *given: asked.append(given[1]) or group_of(*given)
+    )
+    assert following(digest, units(digest), "block") == "NVLink domain"
+    assert asked == [f"n{odd:02}"]
 
 
 def test_a_fleet_that_tells_nothing_keeps_its_grouping():

@@ -1,0 +1,80 @@
+"""Who holds a GPU and what is lost with it: the same for few as for all, without asking for all."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpumon.model.finding import Severity
+from gpumon.report.facts.charges import charge_steps, charges_at, look_ahead
+from gpumon.report.facts.losses import NO_STAKE
+from gpumon.report.facts.tick_index import Digest
+from tests.worlds.tick import finding, job_with_gpus, tick, uuid_of
+
+
+def told(*, findings=(), muted=(), jobs=("11", "12", "13"), gpus=4):
+    """Jobs with two nodes each."""
+    made = [job_with_gpus(j, {f"a{j}": gpus, f"b{j}": gpus}) for j in jobs]
+    every = [one for _, mine in made for one in mine]
+    return tick(tuple(view for view, _ in made), every, findings=findings, muted=muted)
+
+
+FINDINGS = (
+    finding("job:11"),
+    finding("job:12", severity=Severity.CRITICAL, gpus=(uuid_of("a12", 1), uuid_of("b13", 0))),
+    finding("node:b12", severity=Severity.INFO),
+    finding(f"gpu:{uuid_of('a13', 3)}", gpus=(uuid_of("a11", 0),)),
+    finding("job:99"),
+)
+MUTED = (finding("job:13"), finding("node:a11", cleared_at=5.0))
+
+
+@pytest.mark.parametrize(
+    "nodes", [("a11",), ("a12", "b12"), ("b13", "a11"), ("a13", "b13", "a12"), ("nowhere",), ()]
+)
+def test_what_few_lose_is_what_they_lose_among_all(nodes):
+    picture = told(findings=FINDINGS, muted=MUTED)
+    uuids = [uuid_of(node, index) for node in nodes for index in range(4)]
+    every = Digest(picture).stakes
+    assert every
+    assert charges_at(Digest(picture), uuids) == {u: every.get(u, NO_STAKE) for u in uuids}
+
+
+def test_a_page_finds_what_its_own_gpus_lose_without_looking_at_the_fleet():
+    digest, every = Digest(told(findings=FINDINGS)), Digest(told(findings=FINDINGS)).stakes
+    mine = uuid_of("a12", 1)
+    digest.look_at((mine, uuid_of("a12", 2)))
+    assert digest.stake_at(mine) == every[mine] != NO_STAKE
+    assert digest.stake_at(uuid_of("a12", 2)) == NO_STAKE
+    assert "stakes" not in vars(digest)
+    other = uuid_of("a11", 2)
+    assert digest.stake_at(other) == every[other]
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_the_holder_of_one_gpu_is_that_among_all(index):
+    picture = told(jobs=("21", "22"), gpus=3)
+    digest, uuid = Digest(picture), uuid_of("b22", index)
+    found = digest.holder(uuid)
+    assert "job_by_gpu" not in vars(digest)
+    assert found is digest.job_by_gpu.get(uuid) is digest.holder(uuid)
+    assert (found is None) == (index == 3)
+
+
+def test_of_jobs_that_claim_one_gpu_it_is_the_last_either_way():
+    one, gpus = job_with_gpus("1", {"n1": 2})
+    other, _ = job_with_gpus("2", {"n1": 2})
+    picture = tick((one, other), gpus)
+    uuid = uuid_of("n1", 0)
+    assert Digest(picture).holder(uuid) is Digest(picture).job_by_gpu[uuid] is other
+
+
+def test_all_of_a_large_fleet_are_looked_up_in_steps():
+    jobs = tuple(str(number) for number in range(1_200))
+    picture = told(jobs=jobs, gpus=1, findings=[finding(f"job:{job}") for job in jobs[::5]])
+    digest, at_once = Digest(picture), Digest(picture)
+    steps = sum(1 for _ in look_ahead(digest))
+    assert steps >= 1_200 // 1_000 + 240 // 50
+    assert vars(digest)["job_by_gpu"] == at_once.job_by_gpu
+    assert vars(digest)["stakes"] == at_once.stakes
+    assert list(look_ahead(digest)) == []
+    assert len(list(charge_steps(digest))) == 240 // 50
