@@ -7,7 +7,6 @@ were, counters go on by what they grew, and the output of a hang stays silent.
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import zstandard
@@ -37,7 +36,10 @@ class Part(NamedTuple):
 
 
 def pictures(recording: Path) -> Iterator[tuple[float, Blocks, set[tuple[str, str]]]]:
-    """Time and blocks of each frame, and which columns are counters as far as is known."""
+    """Time and blocks of each frame, and which columns are counters as far as is known.
+
+    The next frame changes the blocks: who keeps them takes a `_copy`.
+    """
     blocks: Blocks = {}
     counters = {("node", "uptime_s")}
     with recording.open("rb") as file:
@@ -62,7 +64,7 @@ def pictures(recording: Path) -> Iterator[tuple[float, Blocks, set[tuple[str, st
             for gone in change.get("gone", ()):
                 block["columns"].pop(gone, None)
                 block["labels"].pop(gone, None)
-        yield message["at"], deepcopy(blocks), counters
+        yield message["at"], blocks, counters
 
 
 def stretches(
@@ -77,8 +79,41 @@ def stretches(
         counters = known
         for workload, frames in zip(workloads, found, strict=True):
             if phases[workload]["start"] <= at <= phases[workload]["end"]:
-                frames.append(blocks)
+                frames.append(_copy(blocks))
     return found, counters
+
+
+def _copy(blocks: Blocks) -> Blocks:
+    """The same, whose columns may be put in the place of others; none is changed within."""
+    return {
+        name: {**block, "columns": dict(block["columns"]), "labels": dict(block["labels"])}
+        for name, block in blocks.items()
+    }
+
+
+def _news(blocks: Blocks, told: Blocks | None) -> Blocks:
+    """What a line says of blocks after one that told of others; None: it is the first.
+
+    Whatever is as it was is left out, as a recorder does.
+    """
+    if told is None or any(
+        block["keys"] != told.get(name, {}).get("keys") for name, block in blocks.items()
+    ):
+        return blocks
+    news: Blocks = {}
+    for name, block in blocks.items():
+        known, said = told[name], {}
+        for kind in ("columns", "labels"):
+            said[kind] = {
+                key: values
+                for key, values in block[kind].items()
+                if key not in known[kind] or known[kind][key] != values
+            }
+        gone = [k for kind in ("columns", "labels") for k in known[kind] if k not in block[kind]]
+        news[name] = {**said, "gone": gone}
+        if block["missing"] != known["missing"]:
+            news[name]["missing"] = block["missing"]
+    return news
 
 
 class _Counters:
@@ -154,23 +189,25 @@ def write_job(
         {"kind": "header", "format": "gpumon-recording", "version": 1, "tool": "gpumon 0.1.0",
          "started_at": START, "period_s": every_s, "targets": ["slurm"]},
     ]  # fmt: skip
-    second = 0
+    second, told = 0, None
     for part, frames in zip(parts, found, strict=True):
         for place in range(part.minutes * 60):
             turn = place % len(frames)
-            blocks = deepcopy(frames[turn])
+            blocks = _copy(frames[turn])
             going.go_on(blocks, frames[turn - 1] if turn else None, frames[0], frames[-1])
             if part.is_silent:
                 _grow_older(blocks, frames[0], place)
             if second % _SYNC_S == 0:
                 lines += [{"kind": "sync", "at": START + second}, _queue(job_id, START + second)]
+                told = None
             if second % every_s == 0:
                 at = START + second
                 lines += [
                     {"kind": "frame", "origin": "slurm", "node": _NODE, "at": at, "late_s": 0,
-                     "blocks": blocks, "host_names": [_NODE]},
+                     "blocks": _news(blocks, told), "host_names": [_NODE]},
                     {"kind": "beat", "at": at, "period_s": every_s},
                 ]  # fmt: skip
+                told = blocks
             second += 1
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     out.write_text(text)

@@ -107,11 +107,11 @@ def growth_of(
 def _steady(
     times: NDArray[np.float64], used: NDArray[np.float32], limit_bytes: float
 ) -> Growth | None:
-    parts = [part[np.isfinite(part)] for part in np.split(used, _edges(times))]
-    counts = [len(part) for part in parts]
-    if not min(counts) or sum(counts) < _LEAST_IN_A_PART * _PARTS:
+    edges = _edges(times)
+    counts = _counts(np.isfinite(used), edges)
+    if not counts.min() or counts.sum() < _LEAST_IN_A_PART * _PARTS:
         return None
-    lows = np.array([part.min() for part in parts], np.float64)
+    lows = np.fmin.reduceat(used, edges[:-1]).astype(np.float64)
     steps = np.diff(lows)
     grown = float(lows[-1] - lows[0])
     third = _PARTS // 3
@@ -142,12 +142,18 @@ def _was_freed(
 
 
 def _edges(times: NDArray[np.float64]) -> NDArray[np.intp]:
-    """First row of each part but the first."""
-    return times.searchsorted(np.linspace(times[0], times[-1], _PARTS + 1)[1:-1])
+    """First row of each part, and behind the last row."""
+    inner = times.searchsorted(np.linspace(times[0], times[-1], _PARTS + 1)[1:-1])
+    return np.concatenate(([0], inner, [len(times)]))
+
+
+def _counts(flags: NDArray[np.bool_], edges: NDArray[np.intp]) -> NDArray[np.intp]:
+    """How many rows of each part have a flag."""
+    return np.diff(np.concatenate(([0], np.cumsum(flags)))[edges])
 
 
 def _parts_at_rest(times: NDArray[np.float64], is_at_work: NDArray[np.bool_]) -> int:
-    return sum(not part.any() for part in np.split(is_at_work, _edges(times)))
+    return int((_counts(is_at_work, _edges(times)) == 0).sum())
 
 
 def _least_late_rise(times: NDArray[np.float64], used: NDArray[np.float32]) -> float:

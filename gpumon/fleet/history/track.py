@@ -71,8 +71,6 @@ class Tier:
 
     def drop_old(self, plan: TierPlan, oldest_at: float) -> bool:
         """Drop chunks that are too old or too much; the newest stays. True: one was dropped."""
-        if len(self.chunks) <= 1:
-            return False
         used = sum(chunk.used_bytes for chunk in self.chunks)
         before = len(self.chunks)
         while len(self.chunks) > 1:
@@ -169,11 +167,11 @@ class Track:
         self._coarsen(position + 1, chunk)
 
     def _drop_old(self, now: float) -> None:
-        dropped = [
-            tier.drop_old(plan, now - plan.span_s)
-            for tier, plan in zip(self.tiers, self._plans, strict=True)
-        ]
-        if any(dropped):
+        is_less = False
+        for tier, plan in zip(self.tiers, self._plans, strict=True):
+            if len(tier.chunks) > 1 and tier.drop_old(plan, now - plan.span_s):
+                is_less = True
+        if is_less:
             chunks = (chunk for tier in self.tiers for chunk in tier.chunks)
             self._increases.forget_all_but({name for chunk in chunks for name in chunk.columns})
             self._gathering = None

@@ -8,10 +8,10 @@ hosts tell is the mean of ten seconds.
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from gpumon.detect.scene import WORKING, Scene
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_HOST
@@ -78,19 +78,17 @@ class _Program:
     """Parts that are gone through again and again; means over them are exact."""
 
     def __init__(self, parts):
-        self._ends = np.cumsum([part.seconds for part in parts])
-        self._length_s = float(self._ends[-1])
+        self._edges = [0.0, *accumulate(part.seconds for part in parts)]
+        self._length_s = self._edges[-1]
         self._parts = list(parts)
         self._sums = {
-            name: np.concatenate(
-                ([0.0], np.cumsum([part.seconds * getattr(part, name) for part in parts]))
-            )
+            name: [0.0, *accumulate(part.seconds * getattr(part, name) for part in parts)]
             for name in ("kernel", "sm", "cores", "io", "read", "written", "rx", "tx")
         }
 
     def at(self, second):
         """What it does at a time."""
-        return self._parts[int(self._ends.searchsorted(second % self._length_s, "right"))]
+        return self._parts[bisect_right(self._edges, second % self._length_s) - 1]
 
     def mean(self, name, end, span_s):
         """Mean of something over so long until a time, or since the begin."""
@@ -99,9 +97,10 @@ class _Program:
 
     def _until(self, name, second):
         laps, left = divmod(second, self._length_s)
+        place = bisect_right(self._edges, left) - 1
+        inside = (left - self._edges[place]) * getattr(self._parts[place], name)
         sums = self._sums[name]
-        inside = float(np.interp(left, np.concatenate(([0.0], self._ends)), sums))
-        return laps * float(sums[-1]) + inside
+        return laps * sums[-1] + sums[place] + inside
 
 
 def irregular(parts, lengths):
