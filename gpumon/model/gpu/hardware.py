@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 GB: Final = 1e9
 """Bytes of the gigabyte that data sheets count memory and links in."""
-
 SMALLEST_SHARE: Final = 0.9
 """NVML reports no less than this share of the advertised memory: ECC takes a sixteenth on GDDR."""
 LARGEST_SHARE: Final = 1.02
