@@ -141,7 +141,7 @@ def without_spare(parts: list[Cell], spare: list[Cell], width: int, gap: str = "
 def own_lines(tick: Tick, mood: Mood) -> list[Line]:
     """How gpumon itself fares, for the page of errors."""
     late = f"the newest came {units.seconds(tick.lateness_s, 1)} late"
-    words = [f"a tick every {tick.period_s:g} s, {late}"]
+    words = [f"a tick every {units.period(tick.period_s)}, {late}"]
     if tick.queue_at is not None:
         words.append(f"the queue answered {units.short_duration(tick.at - tick.queue_at)} ago")
     words.append(f"watching since {units.clock_time(tick.observed_since)}")

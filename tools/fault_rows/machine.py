@@ -75,7 +75,7 @@ MACHINE: Final = (
     Fault(
         "a signal while it records",
         "the recording, whole",
-        "recorded .* ticks",
+        "recorded .* ticks?",
         "nothing",
         ("tests/unit/cli/commands/test_recording.py::test_recording_ends_well_when_it_is_told_to",),
     ),

@@ -11,6 +11,7 @@ from gpumon.cli.output import write
 from gpumon.detect.contract import DetectorError, declaration_of, parameters
 from gpumon.detect.worker import registry
 from gpumon.model.finding_classes import finding_class
+from gpumon.report.text import units
 
 if TYPE_CHECKING:
     from gpumon.detect.contract import Declaration
@@ -74,8 +75,8 @@ def _describe(name: str) -> int:
         f"judges         each {declared.subjects}\n"
         f"needs          {', '.join(declared.needs)}\n"
         f"samples        {_samples(declared)}\n"
-        f"supported      after {declared.supported_after_s:g} s observed\n"
-        f"established    after {declared.established_after_s:g} s observed\n"
+        f"supported      after {units.period(declared.supported_after_s)} observed\n"
+        f"established    after {units.period(declared.established_after_s)} observed\n"
         f"only guesses   {', '.join(declared.guesses) or 'none'}\n"
         f"parameters     {_parameters(detector)}\n\n"
         f"{inspect.getdoc(type(detector)) or ''}\n"
@@ -93,7 +94,7 @@ def _runs(declared: Declaration) -> str:
 def _samples(declared: Declaration) -> str:
     """How often it needs values."""
     longest_s = declared.longest_period_s
-    return f"one every {longest_s:g} s at least" if longest_s else "however often"
+    return f"one every {units.period(longest_s)} at least" if longest_s else "however often"
 
 
 def _parameters(detector: object) -> str:

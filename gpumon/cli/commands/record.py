@@ -248,13 +248,15 @@ class _Run:
     def _say(self, tick: Tick) -> None:
         failing = sum(not target.is_ok for target in tick.targets)
         ill = f"; {failing} of {len(tick.targets)} targets fail" if failing else ""
-        narrate(f"{self._summary()}; {len(tick.gpus)} GPUs, {len(tick.jobs)} jobs{ill}")
+        fleet = f"{units.gpus(len(tick.gpus))}, {units.counted(len(tick.jobs), 'job')}"
+        narrate(f"{self._summary()}; {fleet}{ill}")
 
     def _summary(self) -> str:
-        lost = f", {self._lost} ticks dropped" if self._lost else ""
-        frames = self._recorder.frame_count
+        lost = f", {units.counted(self._lost, 'tick')} dropped" if self._lost else ""
+        ticks = units.counted(self._pictures, "tick")
+        frames = units.counted(self._recorder.frame_count, "frame")
         size = f"{units.mib(self._steady.size_bytes, 1)} MiB"
-        return f"{self._pictures} ticks, {frames} frames, {size}{lost}"
+        return f"{ticks}, {frames}, {size}{lost}"
 
     def _failed(self, error: OSError) -> SourceError:
         """A file that cannot be written any more: what it holds stays, recording ends."""

@@ -12,6 +12,7 @@ from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.cli.output import write, write_json
 from gpumon.cli.since import Since, since
+from gpumon.report.text import units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,7 +90,8 @@ def report(words: list[str]) -> int:
     else:
         write(_text(added, before, options.by, prices))
         if pages.skipped:
-            narrate(f"{pages.skipped} lines in {folder} are not entries and were skipped")
+            lines = units.counted(pages.skipped, "line")
+            narrate(f"{lines} of {folder} skipped: not an entry of the ledger")
     return DONE
 
 

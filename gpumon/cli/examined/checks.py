@@ -95,7 +95,7 @@ def of_driver(tick: Tick) -> Iterator[Check]:
     yield from persistence(gpus)
     refused = [gpu for gpu in gpus if gpu.reason("process_count") is Reason.NO_PERMISSION]
     if refused:
-        says = f"the driver hides the processes of {len(refused)} GPUs from this user"
+        says = f"the driver hides the processes of {units.gpus(len(refused))} from this user"
         yield Check("gpu processes", LESS, says, "root sees them")
     hidden = [process for gpu in gpus for process in gpu.processes if process.why is not None]
     if hidden:
@@ -110,7 +110,8 @@ def of_driver(tick: Tick) -> Iterator[Check]:
 def _gpus(tick: Tick) -> str:
     """How many GPUs are read, and of how many where some are not."""
     total, read = len(tick.gpus), sum(map(is_read, tick.gpus.values()))
-    return f"{total} GPUs" if read == total else f"{read} of {total} GPUs"
+    whole = units.gpus(total)
+    return whole if read == total else f"{read:,} of {whole}"
 
 
 def _tested(version: str | None) -> str:
@@ -176,7 +177,8 @@ def slurm() -> Iterator[Check]:
         yield Check("slurm", FAULT, f"{error.where}: {error.message}", error.hint)
     if tick.queue_at is None:
         return
-    yield Check("slurm", OK, f"{len(tick.jobs)} jobs, {len(tick.nodes)} nodes")
+    jobs, nodes = units.counted(len(tick.jobs), "job"), units.counted(len(tick.nodes), "node")
+    yield Check("slurm", OK, f"{jobs}, {nodes}")
     if gres_conf.find_and_read(os.environ) is gres_conf.NOT_FOUND:
         yield Check(
             "gres.conf",
@@ -224,7 +226,9 @@ def target(asked: Target) -> Iterator[Check]:
         yield Check(asked.url, state, f"{error.where}: {error.message}", error.hint)
     answered = [node for node in tick.nodes.values() if node.taken_at is not None]
     if answered or tick.queue_at is not None:
-        says = f"{len(answered)} of {len(tick.nodes)} nodes answer, {_gpus(tick)}"
+        verb = "answers" if len(tick.nodes) == 1 else "answer"
+        nodes = units.counted(len(tick.nodes), "node")
+        says = f"{len(answered):,} of {nodes} {verb}, {_gpus(tick)}"
         # What is at fault stands above it; what answers beside it is told, and is not all.
         yield Check(asked.url, LESS if tick.errors else OK, says)
 

@@ -309,7 +309,7 @@ def _fitting(found: tuple[Room, ...], demand: _Demand) -> tuple[str, ...]:
 
 
 def _cpus(count: int) -> str:
-    return f"{count} CPU{'s' * (count != 1)}"
+    return units.counted(count, "CPU")
 
 
 def time_hints(digest: Digest, job: Job) -> list[Hint]:

@@ -82,7 +82,7 @@ def _fleet_line(digest: Digest, fleet: FleetGpus, width: int) -> Line:
     """All GPUs by what they are, and at the right end what is new."""
     gpus = units.gpus(fleet.gpus)
     if not fleet.parts:
-        nodes = f"{fleet.nodes:,} node{'s' * (fleet.nodes != 1)}"
+        nodes = units.counted(fleet.nodes, "node")
         told: list[Line] = [(Cell(gpus, Tone.STRONG), Cell(f" on {nodes}"))]
     else:
         parts = [Cell(f"{count:,} {part}") for part, count in fleet.parts]

@@ -64,7 +64,7 @@ def amount_words(rows: Sequence[RankRow]) -> str:
     gpus = len({row.uuid for row in rows if row.uuid})
     parts = [(ranks, "rank")] if ranks else []
     parts += [(gpus, "GPU")] if gpus and gpus != ranks else []
-    return ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for count, noun in parts)
+    return ", ".join(units.counted(count, noun) for count, noun in parts)
 
 
 def faulty_words(digest: Digest, view: JobView, finding: Finding) -> str:

@@ -184,10 +184,10 @@ def pending_summary(digest: Digest, width: int) -> list[Line]:
         return []
     asked, jobs = sum_asked(views), count_tasks(views)
     count = "1 job waits" if jobs == 1 else f"{jobs} jobs wait"
-    parts = [f"{count} for {asked} GPU{'s' if asked != 1 else ''}"]
+    parts = [f"{count} for {units.gpus(asked)}"]
     free = [room.free for room in rooms(digest).values() if room.is_open and room.free]
     if rooms(digest):
-        nodes = f" on {len(free)} node{'s' if len(free) != 1 else ''}" if free else ""
+        nodes = f" on {units.counted(len(free), 'node')}" if free else ""
         parts.append(f"{sum(free)} free{nodes}")
     waits = [wait for view in views if (wait := waits_s(digest, view)) is not None]
     if waits:

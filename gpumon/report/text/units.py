@@ -166,9 +166,19 @@ def hours(value_s: float, places: int = 2) -> str:
     return f"{value_s / HOUR_S:,.{places}f}"
 
 
+def period(value_s: float) -> str:
+    """Seconds of a setting as it was given, with the unit: `0.5 s`, `10 s`."""
+    return f"{value_s:.10g} s"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, whose plural ends in s: `1 tick`, `1,024 ticks`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def gpus(count: int) -> str:
     """How many: `1 GPU`, `1,024 GPUs`."""
-    return f"{count:,} GPU{'s' * (count != 1)}"
+    return counted(count, "GPU")
 
 
 def gpu_time(gpu_seconds: float | None) -> str:

@@ -160,7 +160,7 @@ def job_facts(digest: Digest, view: JobView, width: int) -> list[Line]:
                 ("partition", job.partition),
                 ("GPUs", _gpus_of(job)),
                 (
-                    f"{len(job.nodes)} node{'s' if len(job.nodes) != 1 else ''}",
+                    units.counted(len(job.nodes), "node"),
                     some_names(job.nodes),
                 ),
             ),
@@ -188,7 +188,7 @@ def unknown_gpus(digest: Digest, view: JobView, width: int) -> list[Line]:
             errors = node.errors if node else ()
             silent.append(f"{name} ({errors[0].message})" if errors else name)
     count = view.gpus_unknown
-    text = f"{count} GPU{'s' if count != 1 else ''} unknown: "
+    text = f"{units.gpus(count)} unknown: "
     text += (
         f"no telemetry from {some_names(tuple(silent))}"
         if silent

@@ -15,6 +15,7 @@ from gpumon.report.tables.gpu import (
     fleet_search_text,
     instance_widths,
 )
+from gpumon.report.text import units
 from gpumon.report.text.cells import some_names
 from gpumon.report.wording.empty_states import silent_nodes_lines
 from gpumon.report.wording.loss_words import LOSING
@@ -142,11 +143,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         tick = self.digest.tick
         gpus, nodes = len(tick.gpus), len(tick.nodes)
         shown, known = self.grid.shown
-        count = (
-            f"{shown} of {known} lines"
-            if shown != known
-            else f"{gpus} GPU{'s' if gpus != 1 else ''}"
-        )
+        count = f"{shown} of {known} lines" if shown != known else units.gpus(gpus)
         if self.is_narrowed:
             if self.digest.has_instances:
                 shown = sum(row.instance is None for row in self.grid.rows)
@@ -157,7 +154,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
             count = f"{gpus} of {every} GPUs"
         if self.grid.is_counting:
             count = "… GPUs"
-        return f"{count} on {nodes} node{'s' if nodes != 1 else ''} "
+        return f"{count} on {units.counted(nodes, 'node')} "
 
     def open_row(self, row: GpuRow) -> None:
         """Open the GPU; of a node without GPUs, the node."""

@@ -10,6 +10,7 @@ from gpumon.report.lists.folded_ranks import folded_ranks
 from gpumon.report.rank_map.legend import faulty_words
 from gpumon.report.rank_map.marks import faulty_rank
 from gpumon.report.tables.gpu import RANK_COLUMNS, rank_order, rank_search_text
+from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import (
     gone_job_words,
@@ -199,8 +200,8 @@ class JobScreen(RankView, TableView["RankRow"]):
         gpus = asked if asked is not None else len(view.gpu_uuids)
         ranks = len(view.ranks)
         if view.job.state == "PENDING" and not ranks:
-            return f"asks for {gpus:,} GPU{'s' * (gpus != 1)} "
-        return f"{ranks:,} rank{'s' * (ranks != 1)}, {gpus:,} GPU{'s' * (gpus != 1)} "
+            return f"asks for {units.gpus(gpus)} "
+        return f"{units.counted(ranks, 'rank')}, {units.gpus(gpus)} "
 
     def finding_scope(self) -> str | None:
         """Its subject, as findings name it."""

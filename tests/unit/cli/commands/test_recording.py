@@ -147,7 +147,7 @@ def test_recording_ends_well_when_it_is_told_to(caller, number, code, said):
         rest = child.stderr.read()
         child.wait()
     assert told[0] == f"gpumon: recording demo:1x2 into {path}\n"
-    assert "1 ticks" in told[1]
+    assert "1 tick, " in told[1]
     said(rest.splitlines()[-1].replace(str(path), path.name))
     assert child.returncode == code
     assert f"in {path}" in rest

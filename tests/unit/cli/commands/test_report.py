@@ -44,7 +44,7 @@ def test_the_table_sums_up_to_the_whole_and_shows_no_escapes(books, capsys):
     assert rows["ada"][12:14] == ["idle_tail", "0.75"]
     assert rows["total"][1] == "4.00"
     assert "\x1b" not in shown.out
-    assert "1 lines" in shown.err
+    assert "1 line of " in shown.err
 
 
 def test_classes_are_listed_with_their_share_of_what_was_observed(books, capsys):

@@ -116,6 +116,18 @@ def test_gpus(count, text):
 
 
 @pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 ticks"), (1, "1 tick"), (2, "2 ticks"), (7310, "7,310 ticks")]
+)
+def test_a_number_of_things_agrees_with_its_noun(count, text):
+    assert units.counted(count, "tick") == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.25, "0.25 s"), (30.0, "30 s"), (2e6, "2000000 s")])
+def test_a_period_is_written_as_it_was_given(value, text):
+    assert units.period(value) == text
+
+
+@pytest.mark.parametrize(
     ("made", "text"),
     [
         (units.fine_percent(0.1234), "12.3"),

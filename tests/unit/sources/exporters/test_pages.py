@@ -13,6 +13,7 @@ from gpumon.sources.exporters.pages import ExporterPages
 from gpumon.sources.http import loop
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
+from tests.unit.sources.running import running
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
@@ -34,27 +35,19 @@ Open = Any
 
 @pytest.fixture
 def opened() -> Iterator[Open]:
-    sources: list[ExporterPages] = []
+    with running() as start:
 
-    def start(
-        *addresses: PageAddress, once: bool = False, period_s: float = 0.05, timeout_s: float = 20.0
-    ) -> tuple[ExporterPages, Callable[[], list[Frame]]]:
-        source = ExporterPages("dcgm+http://x", addresses, period_s, SystemClock(), once, timeout_s)
-        sources.append(source)
-        seen: list[Frame] = []
+        def open_(
+            *addresses: PageAddress,
+            once: bool = False,
+            period_s: float = 0.05,
+            timeout_s: float = 20.0,
+        ) -> tuple[ExporterPages, Callable[[], list[Frame]]]:
+            clock = SystemClock()
+            source = ExporterPages("dcgm+http://x", addresses, period_s, clock, once, timeout_s)
+            return source, start(source)
 
-        def look() -> list[Frame]:
-            seen.extend(source.poll())
-            return seen
-
-        source.start(lambda: None)
-        return source, look
-
-    yield start
-    for source in sources:
-        source.close()
-        source.close()
-        assert not source._thread._thread.is_alive()
+        yield open_
 
 
 def address(server: PageServer, node: str = "gpu01", *, has_name: bool = True) -> PageAddress:

@@ -11,6 +11,7 @@ from gpumon.sources.address import parse
 from gpumon.sources.prometheus.server import PrometheusServer
 from gpumon.sources.source import SystemClock
 from tests.unit.sources.prometheus.engine import Engine, labels
+from tests.unit.sources.running import running
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
@@ -35,27 +36,17 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def opened() -> Iterator[Open]:
-    made: list[PrometheusServer] = []
+    with running() as start:
 
-    def start(url: str, once: bool = False, period_s: float = 0.1) -> tuple[PrometheusServer, Look]:
-        address = parse(url).engine
-        assert address is not None
-        source = PrometheusServer(url, address, period_s, SystemClock(), once)
-        made.append(source)
-        seen: list[Frame] = []
+        def open_(
+            url: str, once: bool = False, period_s: float = 0.1
+        ) -> tuple[PrometheusServer, Look]:
+            address = parse(url).engine
+            assert address is not None
+            source = PrometheusServer(url, address, period_s, SystemClock(), once)
+            return source, start(source)
 
-        def look() -> list[Frame]:
-            seen.extend(source.poll())
-            return seen
-
-        source.start(lambda: None)
-        return source, look
-
-    yield start
-    for source in made:
-        source.close()
-        source.close()
-        assert not source._thread._thread.is_alive()
+        yield open_
 
 
 def once(opened: Open, engine: Engine) -> list[Frame]:
