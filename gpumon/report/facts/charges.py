@@ -114,8 +114,17 @@ def look_ahead(digest: Looked) -> Iterator[None]:
                     found[uuid] = view
             yield
         known["job_by_gpu"] = found
+    yield from stake_steps(digest)
+
+
+def stake_steps(digest: Looked) -> Iterator[None]:
+    """Steps after which it is quick to ask what is lost with a GPU, or with a node."""
+    known = vars(digest)
     if "stakes" not in known:
         known["stakes"] = yield from charge_steps(digest)
+    if "stakes_by_node" not in known:
+        yield
+        known["stakes_by_node"] = charges_by_node(digest)
 
 
 def holder_among(jobs: Sequence[JobView], uuid: str) -> JobView | None:

@@ -23,11 +23,8 @@ PERIOD_S: Final = 1 / 60
 """Between two frames of what nobody asked for; textual's own."""
 
 QUICK_S: Final = 1 / 120
-"""Between two frames while a key is being answered: most terminals draw no more in a second."""
-
-HASTE_S: Final = 0.1
-"""So long after a key what changes is taken for its answer: beyond that it no longer looks like one
-(Nielsen, Usability Engineering, 1993, chapter 5)."""
+"""Between a frame and the first one after a key. What follows keeps the period: a page that opens
+is laid out several times, and each time written as a whole."""
 
 _PLACE: Final = "_Screen__update_timer"
 """Where textual's screen keeps its beat."""
@@ -74,9 +71,8 @@ class FrameBeat:
         """Something has changed."""
         if self._pending is not None:
             return
-        now_s = self._clock()
-        between_s = QUICK_S if now_s - self._typed_s() < HASTE_S else PERIOD_S
-        wait_s = max(0.0, self._drawn_s + between_s - now_s)
+        between_s = QUICK_S if self._typed_s() > self._drawn_s else PERIOD_S
+        wait_s = max(0.0, self._drawn_s + between_s - self._clock())
         self._pending = self._later(wait_s, self._beat)
 
     def pause(self) -> None:

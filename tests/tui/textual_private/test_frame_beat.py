@@ -8,7 +8,7 @@ from math import inf
 import pytest
 
 from gpumon.tui.screens.base.time_screen import TimeScreen
-from gpumon.tui.textual_private.frame_beat import HASTE_S, PERIOD_S, QUICK_S, FrameBeat, quicken
+from gpumon.tui.textual_private.frame_beat import PERIOD_S, QUICK_S, FrameBeat, quicken
 from tests.worlds.tick import fleet
 
 
@@ -77,14 +77,18 @@ def test_what_a_key_changes_waits_less(after_s):
     assert clock.frames[-1] - clock.frames[-2] == pytest.approx(QUICK_S)
 
 
-def test_a_key_of_long_ago_hastens_nothing():
+def test_a_key_hastens_one_frame_and_what_follows_keeps_the_period():
     clock = Clock()
-    clock.typed_s = clock.now_s - HASTE_S
     clock.beat.resume()
     clock.pass_by(0.001)
-    clock.beat.resume()
-    clock.pass_by(1.0)
-    assert clock.frames[1] - clock.frames[0] == pytest.approx(PERIOD_S)
+    clock.typed_s = clock.now_s
+    for _ in range(3):
+        clock.beat.resume()
+        clock.pass_by(0.0201)
+    first, second, third, last = clock.frames
+    assert second - first == pytest.approx(QUICK_S)
+    assert third - second == pytest.approx(PERIOD_S)
+    assert last - third == pytest.approx(PERIOD_S)
 
 
 def test_several_changes_share_a_frame_and_what_is_drawn_otherwise_has_none():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from gpumon.report.facts.charges import stake_steps
 from gpumon.report.fleet_map.all_nodes import FleetHeat
 from gpumon.report.fleet_map.columns import FleetColumns
 from gpumon.report.fleet_map.groups import grouped
@@ -66,6 +67,8 @@ class HeatDesk:
             columns.column(key)
             yield
         passing = yield from self._filtered(asked, columns.roster)
+        yield from stake_steps(digest)
+        yield
         self._group(columns, passing, grouping)
         yield
         if field.name_of is not None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpumon.report.facts.columns import GAP, place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from gpumon.report.facts.columns import Column, Placed
     from gpumon.report.text.cells import Cell
 
 R = TypeVar("R")
+
+FOLLOWED: Final = 4_000
+"""Rows among which the cursor's own is looked for in one step."""
 
 
 def with_sorted(
@@ -90,7 +93,24 @@ def followed(
         cursor: Where it was.
         cursor_key: The row that it keeps to; None: nobody has moved it yet.
     """
+    steps = followed_steps(rows, key, cursor, cursor_key)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return int(end.value)
+
+
+def followed_steps(
+    rows: Sequence[R], key: Callable[[R], str], cursor: int, cursor_key: str | None
+) -> Generator[bool, None, int]:
+    """The same, some thousand rows in a step: a row may have gone to the end of all."""
     at = min(cursor, max(0, len(rows) - 1))
     if cursor_key is None or (rows and key(rows[at]) == cursor_key):
         return at
-    return next((i for i, row in enumerate(rows) if key(row) == cursor_key), at)
+    for start in range(0, len(rows), FOLLOWED):
+        for index, row in enumerate(rows[start : start + FOLLOWED], start):
+            if key(row) == cursor_key:
+                return index
+        yield False
+    return at

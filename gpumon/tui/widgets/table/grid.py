@@ -14,6 +14,7 @@ from gpumon.report.text.cells import Cell, Line
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import LongList, announce
 from gpumon.tui.widgets.table import column_layout
+from gpumon.tui.widgets.table.column_layout import followed_steps
 from gpumon.tui.widgets.table.row_pictures import RowPictures
 from gpumon.tui.widgets.table.row_steps import Asked, Desk, needle_of
 from gpumon.tui.widgets.table.table_spec import Moved, Plan
@@ -246,8 +247,11 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             except StopIteration as end:
                 rows = end.value
             yield rows is None and self._has_part
+        near = self._cursor
+        if not self._is_from_top:
+            near = yield from followed_steps(rows, self.plan.key, near, self._cursor_key)
         self._under_way, self.is_counting = None, False
-        self._take(asked.digest, rows)
+        self._take(asked.digest, rows, near)
         if self._is_late:
             self._is_late = False
             self.post_message(self.Settled())
@@ -268,15 +272,16 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             self._under_way = None
             self._take(asked.digest, list(self._found))
 
-    def _take(self, digest: Digest, rows: Sequence[R]) -> None:
-        """Show these rows, keep the cursor on its row, and redraw what changed."""
+    def _take(self, digest: Digest, rows: Sequence[R], near: int | None = None) -> None:
+        """Show these rows, keep the cursor on its row, which is `near`, redraw what changed."""
         self._digest, self._all = digest, self._desk.all
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor
         self._rows = rows
         # Who typed a filter sees what it finds from the first on, wherever the cursor was: to look
         # for that row among eighty thousand takes longer than a key may.
-        among, at = (rows[: self._page], 0) if self._is_from_top else (rows, cursor)
+        at = cursor if near is None else near
+        among, at = (rows[: self._page], 0) if self._is_from_top else (rows, at)
         self._cursor = column_layout.followed(among, self.plan.key, at, self._cursor_key)
         if len(rows) != count:
             self.virtual_size = Size(0, len(rows) + 1)
