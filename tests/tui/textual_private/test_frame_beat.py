@@ -87,8 +87,8 @@ def test_a_key_hastens_one_frame_and_what_follows_keeps_the_period():
         clock.pass_by(0.0201)
     first, second, third, last = clock.frames
     assert second - first == pytest.approx(QUICK_S)
-    assert third - second >= PERIOD_S
-    assert last - third >= PERIOD_S
+    assert third - second == pytest.approx(PERIOD_S)
+    assert last - third == pytest.approx(PERIOD_S)
 
 
 def test_several_changes_share_a_frame_and_what_is_drawn_otherwise_has_none():
