@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
@@ -120,15 +120,13 @@ class Sheet:
         self._moving.discard(field)
         if any(map(callable, told)):
             self._moving.add(field)
-            sinces = [self._since.get((key, field), at) for key in self._entities]
             told = [
-                value(at - since) if callable(value) else value
-                for value, since in zip(told, sinces, strict=True)
+                value(at - self._since[key, field]) if callable(value) else value
+                for key, value in zip(self._entities, told, strict=True)
             ]
         if field in LABELS[self._name]:
             return tuple(None if text is None else str(text) for text in told)
-        numbers = [None if number is None else float(number) for number in told]  # type: ignore[arg-type]
-        return column_for(CATALOGUE[field].kind.is_integer, [*numbers])
+        return column_for(CATALOGUE[field].kind.is_integer, cast("list[float | int | None]", told))
 
 
 class Machine:

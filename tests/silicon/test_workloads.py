@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.silicon.looped import Part, write_job
+from gpumon.model.records.frame import Frame
+from gpumon.sources.recording.decode import Decoder
+from tests.silicon.looped import Part, stretches, write_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,6 +151,24 @@ def test_a_kernel_that_spins_is_a_guess_where_nobody_sees_the_output(tmp_path: P
     parts = (Part("bf16", 12), Part("spin_nccl", 33))
     found = document(KERNELS, tmp_path, "1", *parts)
     assert claims(found) == [("hang", "hypothesis")]
+
+
+def test_a_looped_job_shows_what_was_recorded_frame_by_frame(tmp_path: Path) -> None:
+    """Lines that say what has changed leave out nothing that has."""
+    file = tmp_path / "job.gpumon"
+    write_job(STALLS, file, "204", [Part("offload_both", 2)])
+    (recorded,), counters = stretches(STALLS, ["offload_both"])
+    reader = Decoder()
+    said = [reader.read(line) for line in file.read_bytes().splitlines()]
+    frames = [one for one in said if isinstance(one, Frame) and one.node]
+    assert len(frames) == 120
+    for frame, blocks in zip(frames, cycle(recorded), strict=False):
+        for name, block in blocks.items():
+            shown = frame.block(name)
+            assert list(shown.keys) == block["keys"]
+            for key in block["columns"].keys() - {key for of, key in counters if of == name}:
+                values = [shown.value(key, row) for row in range(len(shown.keys))]
+                assert values == block["columns"][key], key
 
 
 def test_what_a_real_driver_says_is_within_the_catalogue(tmp_path: Path) -> None:

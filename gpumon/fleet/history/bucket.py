@@ -86,8 +86,10 @@ class Bucket:
             low, high = chunk.low[row, :, :width], chunk.high[row, :, :width]
         np.fmin(self._low, low[:means], out=self._low)
         np.fmax(self._high, high[:means], out=self._high)
-        np.copyto(self._last, values[means:], where=is_known[means:])
-        self._add_masks(low, high, is_known)
+        if means < len(self.keys):
+            np.copyto(self._last, values[means:], where=is_known[means:])
+        if means < self._spread:
+            self._add_masks(low, high, is_known)
 
     def _add_masks(
         self, low: NDArray[np.float32], high: NDArray[np.float32], is_known: NDArray[np.bool_]

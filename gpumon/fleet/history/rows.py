@@ -62,7 +62,8 @@ class Part(NamedTuple):
         first = self.blocks[0].columns.keys()
         others = (block.columns.keys() for block in self.blocks[1:])
         told = {*first, *(key for keys in others if keys != first for key in keys)}
-        return [key for key in keys if key in told or STAND_INS.get(key) in told]
+        told.update(key for key, stand_in in STAND_INS.items() if stand_in in told)
+        return [key for key in keys if key in told]
 
 
 def part_of(tick: Tick, block: str) -> Part:
@@ -214,7 +215,7 @@ class Gathering:
                 columns = [_column_of(block, key) for block in blocks]
             else:
                 columns = [block.columns.get(key) for block in blocks]
-            if any(column is not None for column in columns):
+            if columns.count(None) < len(columns):
                 row[position, self._targets] = self._renewed(key, columns, sizes)
         self._filled = blocks, row
 
