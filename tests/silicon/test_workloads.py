@@ -120,6 +120,7 @@ def test_a_program_that_prepares_its_batches_itself_is_a_guess(tmp_path: Path) -
         (STALLS, "205", [Part("checkpoint", 45)], []),
         (STALLS, "206", [Part("eval_cpu", 45)], []),
         (LOOPS, "223", [Part("loader_main_big", 45)], ["input_bound"]),
+        (LOOPS, "224", [Part("resnet_fp32", 45)], ["no_tensor_cores"]),
     ],
 )
 def test_what_other_hands_made_is_guessed_as_well(

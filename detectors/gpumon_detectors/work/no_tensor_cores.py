@@ -44,13 +44,20 @@ _MEMORY_BOUND: Final = 0.6
 guide puts the practical peak at .8)."""
 
 _LITTLE_MEMORY: Final = 0.1
-"""Share of the memory below which no model of a size is trained, but molecules may move (our
-choice)."""
+_LITTLE_BYTES: Final = 8 * 2.0**30
+"""Share of the memory below which no model of a size is trained, but molecules may move, unless it
+is more than so much: 3 kB an atom (NAMD's guide, "Memory Usage"), so nearly three million atoms,
+whatever the board has. A ResNet-50 in fp32 takes 13 GB, less than a tenth of an H200's (our
+choices)."""
 
 _MUCH_MEMORY: Final = 0.4
 _MUCH_TRAFFIC: Final = 0.25
 """Share of the memory in use, or of its cycles, that weights, activations and the optimizer take;
-codes that work from the caches need neither (our choice)."""
+codes that work from the caches need neither (our choice). Normalisations and activations pass over
+memory and do nothing else (NVIDIA, "Optimizing Memory-Limited Layers"): with so many cycles they
+take a third of the time, and fill SMs beside the products. In a ResNet-50 on an H200 .27 of the
+memory's cycles leave .31 to the fp32 pipes, SMs at .95. Rays and molecules do without: they wait
+for latencies and caches (Guthe, Eurographics 2014)."""
 
 _SPEED_UP: Final = 2.0
 """How much faster training becomes on tensor cores: published figures for whole runs lie between
@@ -72,17 +79,20 @@ class NoTensorCores(Detector):
 
     Signature, of all GPUs of a job, for half an hour: SMs active for .6 and more, tensor cores for
     less than .04, and the fp32 pipes for .3 and more, which is half of what the SMs are active; on
-    products whose tensor cores are twice as fast as fp32, or more.
+    products whose tensor cores are twice as fast as fp32, or more. Where it is less than half,
+    convolutions and passes over memory may take turns: with a quarter of the memory's cycles and
+    8 GiB in use that is a *hypothesis*.
 
     *Supported* after 30 minutes, *established* after 2 hours.
 
     What looks alike: what needs fp64 is not claimed, nor what is bound by memory (its cycles above
-    .6), video and rendering with busy engines, and what holds less than a tenth of the memory, as
-    molecular dynamics does. Matrices are only supposed where neither .4 of the memory is in use nor
-    .25 of its cycles are: other codes in fp32 look so, and it stays a *hypothesis*. Where the fp32
-    pipes are not told, nothing says what computes: a *hypothesis*. Integer work and graph analytics
-    leave the fp32 pipes at rest. Servers and sessions that compute so for half an hour lose as much
-    as anyone.
+    .6), video and rendering with busy engines, and what holds less than a tenth of the memory and
+    less than 8 GiB, as molecular dynamics does. Rays of light keep neither the fp32 pipes nor the
+    memory as busy; solvers on grids may look as convolutions do. Matrices are only supposed where
+    neither .4 of the memory is in use nor .25 of its cycles are: other codes in fp32 look so, and
+    it stays a *hypothesis*. Where the fp32 pipes are not told, nothing says what computes: a
+    *hypothesis*. Integer work and graph analytics leave the fp32 pipes at rest. Servers and
+    sessions that compute so for half an hour lose as much as anyone.
 
     Needs SM and tensor counters: without them nobody can tell which pipes compute.
 
@@ -166,9 +176,12 @@ def _fits(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     with np.errstate(invalid="ignore"):
         fits = (sm >= _FILLED_SM) & (tensor < _NO_TENSOR)
         # A pipe or an engine that tells nothing forbids nothing.
-        fits &= ~(fp32 < _HIGH_FP32) & ~(fp32 < _DENSE * sm)
-        fits &= ~(means["fp64_active_ratio"] > _SOME_FP64)
-        fits &= ~(means["dram_active_ratio"] > _MEMORY_BOUND) & ~(used < _LITTLE_MEMORY)
+        fits &= ~(fp32 < _HIGH_FP32) & ~(means["fp64_active_ratio"] > _SOME_FP64)
+        fits &= ~(means["dram_active_ratio"] > _MEMORY_BOUND)
+        is_large = means["mem_used_bytes"] >= _LITTLE_BYTES
+        takes_turns = is_large & (means["dram_active_ratio"] >= _MUCH_TRAFFIC)
+        fits &= ~(fp32 < _DENSE * sm) | takes_turns
+        fits &= ~(used < _LITTLE_MEMORY) | is_large
         for key in ENGINES:
             fits &= ~(means[key] >= ENGINE_BUSY)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
@@ -193,6 +206,13 @@ def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
     elif fp64 != fp64:
         text = "whether fp64 pipes compute is not reported: it may need the precision"
         yield Evidence("fp64_active_ratio", job.subject, text)
+    of_sms = stretch.share("fp32_active_ratio", "sm_active_ratio")
+    if of_sms < _DENSE:
+        text = (
+            f"fp32 pipes are busy for {100 * of_sms:.0f} % of what the SMs are, and it passes over "
+            "memory: so do convolutions between normalisations, and solvers on grids"
+        )
+        yield Evidence("fp32_active_ratio", job.subject, text, of_sms)
     used = stretch.share("mem_used_bytes", "mem_total_bytes")
     traffic = stretch.mean("dram_active_ratio")
     if not (used >= _MUCH_MEMORY or traffic >= _MUCH_TRAFFIC):

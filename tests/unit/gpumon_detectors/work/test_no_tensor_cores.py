@@ -19,6 +19,28 @@ from tests.unit.gpumon_detectors.work_scenes import (
     wavy,
 )
 
+RAYS = {**FP32, "fp32_active_ratio": 0.33, "dram_active_ratio": 0.11}
+"""Light that is traced waits for latencies, not for the memory's bandwidth (Guthe, Eurographics
+2014, doi 10.2312/egsh.20141013)."""
+
+MOLECULES = {
+    **FP32,
+    "mem_used_bytes": 5.5 * GIB,
+    "sm_active_ratio": 0.72,
+    "fp32_active_ratio": 0.34,
+    "dram_active_ratio": 0.29,
+}
+"""Two million atoms of 3 kB each (NAMD's guide): passes over memory, but little of it."""
+
+CONVOLVES = {
+    **FP32,
+    "mem_used_bytes": 33.0 * GIB,
+    "sm_active_ratio": 0.9,
+    "fp32_active_ratio": 0.36,
+    "dram_active_ratio": 0.38,
+}
+"""A network of convolutions in fp32: normalisations and activations pass over memory in between."""
+
 
 def findings(scene):
     return list(NoTensorCores().evaluate(scene.view()))
@@ -55,9 +77,13 @@ def test_it_grows_surer_with_time():
         pytest.param({**FP32, "tensor_active_ratio": 0.05}, id="some tensor work"),
         pytest.param({**FP32, "fp64_active_ratio": 0.25}, id="solver in fp64"),
         pytest.param({**FP32, "fp32_active_ratio": 0.12}, id="integers or graphs"),
-        pytest.param({**FP32, "fp32_active_ratio": 0.33}, id="rays of light"),
+        pytest.param(RAYS, id="rays of light"),
         pytest.param({**FP32, "dram_active_ratio": 0.72}, id="bound by memory"),
         pytest.param({**FP32, "mem_used_bytes": 2.0 * GIB}, id="molecular dynamics"),
+        pytest.param(MOLECULES, id="molecules that outgrow the caches"),
+        pytest.param({**MOLECULES, "mem_total_bytes": 40.0 * GIB}, id="the same on half the board"),
+        pytest.param({**CONVOLVES, "dram_active_ratio": 0.17}, id="neither dense nor over memory"),
+        pytest.param({**CONVOLVES, "fp32_active_ratio": 0.2}, id="mostly passes over memory"),
         pytest.param({**FP32, "sm_active_ratio": 0.4, "fp32_active_ratio": 0.3}, id="waits"),
         pytest.param({**FP32, "encoder_util_ratio": 0.3}, id="video"),
         pytest.param(SMALL, id="small kernels"),
@@ -78,6 +104,21 @@ def test_where_nothing_speaks_for_matrices_it_is_a_hypothesis():
     assert doubt(finding) == (
         "may multiply no matrices: it uses 25 % of the memory and 15 % of its cycles"
     )
+
+
+def test_convolutions_and_passes_over_memory_in_turn_are_a_hypothesis():
+    """Neither fills the time, so no share of the SMs' is dense; together they do."""
+    (finding,) = claims(CONVOLVES)
+    assert doubt(finding) == (
+        "fp32 pipes are busy for 40 % of what the SMs are, and it passes over memory: so do "
+        "convolutions between normalisations, and solvers on grids"
+    )
+
+
+def test_on_a_large_board_a_network_of_a_size_takes_less_than_a_tenth_of_the_memory():
+    large = {"mem_total_bytes": 180.0 * GIB, "mem_used_bytes": 13.0 * GIB}
+    assert [f.confidence for f in claims({**FP32, **large})] == ["supported"]
+    assert [f.confidence for f in claims({**CONVOLVES, **large})] == ["hypothesis"]
 
 
 @pytest.mark.parametrize(
