@@ -56,8 +56,8 @@ _ROOT_VIEWS: Final[Mapping[ViewName, tuple[str, str]]] = {
 """Modules of the views of the whole fleet in `lists`, but the jobs', and their classes."""
 
 
-_PAGES: Final = ("job", "gpu", "node")
-"""Modules of the pages in `pages` that Enter opens from a list."""
+_PAGES: Final = ("gpu", "node")
+"""Modules of the pages in `pages` that Enter opens from a list, but the job's."""
 
 
 class AllViews:
@@ -80,7 +80,7 @@ class AllViews:
         pages that Enter opens from a list come first.
         """
         cycle = ROOTS if has_jobs_in_view(tick) else NEED_NO_QUEUE
-        pages = [page for page in _PAGES if page != "job" or cycle is ROOTS]
+        pages = ("job", *_PAGES) if cycle is ROOTS else _PAGES
         lists = dict.fromkeys(_ROOT_VIEWS[view][0] for view in cycle if view in _ROOT_VIEWS)
         return chain((_imported(page, "pages") for page in pages), map(_imported, lists))
 
