@@ -236,6 +236,12 @@ def fp32_without_matrices() -> Scene:
     return _turns({**_FP32, "mem_used_bytes": 20 * GIB, "dram_active_ratio": 0.1}, 3600.0)
 
 
+def fp32_in_turns() -> Scene:
+    """Convolutions and passes over memory take turns: fp32 pipes for a third of the time."""
+    turns = {"fp32_active_ratio": 0.33, "sm_active_ratio": 0.93, "dram_active_ratio": 0.33}
+    return _turns({**_FP32, **turns}, 3600.0)
+
+
 def fp32_untold() -> Scene:
     """Nothing is told of the fp32 pipes."""
     return _turns({**_FP32, "fp32_active_ratio": None}, 3600.0)
@@ -377,6 +383,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         fp32_for_minutes,
         fp32_for_hours,
         fp32_without_matrices,
+        fp32_in_turns,
         fp32_untold,
         fp64_untold,
         fp32_on_something_new,
