@@ -59,8 +59,8 @@ class GpuFault(Detector):
     needs = ("temp_c",)
     wants: ClassVar[Mapping[str, str]] = {
         "xid": "Xids",
-        "ecc_uncorrected_volatile_count": "errors of memory",
-        "remap_failure": "broken rows of memory",
+        "ecc_uncorrected_volatile_count": "uncorrectable ECC errors",
+        "remap_failure": "failed row remaps",
     }
     supported_after_s = 0.0
     established_after_s = 0.0
