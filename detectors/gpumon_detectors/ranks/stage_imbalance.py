@@ -210,7 +210,8 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
     heavy = int(np.argmax(stages))
     members = np.arange(heavy * size, (heavy + 1) * size)
     others = np.setdiff1d(np.arange(len(places)), members)
-    if not _is_design(job, own, rows, stages, size):
+    # GPUs at rest are no stages, and nothing is some per cent more than no work.
+    if work[others].max() <= 0.0 or not _is_design(job, own, rows, stages, size):
         return None
     more = float(work[members].min() / work[others].max()) - 1.0
     util = mean_over(own.means["gpu_util_ratio"][rows])

@@ -131,6 +131,14 @@ def test_a_node_whose_clocks_are_low_is_no_stage():
     assert said(StageImbalance(), [Stage(LONG_S, work=HEAVY)], told=told) == []
 
 
+def test_gpus_that_compute_nothing_wait_for_no_stage():
+    # Of work that is none nothing is "so much more"; a driver may call even a spinning one .00.
+    for util in (0.0, 1.0):
+        idle = {"sm_active_ratio": 0.0, "gpu_util_ratio": util}
+        told = tuple((0.0, place, idle) for place in (0, 1, 2))
+        assert said(StageImbalance(), [Stage(LONG_S, work=HEAVY)], told=told) == []
+
+
 def test_generators_beside_learners_do_other_things():
     told = tuple(
         (0.0, place, {"tensor_active_ratio": 0.05, "dram_active_ratio": 0.7}) for place in (0, 1, 2)
