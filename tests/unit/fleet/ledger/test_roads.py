@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from gpumon.detect.scene import view_of
+from gpumon.fleet.history.history import History
 from gpumon.fleet.join.join import join
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.model.records.frame import Frame
@@ -22,10 +24,13 @@ from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import SETTLED_S, Questions
 from tests.bench.roads import names_told, page_of
 from tests.worlds.gathered import Series, Server
+from tests.worlds.roads import DETECTORS, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from gpumon.detect.view import View
+    from gpumon.model.finding import Finding
     from gpumon.model.records.frame import QueueRecords
     from gpumon.model.records.ledger import Total
 
@@ -34,6 +39,8 @@ EVERY_S: Final = 30.0
 """Beat of exporters, of the server, and of all who look."""
 
 BEATS: Final = 40
+LOSING_BEATS: Final = 150
+"""Long enough for what is supported after half an hour."""
 
 
 class Beat:
@@ -49,15 +56,24 @@ class Beat:
         }
 
 
-@pytest.fixture(scope="module")
-def beats() -> list[Beat]:
-    fleet = Fleet(3, 4, 11, START - 3600.0)
+def watched(nodes: int, gpus: int, seed: int, count: int) -> list[Beat]:
+    fleet = Fleet(nodes, gpus, seed, START - 3600.0)
     maker = FrameMaker(fleet, "demo")
     found = []
-    for number in range(BEATS):
+    for number in range(count):
         at = START + EVERY_S * number
         found.append(Beat(at, maker.frames(at, EVERY_S), queue_records(fleet, at)))
     return found
+
+
+@pytest.fixture(scope="module")
+def beats() -> list[Beat]:
+    return watched(3, 4, 11, BEATS)
+
+
+@pytest.fixture(scope="module")
+def losing() -> list[Beat]:
+    return watched(6, 8, 23, LOSING_BEATS)
 
 
 def by_probe(beats: list[Beat]) -> Iterator[Sequence[Frame]]:
@@ -99,24 +115,78 @@ def by_server(beats: list[Beat], *, is_victoria: bool) -> Iterator[Sequence[Fram
             yield frames_of(told, "prometheus", beat.at, 0.0, 2.0 * EVERY_S)
 
 
-def books(beats: list[Beat], told: Iterator[Sequence[Frame]]) -> Total:
-    """What is booked of all jobs, where nothing is claimed."""
-    ledger = Ledger()
+def told_by(road: str, beats: list[Beat]) -> Iterator[Sequence[Frame]]:
+    if road == "exporter":
+        return by_page(beats)
+    return by_server(beats, is_victoria=road == "VictoriaMetrics")
+
+
+def ticks(beats: list[Beat], told: Iterator[Sequence[Frame]]) -> Iterator[Tick]:
     for number, (beat, frames) in enumerate(zip(beats, told, strict=True)):
         picture = join(frames, beat.queue, {}, beat.at, stale_after_s(EVERY_S))
-        tick = Tick(
+        yield Tick(
             *(number, beat.at, START, EVERY_S, (), picture.nodes, picture.gpus, picture.jobs),
             *(beat.at, (), (), (), 0.0),
             queue=beat.queue,
         )
+
+
+def books(beats: list[Beat], told: Iterator[Sequence[Frame]]) -> Total:
+    """What is booked of all jobs, where nothing is claimed."""
+    ledger = Ledger()
+    for tick in ticks(beats, told):
         ledger.take(tick)
     return ledger.summary().total()
 
 
+def judged(
+    beats: list[Beat], told: Iterator[Sequence[Frame]]
+) -> tuple[Total, dict[str, list[Finding]], View]:
+    """What is booked, found by each detector, and seen, where all detectors look at the end."""
+    ledger, history = Ledger(), History(2 * LOSING_BEATS * EVERY_S)
+    *before, last = ticks(beats, told)
+    for tick in before:
+        ledger.take(tick)
+        history.append(tick)
+    history.append(last)
+    view = view_of(last._replace(observed_since=START, history=history.reader()))
+    found = {name: [*detector.evaluate(view)] for name, detector in DETECTORS.items()}
+    ledger.take(last._replace(findings=tuple(one for some in found.values() for one in some)))
+    return ledger.summary().total(), found, view
+
+
+@pytest.mark.parametrize(
+    "road",
+    [
+        "exporter",
+        pytest.param("Prometheus", marks=pytest.mark.slow),
+        pytest.param("VictoriaMetrics", marks=pytest.mark.slow),
+    ],
+)
+def test_no_road_books_more_as_lost_and_what_it_books_less_is_named(losing, road) -> None:
+    probe, found, _ = judged(losing, by_probe(losing))
+    other, also_found, view = judged(losing, told_by(road, losing))
+    assert len(probe.wasted_s) > 1
+    assert probe.suspected_s
+    # A server's values are an instant younger than the beat, on each GPU of a job.
+    slack_s = 8 * 2 * SETTLED_S
+    for name, seconds in other.wasted_s.items():
+        assert seconds <= probe.wasted_s.get(name, 0.0) + slack_s, name
+    for name, seconds in other.suspected_s.items():
+        before = probe.suspected_s.get(name, 0.0) + probe.wasted_s.get(name, 0.0)
+        assert seconds <= before + slack_s, name
+    shares = (other.useful_s, other.unexplained_s, *other.wasted_s.values())
+    assert sum((*shares, *other.suspected_s.values())) == pytest.approx(other.observed_s)
+    for name, some in found.items():
+        seen = {(one.finding_class, one.subject) for one in also_found[name]}
+        words = Words(DETECTORS[name], view)
+        unsaid = [one for one in some if (one.finding_class, one.subject) not in seen]
+        assert all(words.about(one.subject) for one in unsaid), (name, unsaid)
+
+
 @pytest.mark.parametrize("road", ["exporter", "Prometheus", "VictoriaMetrics"])
 def test_what_was_held_used_and_burnt_is_the_same_by_every_road(beats, road) -> None:
-    told = by_page(beats) if road == "exporter" else by_server(beats, is_victoria=road[0] == "V")
-    probe, other = books(beats, by_probe(beats)), books(beats, told)
+    probe, other = books(beats, by_probe(beats)), books(beats, told_by(road, beats))
     assert probe.observed_s > 4 * BEATS * EVERY_S
     assert probe.useful_s > 0.2 * probe.observed_s
     assert other.allocated_s == pytest.approx(probe.allocated_s, rel=1e-6)
