@@ -204,7 +204,7 @@ def _with_terminals(
     ]
     told = follower.told()
     cpu, rss, _ = of_server["main"]
-    cpus = [after[0] - was[0] for was, after in zip(began, ended, strict=True)]
+    cpus = [after.cpu_s - was.cpu_s for was, after in zip(began, ended, strict=True)]
     return {
         "terminals": f"{len(terminals)}, {1 + others} read",
         "server CPU %": 100 * cpu,
@@ -215,7 +215,7 @@ def _with_terminals(
         **_answers(told),
         "with data": sum(one.marker_s is not None and not one.has_ended for one in terminals),
         "each: CPU %": 100 * fmean(cpus) / WATCH_S if cpus else None,
-        "PSS MiB": fmean(pss for _, pss in ended) if ended else None,
+        "PSS MiB": fmean(one.pss_mib for one in ended) if ended else None,
         "draws KB/s": fmean(size for size, _ in traffic) / WATCH_S / 1e3 if traffic else None,
         "draws in s": min(seconds for _, seconds in traffic) if traffic else None,
     }

@@ -102,24 +102,18 @@ def _start(session: Session, case: Case) -> tuple[float, float | None]:
 
 
 def _watch(session: Session, seconds: int) -> dict[str, Any]:
-    before = _used(session.pid)
+    before = tree.usage_of_all(session.pid)
     traffic = session.traffic(seconds)
-    after = _used(session.pid)
+    after = tree.usage_of_all(session.pid)
     area = session.screen.columns * session.screen.rows
     return {
-        "CPU %": round(100 * (after[0] - before[0]) / traffic.seconds, 2),
-        "RSS MiB": round(after[1]),
+        "CPU %": round(100 * (after.cpu_s - before.cpu_s) / traffic.seconds, 2),
+        "RSS MiB": round(after.rss_mib),
         "KB/s": round(traffic.bytes / traffic.seconds / 1e3, 2),
         "cells/s": round(traffic.cells / traffic.seconds, 1),
         "cells %": round(100 * traffic.cells / traffic.seconds / area, 2),
         "frames/s": round(traffic.frames / traffic.seconds, 1),
     }
-
-
-def _used(pid: int) -> tuple[float, float]:
-    """CPU seconds and MiB of a program with its children."""
-    found = [used for one in tree.descendants(pid) if (used := tree.usage(one))]
-    return sum(used.cpu_s + used.reaped_s for used in found), sum(used.rss_mib for used in found)
 
 
 def press(session: Session, stroke: Stroke, chance: random.Random) -> dict[str, Any]:

@@ -62,10 +62,22 @@ def usage(pid: int) -> Usage | None:
     )
 
 
-def usage_of_all(root: int) -> tuple[float, float]:
-    """CPU seconds, and PSS in MiB, of a process with everything below it."""
+class Together(NamedTuple):
+    """A process with everything below it at one instant."""
+
+    cpu_s: float
+    rss_mib: float
+    pss_mib: float
+
+
+def usage_of_all(root: int) -> Together:
+    """What a process and all below it take together."""
     found = [used for pid in descendants(root) if (used := usage(pid))]
-    return sum(one.cpu_s + one.reaped_s for one in found), sum(one.pss_mib for one in found)
+    return Together(
+        sum(one.cpu_s + one.reaped_s for one in found),
+        sum(one.rss_mib for one in found),
+        sum(one.pss_mib for one in found),
+    )
 
 
 def _role(words: list[bytes]) -> str:

@@ -88,11 +88,11 @@ class NoTensorCores(Detector):
     What looks alike: what needs fp64 is not claimed, nor what is bound by memory (its cycles above
     .6), video and rendering with busy engines, and what holds less than a tenth of the memory and
     less than 8 GiB, as molecular dynamics does. Rays of light keep neither the fp32 pipes nor the
-    memory as busy; solvers on grids may look as convolutions do. Matrices are only supposed where
-    neither .4 of the memory is in use nor .25 of its cycles are: other codes in fp32 look so, and
-    it stays a *hypothesis*. Where the fp32 pipes are not told, nothing says what computes: a
-    *hypothesis*. Integer work and graph analytics leave the fp32 pipes at rest. Servers and
-    sessions that compute so for half an hour lose as much as anyone.
+    memory as busy; where they do, they and solvers on grids look as convolutions do. Matrices are
+    only supposed where neither .4 of the memory is in use nor .25 of its cycles are: other codes in
+    fp32 look so, and it stays a *hypothesis*. Where the fp32 pipes are not told, nothing says what
+    computes: a *hypothesis*. Integer work and graph analytics leave the fp32 pipes at rest. Servers
+    and sessions that compute so for half an hour lose as much as anyone.
 
     Needs SM and tensor counters: without them nobody can tell which pipes compute.
 
@@ -210,7 +210,7 @@ def _doubts(job: JobLook, stretch: Stretch) -> Iterator[Evidence]:
     if of_sms < _DENSE:
         text = (
             f"fp32 pipes are busy for {100 * of_sms:.0f} % of what the SMs are, and it passes over "
-            "memory: so do convolutions between normalisations, and solvers on grids"
+            "memory: so do convolutions between normalisations, solvers on grids, and renderers"
         )
         yield Evidence("fp32_active_ratio", job.subject, text, of_sms)
     used = stretch.share("mem_used_bytes", "mem_total_bytes")

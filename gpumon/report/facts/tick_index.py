@@ -226,7 +226,9 @@ class Digest:
         """Find what is lost with these GPUs alone: a page asks for no others."""
         from gpumon.report.facts.charges import charges_at
 
-        self._near |= charges_at(self, uuids)
+        # A page asks with each picture of one tick, and what was found for all serves it as well.
+        if "stakes" not in vars(self) and not self._near.keys() >= set(uuids):
+            self._near |= charges_at(self, uuids)
 
     def stake_at(self, uuid: str) -> Stake:
         """What is lost with a GPU."""

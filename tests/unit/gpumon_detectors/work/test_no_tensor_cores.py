@@ -111,8 +111,15 @@ def test_convolutions_and_passes_over_memory_in_turn_are_a_hypothesis():
     (finding,) = claims(CONVOLVES)
     assert doubt(finding) == (
         "fp32 pipes are busy for 40 % of what the SMs are, and it passes over memory: so do "
-        "convolutions between normalisations, and solvers on grids"
+        "convolutions between normalisations, solvers on grids, and renderers"
     )
+
+
+def test_rays_that_keep_the_memory_as_busy_as_a_network_are_no_more_than_a_guess():
+    """Nothing that is measured tells them apart: it is never booked as wasted, and says so."""
+    (finding,) = claims({**FP32, "fp32_active_ratio": 0.33})
+    assert finding.confidence == "hypothesis"
+    assert "renderers" in doubt(finding)
 
 
 def test_on_a_large_board_a_network_of_a_size_takes_less_than_a_tenth_of_the_memory():

@@ -50,6 +50,22 @@ def test_a_page_finds_what_its_own_gpus_lose_without_looking_at_the_fleet():
     assert digest.stake_at(other) == every[other]
 
 
+def test_what_is_known_is_not_looked_for_again(monkeypatch):
+    digest, asked = Digest(told(findings=FINDINGS)), []
+    charged = Digest.charged_gpus
+    monkeypatch.setattr(Digest, "charged_gpus", lambda *one: asked.append(one) or charged(*one))
+    mine = (uuid_of("a12", 1), uuid_of("b12", 0))
+    digest.look_at(mine)
+    first = len(asked)
+    assert first == len(FINDINGS)
+    digest.look_at(mine[1:])
+    assert len(asked) == first
+    assert digest.stakes
+    more = len(asked)
+    digest.look_at((uuid_of("a13", 2),))
+    assert len(asked) == more
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_the_holder_of_one_gpu_is_that_among_all(index):
     picture = told(jobs=("21", "22"), gpus=3)
