@@ -223,10 +223,9 @@ class Digest:
         return charges(self)
 
     def look_at(self, uuids: Collection[str]) -> None:
-        """Find what is lost with these GPUs alone: a page asks for no others."""
+        """Find what is lost with these GPUs alone, once: a page asks for no others, but often."""
         from gpumon.report.facts.charges import charges_at
 
-        # A page asks with each picture of one tick, and what was found for all serves it as well.
         if "stakes" not in vars(self) and not self._near.keys() >= set(uuids):
             self._near |= charges_at(self, uuids)
 
@@ -234,8 +233,7 @@ class Digest:
         """What is lost with a GPU."""
         from gpumon.report.facts.losses import NO_STAKE
 
-        near = self._near.get(uuid)
-        return self.stakes.get(uuid, NO_STAKE) if near is None else near
+        return self._near.get(uuid) or self.stakes.get(uuid, NO_STAKE)
 
     def holder(self, uuid: str) -> JobView | None:
         """The job that holds a GPU, for whoever asks of few: `job_by_gpu` is made for many."""
