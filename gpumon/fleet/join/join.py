@@ -13,10 +13,11 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.fleet.join.devices import Listed, gpus_of, is_stale
+from gpumon.fleet.join.devices import gpus_of, is_stale
 from gpumon.fleet.join.labelled_jobs import labelled_jobs, labelled_of, with_labels
 from gpumon.fleet.join.nodes import NodeNames, by_uuid, nodes_of
-from gpumon.fleet.join.ranks import ranks_of
+from gpumon.fleet.join.processes import KnownProcesses
+from gpumon.fleet.join.ranks import KnownRanks
 from gpumon.fleet.join.unowned_processes import is_mig, strays_of
 from gpumon.model.job_states import HOLDING_STATES, has_ended
 from gpumon.model.records.cluster import JobView, Node
@@ -44,6 +45,15 @@ class Picture(NamedTuple):
     """Processes of no job on GPUs that no job holds."""
 
 
+class Remembered:
+    """What the tick before was made of, so that only what has changed is made anew."""
+
+    def __init__(self) -> None:
+        """There was no tick before."""
+        self.processes = KnownProcesses()
+        self.ranks = KnownRanks()
+
+
 def join(
     frames: Sequence[Frame],
     queue: QueueRecords | None,
@@ -52,6 +62,7 @@ def join(
     stale_after_s: float,
     left: Mapping[tuple[str, str], float] = MappingProxyType({}),
     disputes: Disputes | None = None,
+    remembered: Remembered | None = None,
 ) -> Picture:
     """The fleet as the newest frames and the queue's last answer show it.
 
@@ -63,13 +74,15 @@ def join(
         stale_after_s: Age beyond which values are no longer shown as the present.
         left: Since when a source looks at a node no more, by origin and node: Unix time.
         disputes: GPUs that two nodes of one target claim; None: there are none.
+        remembered: Of the tick before, kept for the next one; None: all is made anew.
     """
+    remembered = remembered or Remembered()
     names = NodeNames(queue.nodes if queue else ())
     named = by_uuid(
         [(names.canonical(frame.node, frame.host_names), frame) for frame in frames], names
     )
-    listed_jobs = Listed(queue.jobs if queue else None)
-    gpus = gpus_of(named, now, stale_after_s, listed_jobs, disputes)
+    listed_jobs = remembered.processes.begin(queue.jobs if queue else None)
+    gpus = gpus_of(named, now, stale_after_s, listed_jobs, disputes, remembered.processes)
     on_node: dict[str, list[Gpu]] = {}
     for gpu in gpus.values():
         on_node.setdefault(gpu.node, []).append(gpu)
@@ -86,7 +99,8 @@ def join(
     if not all_jobs and queue is None:
         return Picture(nodes, gpus, ())
     slurm_nodes = queue.nodes if queue else ()
-    jobs = _views(all_jobs, slurm_nodes, gpus, on_node, labelled)
+    remembered.ranks.begin()
+    jobs = _views(all_jobs, slurm_nodes, gpus, on_node, labelled, remembered.ranks)
     if queue is not None and labelled:
         jobs = with_labels(jobs, labelled)
     if disputes:
@@ -100,6 +114,7 @@ def _views(
     gpus: Mapping[str, Gpu],
     on_node: Mapping[str, list[Gpu]],
     labelled: Labelled,
+    ranks: KnownRanks,
 ) -> tuple[JobView, ...]:
     """The jobs with their GPUs and ranks."""
     listed = {node.name: node for node in slurm_nodes}
@@ -118,6 +133,7 @@ def _views(
         _view(
             *(job, on_node, given, owned, by_job.get(job.job_id, nobody)),
             labelled.get(job.job_id, nothing),
+            ranks,
         )
         for job in jobs
     )
@@ -180,6 +196,7 @@ def _view(
     owned: frozenset[str],
     seen: _Seen,
     labelled: Mapping[str, Mapping[str, None]],
+    ranks: KnownRanks,
 ) -> JobView:
     uuids: list[str] = []
     contradictions: list[str] = []
@@ -216,7 +233,7 @@ def _view(
         job=job,
         gpu_uuids=tuple(uuids),
         gpus_unknown=max(0, granted - len(uuids)),
-        ranks=ranks_of(processes),
+        ranks=ranks.of(job.job_id, processes),
         contradictions=tuple(contradictions),
     )
 

@@ -154,6 +154,35 @@ def ranks_of(processes: Iterable[Process]) -> tuple[Rank, ...]:
     )
 
 
+class KnownRanks:
+    """The ranks of all jobs, of which those stay whose processes are as they were."""
+
+    def __init__(self) -> None:
+        """No job is known."""
+        self._before: dict[str, tuple[tuple[Process, ...], tuple[Rank, ...]]] = {}
+        self._now: dict[str, tuple[tuple[Process, ...], tuple[Rank, ...]]] = {}
+
+    def begin(self) -> None:
+        """Begin a tick: what is not asked for in it is forgotten with the next one."""
+        self._before, self._now = self._now, {}
+
+    def of(self, job_id: str, processes: tuple[Process, ...]) -> tuple[Rank, ...]:
+        """The ranks of one job, as `ranks_of` tells them.
+
+        Args:
+            job_id: The job.
+            processes: Its processes, in any order, the same one each time.
+        """
+        if not processes:
+            return ()
+        known = self._before.get(job_id)
+        # Most are the very same objects, which are equal without a look at them.
+        if known is None or known[0] != processes:
+            known = processes, ranks_of(processes)
+        self._now[job_id] = known
+        return known[1]
+
+
 def _by_slurm(process: Process, step: str, world_id: str | None) -> Place | None:
     """Place as a task of a numbered Slurm step, None for what is none."""
     variables = process.rank_vars

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gpumon.fleet.join.join import join
+from gpumon.fleet.join.join import Remembered, join
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.fleet.sampler.pace import Pace, SetClock
 from gpumon.fleet.sampler.protocols import CLOSE_WAIT_S
@@ -107,6 +107,7 @@ class Sampler:
         self._pace = Pace(judge_every_s)
         self._need = need
         self._newest = Newest()
+        self._remembered = Remembered()
         self._number = 0
         self._report: DetectionReport | None = None
         self._is_started = arrived is not None
@@ -423,7 +424,8 @@ class Sampler:
         limit_s = stale_after_s(self._period_s)
         queue = newest.queue
         picture = join(
-            newest.frames, queue, newest.node_errors, now, limit_s, newest.left, newest.disputes
+            *(newest.frames, queue, newest.node_errors, now, limit_s, newest.left),
+            *(newest.disputes, self._remembered),
         )
         return Tick(
             number=self._number,

@@ -285,7 +285,7 @@ def _wire(given: bytes) -> None:
 
 
 def _ranks(given: str) -> None:
-    from gpumon.fleet.join.devices import _variables
+    from gpumon.fleet.join.processes import _variables
 
     variables = _variables(given)
     for step, why in ((None, None), ("0", Reason.NO_PERMISSION), ("batch", Reason.FAILED)):

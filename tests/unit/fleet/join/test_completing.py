@@ -7,7 +7,8 @@ import math
 import pytest
 
 from gpumon.fleet.history.history import History
-from gpumon.fleet.join.devices import Listed, gpus_of
+from gpumon.fleet.join.devices import gpus_of
+from gpumon.fleet.join.processes import Listed
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid

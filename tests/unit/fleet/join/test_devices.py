@@ -7,8 +7,9 @@ import tracemalloc
 
 import pytest
 
-from gpumon.fleet.join.devices import Listed, gpus_of
+from gpumon.fleet.join.devices import gpus_of
 from gpumon.fleet.join.join import join
+from gpumon.fleet.join.processes import Listed
 from gpumon.model.records.block import Block, column_for
 from tests.unit.fleet.factories import frame, gpu_block, process_blocks, uuid
 
