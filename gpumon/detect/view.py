@@ -119,7 +119,7 @@ class JobLook:
             if event.uuid in mine and (event.at or 0.0) >= self.held_since(event.uuid)
         )
 
-    @property
+    @cached_property
     def processes(self) -> tuple[ProcessFacts, ...]:
         """Processes that are known to be its own and hold a context on a GPU."""
         job_id = self.job.job_id

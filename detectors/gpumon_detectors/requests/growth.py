@@ -95,6 +95,8 @@ def growth_of(
     for first in dict.fromkeys(np.maximum(firsts, 0).tolist()):
         if behind_s[first] < SHORTEST_S:
             continue
+        if not _has_risen(times[first:], used[first:], limit_bytes):
+            continue
         at_work = None if is_at_work is None else is_at_work[first:]
         if at_work is not None and _parts_at_rest(times[first:], at_work) > _MOST_PARTS_AT_REST:
             continue
@@ -102,6 +104,17 @@ def growth_of(
         if found is not None:
             return found._replace(first=first, was_freed=_was_freed(times, used, first, found))
     return None
+
+
+def _has_risen(times: NDArray[np.float64], used: NDArray[np.float32], limit_bytes: float) -> bool:
+    """Whether the lowest value of a window's last part lies above that of its first, by enough.
+
+    Most memory keeps its level: this is asked before all that takes longer.
+    """
+    part_s = (times[-1] - times[0]) / _PARTS
+    second, last = times.searchsorted((times[0] + part_s, times[0] + (_PARTS - 1) * part_s))
+    grown = float(np.fmin.reduce(used[last:])) - float(np.fmin.reduce(used[:second]))
+    return grown >= _LEAST_SHARE * limit_bytes
 
 
 def _steady(

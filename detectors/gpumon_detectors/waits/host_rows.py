@@ -215,9 +215,10 @@ def _at_rows(rows: GpuRows, past: Past, values: NDArray[np.float64]) -> NDArray[
     Old rows hold many samples, and those of hosts get old sooner than those of GPUs.
     """
     count = len(past.times)
-    if not count:
-        return np.full(len(rows.times), np.nan)
     is_known = np.isfinite(values)
+    if not is_known.any():
+        # Of much that is asked for nobody tells: no control group, no pressure, no mount.
+        return np.full(len(rows.times), np.nan)
     last = np.maximum.accumulate(np.where(is_known, np.arange(count), -1))
     before = past.times.searchsorted(rows.times, "right") - 1
     newest = np.where(before >= 0, last[np.maximum(before, 0)], -1)

@@ -71,8 +71,8 @@ class KeptPlaces(NamedTuple):
 
     is_whole: bool
     """Whether it keeps all of them."""
-    kept: list[int]
-    """Positions of the kept ones among those that were asked for."""
+    kept: slice | list[int]
+    """Positions of the kept ones among those that were asked for; empty where it keeps none."""
     fields: slice | list[int]
     """Where they lie in the chunk."""
 
@@ -192,7 +192,9 @@ class Chunk:
             places = self.field_places(asked)
             kept = [place for place, field in enumerate(places) if field >= 0]
             sources = neighbours([places[place] for place in kept])
-            found = self._kept_of[asked] = KeptPlaces(len(kept) == len(places), kept, sources)
+            found = self._kept_of[asked] = KeptPlaces(
+                len(kept) == len(places), neighbours(kept), sources
+            )
         return found
 
     def places(

@@ -6,6 +6,7 @@ import pytest
 from gpumon.detect.contract import Declaration
 from gpumon.detect.scene import START_AT, UNUSED, WORKING, Scene
 from gpumon.detect.worker.coverage import places_of
+from gpumon.fleet.history.chunk import Chunk
 from gpumon.model.finding import Severity, Window
 
 DECLARED = Declaration("d", "1", ("d",), ("power_w", "temp_c"), 60.0, 600.0)
@@ -41,6 +42,17 @@ def test_a_gpu_that_joined_a_job_late_counts_from_then_on():
     assert len(job.window(first, "power_w", 3600.0).times) == 15
     assert len(job.window(second, "power_w", 3600.0).times) == 5
     assert len(job.table(("power_w",), 3600.0).times) == 5
+
+
+def test_when_there_are_rows_is_told_without_a_look_at_any_entity(monkeypatch):
+    """Every detector asks at every look how far apart values are."""
+    scene = Scene()
+    scene.node("n", 2)
+    scene.run(100, {})
+    monkeypatch.delattr(Chunk, "places")
+    times, _, values, _ = scene.view().history.slab((), ("power_w",), START_AT, START_AT + 100)
+    assert len(times) == 10
+    assert values.shape == (10, 1, 0)
 
 
 def test_a_table_begins_after_the_last_gap():

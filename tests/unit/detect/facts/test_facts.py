@@ -101,6 +101,8 @@ def test_links_events_and_processes_are_found_by_gpu_and_by_job(scene):
     (job,) = view.jobs
     assert [event.uuid for event in job.events] == ["GPU-n1-0"]
     assert [process.name for process in job.processes] == ["python"]
+    # Eight rules ask for them in one look.
+    assert job.processes is job.processes
     assert view.jobs_of("GPU-n1-0") == view.jobs_on("n2") == (job,)
     assert view.jobs_of("GPU-n2-1") == ()
 

@@ -11,6 +11,7 @@ import pytest
 from gpumon.detect.contract import declaration_of
 from gpumon.detect.features.table import COLUMN, FEATURES, features_of
 from gpumon.detect.learning.cases import case_of, cases_rewritten, with_case
+from gpumon.detect.learning.model import Learnt
 from gpumon.detect.scene import Scene
 from gpumon.plugin import ModelError
 from gpumon_detectors.learned.learned import SHIPPED, Learned, model_in
@@ -66,6 +67,31 @@ def test_a_job_on_boards_of_two_kinds_is_not_judged():
     scene.job("42", uuids)
     scene.run(2400.0, dict.fromkeys(uuids, EXCHANGES))
     assert findings(scene) == []
+
+
+def test_the_trees_are_walked_once_for_all_jobs_and_again_for_those_it_claims(monkeypatch):
+    """For one row alone they take as long as for a thousand."""
+    scene = Scene()
+    played = {}
+    for number, work in enumerate([EXCHANGES, TRAINS, TRAINS, TRAINS, TRAINS]):
+        uuids = scene.node(f"n{number}", 4)
+        scene.job(str(42 + number), uuids)
+        played |= dict.fromkeys(uuids, work)
+    scene.run(2400.0, played)
+    asked, likely = [], Learnt.probabilities
+
+    def noted(learnt, rows):
+        asked.append(len(rows))
+        return likely(learnt, rows)
+
+    monkeypatch.setattr(Learnt, "probabilities", noted)
+    detector, view = Learned(), scene.view()
+    found = detector.evaluate(view)
+    assert next(found).subject == "job:42"
+    assert asked[0] > 1
+    assert list(found) == []
+    alone = [count for count in asked[2:] if count == 1]
+    assert len(alone) <= len(model_in("").classes)
 
 
 def test_gpus_that_another_job_shares_are_not_judged():
