@@ -43,13 +43,15 @@ SHOWN_S: Final = 3600.0
 MOST_EVENTS: Final = 256
 """Xids of one node that are remembered: two of each GPU of the largest one."""
 
-
-_BLANKS: Final = ((0x7FFFFFF0, 16), (0x7FFFFFFFFFFFFFF0, 16), (2**47, 16))
+BLANKS: Final = ((0x7FFFFFF0, 16), (0x7FFFFFFFFFFFFFF0, 16), (2**47, 16))
 """Where the numbers begin by which DCGM says of whole numbers of 32 and 64 bits, and of others,
 that there is no value, and how many there are (dcgm_structs.h: DCGM_INT32_BLANK and so on)."""
 
-FIRST_BLANK: Final = _BLANKS[0][0]
+FIRST_BLANK: Final = BLANKS[0][0]
 """Below it every number is a value."""
+
+NO_VALUE: Final = 2.0**63
+"""From here on no number is a value."""
 
 _BLANK_REASONS: Final = {
     1: Reason.NOT_SAMPLED,
@@ -169,6 +171,7 @@ class NodeMemory:
         at: float,
         where: str,
         errors: tuple[SourceError, ...],
+        gpus: Block | None = None,
     ) -> Reading:
         """The blocks that the values make.
 
@@ -179,10 +182,13 @@ class NodeMemory:
             at: When the values were first seen, seconds of a steady clock.
             where: What the node is called where no label names it.
             errors: What is odd about them.
+            gpus: The block of GPUs, where it has been made of them.
         """
         name = plan.host_name or where
         blocks: dict[str, Block] = {}
-        if plan.gpus.keys:
+        if gpus is not None:
+            blocks["gpu"] = gpus
+        elif plan.gpus.keys:
             blocks["gpu"] = _block("gpu", plan.gpus, values, old, self._rates, at)
         if plan.migs.keys:
             blocks["mig"] = _block("mig", plan.migs, values, old, None, at)
@@ -192,6 +198,11 @@ class NodeMemory:
         if labels:
             blocks["node"] = with_labels(blocks.get("node", Block((name,), {}, {}, {})), labels)
         return Reading(plan.host_name, blocks, errors)
+
+    @property
+    def counts(self) -> bool:
+        """Whether counters of GPUs are remembered, of which rates may yet follow."""
+        return self._rates.counts("gpu")
 
     def remember(self, xids: Iterable[tuple[float, str, int]]) -> None:
         """Take in Xids that came before the page was watched: Unix time, GPU, number."""
@@ -231,7 +242,7 @@ class _Xids:
             told: The last Xid of each GPU, 0 for none; None: not told.
             now: Unix time.
         """
-        for uuid, number in told.items():
+        for uuid, number in () if told == self._last else told.items():
             if number is None:
                 continue
             if number and self._last.get(uuid, number) != number:
@@ -239,6 +250,8 @@ class _Xids:
             self._last[uuid] = number
         while self._seen and not 0.0 <= now - self._seen[0][0] <= SHOWN_S:
             self._seen.popleft()
+        if not self._seen:
+            return _NO_EVENTS
         numbers = [number for _, _, number in self._seen]
         keys = tuple(f"{uuid}/{number}/{round(at * 1000)}" for at, uuid, number in self._seen)
         columns = {
@@ -247,6 +260,12 @@ class _Xids:
             "event_age_s": column_for(False, [round(now - at, 3) for at, _, _ in self._seen]),
         }
         return Block(keys, columns, {}, {})
+
+
+_NO_EVENTS: Final = Block(
+    (), {"xid": array("q"), "event_type": array("q"), "event_age_s": array("d")}, {}, {}
+)
+"""One block for all nodes of which no Xid is told."""
 
 
 def _is_same(one: tuple[float, str, int], other: tuple[float, str, int]) -> bool:
@@ -290,7 +309,7 @@ def _block(
         _add_whole(columns, whole, (used, free, reserved), missing)
         columns.pop(free, None)
     if rates is not None:
-        rates.add(name, table.keys, [at] * count, columns, missing)
+        rates.add(name, table.keys, [at] * count, columns, missing, untold=table.untold)
     integers = table.integers
     packed = {key: column_for(key in integers, column) for key, column in columns.items()}
     return Block(table.keys, packed, table.labels, table.missing_with(own))
@@ -345,10 +364,10 @@ def _add_whole(
 
 def _blank(value: float) -> Reason | None:
     """Why DCGM has no value, where the number says that; None: it is a value."""
-    for first, count in _BLANKS:
+    for first, count in BLANKS:
         if first <= value < first + count:
             return _BLANK_REASONS.get(int(value - first), Reason.NOT_SAMPLED)
-    return Reason.NOT_SUPPORTED if value >= 2.0**63 else None
+    return Reason.NOT_SUPPORTED if value >= NO_VALUE else None
 
 
 def _taken(metric: Metric, value: float) -> float | int | Reason:

@@ -128,6 +128,8 @@ class Table(NamedTuple):
     sums: tuple[tuple[str, str, str, str], ...]
     """A whole, and its parts: used, free, reserved."""
     integers: frozenset[str]
+    untold: frozenset[str]
+    """What would follow from counters, of which `missing` says why nothing tells it."""
     variants: dict[tuple[tuple[tuple[str, int], Reason], ...], Mapping[tuple[str, int], Reason]]
     """`missing` with what single readings lack besides, each once for all blocks of this form."""
 
@@ -173,7 +175,7 @@ class _Place(NamedTuple):
     instance: str
 
 
-class _Gathered:
+class Gathered:
     """Series of one node."""
 
     def __init__(self) -> None:
@@ -224,7 +226,7 @@ def plans_of(
     Raises:
         PlanError: It is no page of a known exporter, or tells nothing yet.
     """
-    nodes: dict[str, _Gathered] = {}
+    nodes: dict[str, Gathered] = {}
     disputed: dict[str, None] = {}
     places: dict[int, _Place] = {}
     held: set[int] = set()
@@ -244,7 +246,7 @@ def plans_of(
         if host not in nodes and len(nodes) >= MOST_NODES:
             beyond += 1
             continue
-        node = nodes.setdefault(host, _Gathered())
+        node = nodes.setdefault(host, Gathered())
         if id(sample.labels) not in held:
             held.add(id(sample.labels))
             node.hold(uuid, sample.labels)
@@ -270,13 +272,13 @@ def plans_of(
 def _no_gpus(host_name: str) -> NodePlan:
     nothing = Table(
         keys=(), fields=(), columns=(), given={}, labels={}, missing={}, sums=(),
-        integers=frozenset(), variants={},
+        integers=frozenset(), untold=frozenset(), variants={},
     )  # fmt: skip
     return NodePlan(host_name=host_name, gpus=nothing, migs=nothing, labels={}, xids={})
 
 
 def _gather(
-    node: _Gathered, told: _Place, number: int, metric: Metric, samples: Sequence[Sample]
+    node: Gathered, told: _Place, number: int, metric: Metric, samples: Sequence[Sample]
 ) -> bool:
     """Put a series where it belongs; whether another one there says something else."""
     sample = samples[number]
@@ -307,7 +309,7 @@ def _gather(
     return is_same_series and repr(before.value) != repr(sample.value)
 
 
-def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[int]) -> NodePlan:
+def _plan(host: str, node: Gathered, samples: Sequence[Sample], wanted: list[int]) -> NodePlan:
     """The plan of one node; adds the samples that it needs to the wanted ones."""
     ordered = sorted(node.gpus, key=lambda uuid: (_number(node.gpus[uuid], "index") or 0, uuid))
     gpus = {uuid: row for row, uuid in enumerate(ordered[: MOST_ROWS["gpu"]])}
@@ -346,7 +348,7 @@ def _plan(host: str, node: _Gathered, samples: Sequence[Sample], wanted: list[in
     )
 
 
-def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells, cut: set[str]) -> Table:
+def _gpu_table(keys: tuple[str, ...], node: Gathered, cells: _Cells, cut: set[str]) -> Table:
     """How the block of GPUs is made; `cut` are those of which instances are told."""
     told = [node.gpus[uuid] for uuid in keys]
     given: dict[str, tuple[int | None, ...]] = {
@@ -369,7 +371,7 @@ def _gpu_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells, cut: set[s
     return _summed(table, ("mem_total_bytes", "mem_used_bytes", FREE, "mem_reserved_bytes"))
 
 
-def _mig_table(keys: tuple[str, ...], node: _Gathered, cells: _Cells) -> Table:
+def _mig_table(keys: tuple[str, ...], node: Gathered, cells: _Cells) -> Table:
     told = [node.migs[key] for key in keys]
     given = {"mig_gpu_instance": tuple(_number(labels, "instance") for _, labels in told)}
     labels = {
@@ -407,12 +409,10 @@ def _table(
         for row in range(len(keys))
         if (key, row) not in told and (key not in given or given[key][row] is None)
     }
-    names = {key for key, _ in cells}
-    for key in DERIVED_OF.get(block, ()):
-        if not {key, DERIVED[key].counter} & {*names, *given}:
-            missing.update(
-                dict.fromkeys(((key, row) for row in range(len(keys))), Reason.NOT_SHARED)
-            )
+    named = {*given, *(key for key, _ in cells)}
+    derived = DERIVED_OF.get(block, ())
+    untold = frozenset(key for key in derived if not {key, DERIVED[key].counter} & named)
+    missing |= {(key, row): Reason.NOT_SHARED for key in untold for row in range(len(keys))}
     for label, texts in labels.items():
         empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
         missing.update(empty)
@@ -422,16 +422,9 @@ def _table(
     fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
     return Table(
-        keys=keys,
-        fields=fields,
-        columns=columns,
-        given=given,
-        labels=labels,
-        missing=missing,
-        sums=(),
-        integers=integers,
-        variants={},
-    )
+        keys=keys, fields=fields, columns=columns, given=given, labels=labels, missing=missing,
+        sums=(), integers=integers, untold=untold, variants={},
+    )  # fmt: skip
 
 
 def _place(labels: Mapping[str, str]) -> _Place:
@@ -466,7 +459,7 @@ def _minor(labels: Mapping[str, str]) -> int | None:
 
 
 def _remarks(
-    nodes: Mapping[str, _Gathered], disputed: Iterable[str], nameless: int, beyond: int
+    nodes: Mapping[str, Gathered], disputed: Iterable[str], nameless: int, beyond: int
 ) -> list[tuple[str, str]]:
     """What is odd about a page that can be read, each with a way out."""
     found = []

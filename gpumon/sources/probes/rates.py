@@ -10,7 +10,7 @@ from gpumon.model.gpu.hardware import pcie_bytes_per_s
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence, Set
 
 RATES: Final = {
     rate.removesuffix("_per_s"): rate
@@ -101,6 +101,21 @@ class _Reading(NamedTuple):
     """Of a counter that may wrap: whether it has more than 32 bits, and has hardly grown."""
 
 
+def may_follow(block: str, fields: Collection[str]) -> bool:
+    """Whether anything follows from these fields, so that `Rates` must hear of them.
+
+    Args:
+        block: Name of the block.
+        fields: What it tells.
+    """
+    if any(DERIVED[field].counter in fields for field in DERIVED_OF.get(block, ())):
+        return True
+    link = _LINKS.get(block)
+    return link is not None and all(
+        not set(some).isdisjoint(fields) for some in (link.rates, link.asked)
+    )
+
+
 class Rates:
     """Remembers the last counters of one probe."""
 
@@ -108,6 +123,10 @@ class Rates:
         """Nothing has been read."""
         self._last: dict[str, dict[str, dict[str, _Reading]]] = {}
         """Last reading by block, field and entity."""
+
+    def counts(self, block: str) -> bool:
+        """Whether any counter of a block is remembered."""
+        return any(self._last.get(block, {}).values())
 
     def add(
         self,
@@ -117,6 +136,7 @@ class Rates:
         values: dict[str, list[float | int | None]],
         missing: MutableMapping[tuple[str, int], Reason],
         read_at: Mapping[str, Sequence[float | None]] | None = None,
+        untold: Set[str] = frozenset(),
     ) -> None:
         """Add what follows; where no counter answers, what the probe itself says stays.
 
@@ -127,6 +147,7 @@ class Rates:
             values: Columns of the block, which get those that are made here.
             missing: Reasons; what cannot be made is missing for its counter's reason.
             read_at: By counter the times at which it was read, where that was before `at`.
+            untold: Fields of which `missing` says of every entity why nobody tells them.
         """
         before = self._last.get(block, {})
         now: dict[str, dict[str, _Reading]] = {}
@@ -134,8 +155,10 @@ class Rates:
         nothing: list[float | int | None] = [None] * len(keys)
         for field in DERIVED_OF.get(block, ()):
             how, (limit, high) = DERIVED[field], _LIMITS[field]
-            untold = not {field, how.counter} & values.keys()
-            if untold and all((field, row) in missing for row in range(len(keys))):
+            if field in untold or (
+                not {field, how.counter} & values.keys()
+                and all((field, row) in missing for row in range(len(keys)))
+            ):
                 # It was said before why nobody tells it: most fields of what tells few counters.
                 if field in before:
                     now[field] = before[field]
@@ -210,7 +233,7 @@ class _Link(NamedTuple):
     carried: Callable[..., float | None]
 
 
-_LINKS: Final = {
+_LINKS: Final[Mapping[str, _Link]] = {
     "gpu": _Link(
         ("pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"),
         ("pcie_gen_max", "pcie_width_max", "pcie_gen", "pcie_width"),

@@ -1,5 +1,6 @@
 """Servers with Prometheus' interface, which have gathered the pages of a fleet's exporters.
 
-`server` is the source of a target, `client` asks, `answer` reads what is said, `questions` says
-what is asked, `nodes` makes each node's blocks of it as those of a page. Sees `exporters`.
+`server` is the source of a target, `client` asks, `response` reads what is said, `questions` says
+what is asked, `known` of which GPUs that tells, `nodes` makes each node's blocks of it as those of
+a page, `alike` of many at once. Sees `exporters`.
 """

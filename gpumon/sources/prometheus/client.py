@@ -8,6 +8,7 @@ import re
 import ssl
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -30,6 +31,7 @@ from gpumon.sources.prometheus.response import Answer, opened
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpumon.sources.prometheus.cut import Orders
     from gpumon.sources.prometheus_address import EngineAddress
 
 TIMEOUT_S: Final = 30.0
@@ -49,6 +51,9 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_.~+/=-]{1,16384}")
 """What may follow `Bearer` in a header (RFC 6750), so that none can add a header of its own."""
 
 _LOGIN: Final = re.compile(r"[^:\x00-\x1f\x7f]{1,256}:[^\x00-\x1f\x7f]{1,1024}")
+
+_MARKUP: Final = re.compile(rb"\s*<")
+"""With this no JSON begins, but every web page."""
 
 _TYPES: Final = ("", "application/json", "application/stream+json")
 """Kinds of content that are answers: VictoriaMetrics 1.79 calls samples over time by the last."""
@@ -89,25 +94,28 @@ class Client:
         if self._client is None:
             self._client = client(
                 _context(self._address),
-                {"Accept": "application/json"},
+                {"Accept": "application/json", "Accept-Encoding": _packing(self._address)},
                 self._timeout_s,
                 MOST_AT_ONCE,
                 MOST_AT_ONCE,
             )
 
-    async def ask(self, path: str, params: Mapping[str, str]) -> Answer:
+    async def ask(
+        self, path: str, params: Mapping[str, str], orders: Orders | None = None
+    ) -> Answer:
         """What the server says.
 
         Args:
             path: What stands behind `/api/v1/`.
             params: The question.
+            orders: What remembers series of earlier answers.
 
         Raises:
             FetchError: There is no answer.
         """
         try:
             async with self._places:
-                return await self._asked(path, params)
+                return await self._asked(path, params, orders)
         except FetchError as error:
             message = error.message
             for secret in self._secrets:
@@ -122,21 +130,23 @@ class Client:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _asked(self, path: str, params: Mapping[str, str]) -> Answer:
+    async def _asked(self, path: str, params: Mapping[str, str], orders: Orders | None) -> Answer:
         try:
             async with asyncio.timeout(self._timeout_s):
                 try:
-                    return await self._exchange(path, params)
+                    return await self._exchange(path, params, orders)
                 except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                     # A connection that was kept may have been ended just now.
-                    return await self._exchange(path, params)
+                    return await self._exchange(path, params, orders)
         except TimeoutError:
             raise error_of(late(self._timeout_s, _PEER)) from None
         except (httpx.HTTPError, ssl.SSLError) as error:
             # What TLS 1.3 says behind the handshake comes as it is.
             raise error_of(failure(error, self._timeout_s, _PEER)) from None
 
-    async def _exchange(self, path: str, params: Mapping[str, str]) -> Answer:
+    async def _exchange(
+        self, path: str, params: Mapping[str, str], orders: Orders | None
+    ) -> Answer:
         assert self._client is not None
         # So the server does not work on for nobody.
         given = {**params, "timeout": f"{self._timeout_s:g}s"}
@@ -164,10 +174,10 @@ class Client:
                 body += piece
                 if len(body) > LARGEST_ANSWER_BYTES:
                     raise _too_large()
-        if body.lstrip()[:1] == b"<":
+        if _MARKUP.match(body):
             raise error_of(web_page(_PEER, status))
         try:
-            return opened(bytes(body), status)
+            return opened(bytes(body), status, orders)
         except FetchError as error:
             is_cheap = status in AWAY
             raise FetchError(error.message, error.hint, is_refused=is_cheap) from None
@@ -184,6 +194,13 @@ class Client:
         else:
             hint = f"renew the contents of the ?{named}= file; it is read again for each sample"
         return FetchError(f"does not let gpumon in (HTTP {status})", hint)
+
+
+def _packing(address: EngineAddress) -> str:
+    """How answers may be packed: on this machine not at all, which would cost both sides more."""
+    host = urlsplit(address.base_url).hostname or ""
+    is_here = host in ("localhost", "::1") or host.startswith("127.")
+    return "identity" if is_here else "gzip"
 
 
 def _let_in(address: EngineAddress) -> tuple[Mapping[str, str], tuple[str, ...]]:

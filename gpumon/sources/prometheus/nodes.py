@@ -9,18 +9,31 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from gpumon.model.fault import SourceError
 from gpumon.model.records.frame import Frame
 from gpumon.model.staleness import stale_after_s
 from gpumon.sources.exporters.dcgm import HUNG_S, NodeMemory, Reading, hung_error
 from gpumon.sources.exporters.series_layout import LABELS, label_of, plans_of
 from gpumon.sources.exposition.parse import Page, Sample
+from gpumon.sources.prometheus.alike import (
+    MANY,
+    Formed,
+    Spot,
+    batches,
+    columns_of,
+    form_of,
+    side_by_side,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
 
     from gpumon.sources.exporters.series_layout import NodePlan
-    from gpumon.sources.prometheus.questions import Key, Seen
+    from gpumon.sources.prometheus.alike import Columns, Form, Sheet
+    from gpumon.sources.prometheus.known import Key
+    from gpumon.sources.prometheus.questions import Seen
 
 MOST_NODES: Final = 16384
 """Nodes of one server: the largest sites have some ten thousand."""
@@ -52,7 +65,9 @@ class Nodes:
     def __init__(self) -> None:
         """Nothing has been seen."""
         self._readers: dict[str, _NodeReader] = {}
-        self._forms: dict[_Form, _Formed] = {}
+        self._forms: dict[Form, Formed] = {}
+        self._places: dict[int, _Place] = {}
+        """What labels that live say of host and number: nearly all are those of the last look."""
 
     def read(self, seen: Seen, now: float, limit_s: float) -> tuple[list[Told], list[SourceError]]:
         """What a look tells of each node, and what is said of those it tells nothing of any more.
@@ -62,24 +77,43 @@ class Nodes:
             now: Unix time on our own clock.
             limit_s: Age from which on a sample is not of the present.
         """
-        hosts: dict[str, list[Key]] = {}
+        hosts: dict[str, list[tuple[int, str, Key]]] = {}
         beyond: set[str] = set()
-        for key, one in seen.known.items():
-            if seen.asked_at - one.told_at > limit_s:
+        old: dict[str, float] = {}
+        for key, (labels, told_at, _) in seen.known.items():
+            place = self._places.get(id(labels))
+            if place is None or place.labels is not labels:
+                place = self._places[id(labels)] = _place_of(labels)
+            _, host, digits, number = place
+            if seen.asked_at - told_at > limit_s:
+                old[host] = told_at
                 continue
-            host = label_of(one.labels, "host") or UNNAMED
-            if host not in hosts and len(hosts) >= MOST_NODES:
-                beyond.add(host)
-                continue
-            hosts.setdefault(host, []).append(key)
-        told = []
-        for host, keys in sorted(hosts.items()):
+            some = hosts.get(host)
+            if some is None:
+                if len(hosts) >= MOST_NODES:
+                    beyond.add(host)
+                    continue
+                some = hosts[host] = []
+            some.append((digits, number, key))
+        if len(self._places) > 2 * len(seen.known):
+            # Most of them no series has any more.
+            self._places.clear()
+        look, readers = _Look(seen), []
+        alike: dict[Sheet, list[_NodeReader]] = {}
+        for host, places in sorted(hosts.items()):
             reader = self._readers.get(host)
             if reader is None:
                 reader = self._readers[host] = _NodeReader(host, self._forms)
             # In the order of their numbers, as that of UUIDs differs from node to node.
-            told.append(reader.read(seen, sorted(keys, key=lambda key: _place_of(seen, key)), now))
-        errors = self._missed(seen, hosts.keys() | beyond)
+            reader.hear(look, [key for *_, key in sorted(places)])
+            readers.append(reader)
+            if (sheet := reader.sheet) is not None:
+                alike.setdefault(sheet, []).append(reader)
+        for sheet, several in alike.items():
+            if len(several) >= MANY:
+                look.read_together(several, sheet)
+        told = [reader.told(look, now) for reader in readers]
+        errors = self._missed(seen, old, hosts.keys() | beyond)
         if beyond:
             text = f"reports more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
             errors.append(SourceError("", text, "ask a server that holds only some of them"))
@@ -96,10 +130,9 @@ class Nodes:
             if host in self._readers:
                 self._readers[host].remember(xids)
 
-    def _missed(self, seen: Seen, present: Set[str]) -> list[SourceError]:
-        old = {label_of(one.labels, "host") or UNNAMED: one for one in seen.known.values()}
-        missed = {host: reader.told_at for host, reader in self._readers.items()}
-        missed = {host: one.told_at for host, one in old.items()} | missed
+    def _missed(self, seen: Seen, old: dict[str, float], present: Set[str]) -> list[SourceError]:
+        """What is said of nodes without a present sample; `old` says when others were told of."""
+        missed = old | {host: reader.told_at for host, reader in self._readers.items()}
         errors = []
         for host, told_at in sorted(missed.items()):
             age_s = seen.asked_at - told_at
@@ -168,39 +201,23 @@ def limit_of(interval_s: float | None, period_s: float, beat_s: float) -> float:
     return max(two_s, interval_s + 1.5 * beat_s, stale_after_s(0.0))
 
 
-_OWN_TEXTS: Final = ("serial", "pci_bus_id")
-_OWN: Final = frozenset(name for what in ("uuid", "host", *_OWN_TEXTS) for name in LABELS[what]) | {
-    "instance"
-}
-"""Labels in which nodes that are alike differ."""
-
 MOST_FORMS: Final = 256
 """Kinds of nodes that are remembered: a fleet has a few, by number of GPUs, make and exporter."""
 
 
-class _Form(NamedTuple):
-    """What nodes that are alike have in common."""
+class _Place(NamedTuple):
+    """What labels say of where a GPU is."""
 
-    names: tuple[str, ...]
-    cells: tuple[int, ...]
-    labels: tuple[tuple[tuple[str, str], ...], ...]
-    """Of each place, without those in which they differ."""
-    own: tuple[tuple[str, ...], ...]
-    """Which texts of its own each place has."""
-
-
-class _Formed(NamedTuple):
-    """How one of them is read."""
-
-    plan: NodePlan
-    order: Sequence[int]
-    uuids: tuple[str, ...]
-    """Of each place."""
+    labels: Mapping[str, str]
+    host: str
+    digits: int
+    number: str
+    """Of the GPU on the node, and how many digits it has."""
 
 
-def _place_of(seen: Seen, key: Key) -> tuple[int, str, Key]:
-    index = label_of(seen.known[key].labels, "index") or ""
-    return len(index), index, key
+def _place_of(labels: Mapping[str, str]) -> _Place:
+    number = label_of(labels, "index") or ""
+    return _Place(labels, label_of(labels, "host") or UNNAMED, len(number), number)
 
 
 def _again(seen: Seen, key: Key, labels: Mapping[str, str]) -> Sample:
@@ -210,138 +227,179 @@ def _again(seen: Seen, key: Key, labels: Mapping[str, str]) -> Sample:
     return Sample(name=name, labels=labels, value=value, told_at=None, place=None)
 
 
-def _alike(formed: _Formed, labels: Sequence[Mapping[str, str]], uuids: Sequence[str]) -> NodePlan:
-    """The plan of a node that is like another one: all but names and labels is one for both."""
-    plan = formed.plan
-    renamed = dict(zip(formed.uuids, uuids, strict=True))
-    of_uuid = dict(zip(uuids, labels, strict=True))
-    gpus = plan.gpus
-    keys = tuple(renamed[uuid] for uuid in gpus.keys)
-    own = {label: tuple(label_of(of_uuid[uuid], label) for uuid in keys) for label in _OWN_TEXTS}
-    host = label_of(labels[0], "host") or ""
-    named = {**plan.labels, "host_name": (host,)} if host else plan.labels
-    return plan._replace(
-        host_name=host,
-        gpus=gpus._replace(keys=keys, labels={**gpus.labels, **own}),
-        labels=named,
-        xids={renamed[uuid]: place for uuid, place in plan.xids.items()},
-    )
+class _Look:
+    """One look, its metrics by number."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self.names = tuple(seen.values)
+        columns = [*seen.values.values()]
+        rows = {id(column.rows): column.rows for column in columns}
+        numbers = {one: number for number, one in enumerate(rows)}
+        self.rows = [*rows.values()]
+        """Where each GPU stands; nearly always one for all metrics."""
+        self.which = [numbers[id(column.rows)] for column in columns]
+        """Which of them is that of each metric."""
+        self.values = [column.values for column in columns]
+
+    def read_together(self, readers: Sequence[_NodeReader], sheet: Sheet) -> None:
+        """Give nodes of one form their values and columns, made of all at once."""
+        values = [np.asarray(some, np.float64) for some in self.values]
+        needed = {self.which[metric] for metric, _, _ in sheet.takes}
+        for begin, end in batches(len(readers)):
+            part = readers[begin:end]
+            places = {
+                which: np.array([reader.rows[which] for reader in part], np.intp)
+                for which in needed
+            }
+            told = side_by_side(
+                sheet,
+                values,
+                {n: places[which] for n, which in enumerate(self.which) if which in needed},
+            )
+            columns = columns_of(sheet, told)
+            for number, reader in enumerate(part):
+                reader.given = _Given(told[number].tobytes(), columns, number)
+
+
+class _Given(NamedTuple):
+    """What was made of a node's values together with those of others."""
+
+    data: bytes
+    """The values themselves."""
+    columns: Columns
+    number: int
+    """Which of the nodes it is."""
 
 
 class _NodeReader:
     """One node, as its own page would tell it."""
 
-    def __init__(self, host: str, forms: dict[_Form, _Formed]) -> None:
+    def __init__(self, host: str, forms: dict[Form, Formed]) -> None:
         self._host = host
         self._forms = forms
         """Shared by all nodes of a server."""
         self.told_at = 0.0
+        self.rows: list[list[int | None]] = []
+        """Where the values of its GPUs stand, of each order of the look."""
+        self.given: _Given | None = None
         self._names: tuple[str, ...] = ()
-        self._cells: list[int] = []
-        """Which values there are: the number of the metric times that of its places, and the place
-        among them."""
+        self._gaps: Sequence[object] = ()
+        """How many places there are, and of each metric those that it tells nothing of."""
         self._labels: list[Mapping[str, str]] = []
         self._plan: NodePlan | None = None
-        self._order: Sequence[int] = ()
+        self._spots: Sequence[Spot] = ()
+        self._formed: Formed | None = None
         self._memory = NodeMemory()
         self._data = b""
         self._changed_at = 0.0
         self._last: Reading | None = None
 
+    @property
+    def sheet(self) -> Sheet | None:
+        """How it is read together with others; None: only by itself."""
+        return None if self._formed is None or self._memory.counts else self._formed.sheet
+
     def remember(self, xids: Iterable[tuple[float, str, int]]) -> None:
         """Take in Xids of the past: Unix time, UUID, number."""
         self._memory.remember(xids)
 
-    def read(self, seen: Seen, keys: Sequence[Key], now: float) -> Told:
-        """What a look tells of it."""
-        self.told_at = max(seen.known[key].told_at for key in keys)
-        labels = [seen.known[key].labels for key in keys]
+    def hear(self, look: _Look, keys: Sequence[Key]) -> None:
+        """Learn which of a look's values are its own."""
+        seen = look.seen
+        known = [seen.known[key] for key in keys]
+        self.told_at = max(one.told_at for one in known)
+        labels = [one.labels for one in known]
         # Each who shares a GPU tells of it once more.
-        shared = [(key, other) for key in keys for other in seen.known[key].others]
+        shared = [
+            (key, other) for key, one in zip(keys, known, strict=True) for other in one.others
+        ]
         # What is told of a whole GPU stands beside what is told of its instances.
-        wholes = {(uuid, ""): seen.known[uuid, part].labels for uuid, part in keys if part}
+        wholes = {(key[0], ""): one.labels for key, one in zip(keys, known, strict=True) if key[1]}
         places = [*zip(keys, labels, strict=True)]
         places += [
             (key, {name: text for name, text in some.items() if name not in _OF_PARTS})
             for key, some in wholes.items()
             if key not in seen.known
         ]
-        names = tuple(seen.values)
-        cells: list[int] = []
-        values: list[float] = []
-        number = 0
         wanted = [key for key, _ in places]
-        rows: dict[int, list[int | None]] = {}
-        for column in seen.values.values():
-            found = rows.get(id(column.rows))
-            if found is None:
-                found = rows[id(column.rows)] = [*map(column.rows.get, wanted)]
-            for row in found:
-                if row is not None:
-                    cells.append(number)
-                    values.append(column.values[row])
-                number += 1
+        self.rows = [[*map(rows.get, wanted)] for rows in look.rows]
+        gaps = [
+            None if None not in rows else tuple(row is None for row in rows) for rows in self.rows
+        ]
+        of_metrics = (len(wanted), *(gaps[which] for which in look.which))
         labels += [other for _, other in shared]
-        is_same = cells == self._cells and labels == self._labels and names == self._names
-        plan = self._plan
-        if plan is None or not is_same:
-            further = [_again(seen, key, other) for key, other in shared]
-            plan, self._order = self._planned(names, cells, values, places, further)
-            self._plan, self._names, self._cells, self._labels = plan, names, cells, labels
+        is_same = of_metrics == self._gaps and labels == self._labels and look.names == self._names
+        if self._plan is None or not is_same:
+            self._learn(look, places, [_again(seen, key, other) for key, other in shared])
+            self._names, self._gaps, self._labels = look.names, of_metrics, labels
             self._data = b""
-        values = [values[number] for number in self._order]
-        age_s = seen.asked_at - self.told_at
-        return Told(self._host, self._reading(plan, values, now), age_s)
 
-    def _planned(
+    def told(self, look: _Look, now: float) -> Told:
+        """What a look that it has heard tells of it."""
+        assert self._plan is not None
+        age_s = look.seen.asked_at - self.told_at
+        return Told(self._host, self._reading(self._plan, look, now), age_s)
+
+    def _learn(
         self,
-        names: tuple[str, ...],
-        cells: Sequence[int],
-        values: Sequence[float],
+        look: _Look,
         places: Sequence[tuple[Key, Mapping[str, str]]],
         further: Sequence[Sample],
-    ) -> tuple[NodePlan, Sequence[int]]:
-        """How it is read, as the first of its kind, and the numbers of the values in order."""
+    ) -> None:
+        """How it is read, as the first of its kind, and which value is which of the plan's."""
         labels = [some for _, some in places]
         uuids = tuple(uuid for (uuid, _), _ in places)
+        cells = [
+            metric * len(places) + place
+            for metric, which in enumerate(look.which)
+            for place, row in enumerate(self.rows[which])
+            if row is not None
+        ]
         # An instance's values are its own, and a GPU's plan may hold those of several places.
         is_plain = len(set(uuids)) == len(places) and not any(part for (_, part), _ in places)
         is_plain = is_plain and not further
-        form = _Form(
-            names,
-            tuple(cells),
-            tuple(
-                tuple(sorted(pair for pair in some.items() if pair[0] not in _OWN))
-                for some in labels
-            ),
-            tuple(
-                tuple(name for name in _OWN_TEXTS if label_of(some, name) is not None)
-                for some in labels
-            ),
-        )
-        formed = self._forms.get(form) if is_plain else None
-        if formed is not None:
-            return _alike(formed, labels, uuids), formed.order
-        samples = []
-        for cell, value in zip(cells, values, strict=True):
-            metric, place = divmod(cell, len(places))
-            samples.append(
-                Sample(
-                    name=names[metric], labels=labels[place], value=value, told_at=None, place=None
-                )
+        form = form_of(look.names, cells, labels)
+        self._formed = self._forms.get(form) if is_plain else None
+        if self._formed is not None:
+            self._plan, self._spots = self._formed.plan_of(labels, uuids), self._formed.spots
+            return
+        spots = [Spot(*divmod(cell, len(places))) for cell in cells]
+        samples = [
+            Sample(
+                name=look.names[spot.metric],
+                labels=labels[spot.place],
+                value=self._value(look, spot),
+                told_at=None,
+                place=None,
             )
+            for spot in spots
+        ]
         (plan,), order, _ = plans_of(Page((*samples, *further), ()))
+        self._plan, self._spots = plan, [spots[number] for number in order]
         is_known = set(plan.gpus.keys) <= {*uuids}
         if is_plain and is_known and len(self._forms) < MOST_FORMS:
-            self._forms[form] = _Formed(plan, order, uuids)
-        return plan, order
+            self._formed = self._forms[form] = Formed(plan, self._spots, uuids)
 
-    def _reading(self, plan: NodePlan, values: Sequence[float], now: float) -> Reading:
-        data = array("d", values).tobytes()
+    def _value(self, look: _Look, spot: Spot) -> float:
+        row = self.rows[look.which[spot.metric]][spot.place]
+        assert row is not None
+        return look.values[spot.metric][row]
+
+    def _reading(self, plan: NodePlan, look: _Look, now: float) -> Reading:
+        given, self.given = self.given, None
+        values: Sequence[float]
+        if given is None:
+            values = [self._value(look, spot) for spot in self._spots]
+            data = array("d", values).tobytes()
+        else:
+            values, data = array("d", given.data), given.data
         if data != self._data or self._last is None:
             self._data, self._changed_at = data, self.told_at
+            is_made = given is not None and not given.columns.is_odd[given.number]
+            gpus = given.columns.block(given.number, plan.gpus) if given and is_made else None
             self._last = self._memory.reading(
-                plan, values, frozenset(), self.told_at, self._host, ()
+                plan, values, frozenset(), self.told_at, self._host, (), gpus
             )
         still_s = self.told_at - self._changed_at
         if still_s > HUNG_S and plan.counts_energy:

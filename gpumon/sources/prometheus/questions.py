@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from array import array
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.model.text import plain
 from gpumon.sources.exporters.gpu_names import (
     INFO,
     METRICS,
@@ -25,22 +23,20 @@ from gpumon.sources.exporters.gpu_names import (
 )
 from gpumon.sources.exporters.host_names import PARTS as HOST_PARTS
 from gpumon.sources.exporters.series_layout import (
-    HOLDER_LABELS,
-    HOLDERS,
     LABELS,
-    MOST_HOLDERS,
     label_of,
-    uuid_of,
 )
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.hosts import MATCHED
+from gpumon.sources.prometheus.known import Labels, with_job
 from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, TOLD_AT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
 
     from gpumon.sources.prometheus.client import Client
+    from gpumon.sources.prometheus.known import Column, Key, Known
     from gpumon.sources.prometheus.response import Answer
 
 SETTLED_S: Final = 2.0
@@ -64,12 +60,6 @@ MOST_LONG: Final = 8
 MOST_TOLD_BY: Final = 4
 """Metrics by whose labels and times GPUs are known; one is enough where all exporters are alike."""
 
-MOST_ORDERS: Final = 8
-"""Orders of GPUs that are remembered: of those that all metrics have, and that some have."""
-
-MOST_TEXTS: Final = 2**20
-"""Texts of labels that are kept once each: some of every GPU that a server may tell of."""
-
 MANY_GPUS: Final = 8192
 """Of more GPUs, where rules are recorded, all metrics are asked for only of nodes that somebody
 looks at: what all others show is recorded (our choice)."""
@@ -84,49 +74,11 @@ KNOWN: Final = (*METRICS, *SMI, *NVML)
 JOB_ID: Final = f"{NVML_PREFIX}jobId"
 """Princeton's nvidia_gpu_prometheus_exporter tells a GPU's job as this value."""
 
-_HIGHEST_ID: Final = 2**32
-"""Numbers of Slurm's jobs are smaller."""
-
 _OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+|{MATCHED}"
 _UUIDS: Final = LABELS["uuid"]
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 """UUIDs that a pattern may hold as they are."""
-
-Key = tuple[str, str]
-"""A GPU by its UUID, and a MIG instance of it by its number or nothing."""
-
-
-class Known(NamedTuple):
-    """One GPU or instance, as the labels of a series tell it."""
-
-    labels: Mapping[str, str]
-    """Made harmless."""
-    told_at: float
-    """Unix time of the newest sample on the server's clock."""
-    others: tuple[Mapping[str, str], ...] = ()
-    """Labels of further series of that sample: of those who share the GPU."""
-
-
-class Labelled(NamedTuple):
-    """What the labels of a series say."""
-
-    key: Key
-    labels: Mapping[str, str]
-    """Made harmless."""
-
-
-class Column(NamedTuple):
-    """The values of one metric."""
-
-    rows: Mapping[Key, int]
-    """Where each one's value stands; the same object for all metrics with the same GPUs."""
-    values: Sequence[float]
-
-    def get(self, key: Key) -> float | None:
-        """The value of a GPU; None: it has none."""
-        row = self.rows.get(key)
-        return None if row is None else self.values[row]
 
 
 class Seen(NamedTuple):
@@ -169,12 +121,7 @@ class Questions:
         self._interval_s: float | None = None
         self._settled_s = SETTLED_S
         """How long ago the instant is that is asked about."""
-        self._keys: dict[str, Key | None] = {}
-        """What each text of labels is about; of tens of thousands of GPUs each is read once."""
-        self._labels: dict[str, Labelled | None] = {}
-        """The same of texts with all labels."""
-        self._texts: dict[str, str] = {}
-        self._rows: list[tuple[list[Key], Mapping[Key, int]]] = []
+        self._labels = Labels()
         self._warnings: dict[str, None] = {}
         self._left_out = 0
 
@@ -198,6 +145,7 @@ class Questions:
             FetchError: There is nothing to see; it says why.
         """
         self._warnings, self._left_out = {}, 0
+        self._labels.begin()
         self._client.renew()
         now = response.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
         if not 0.0 <= now - self._named_at < NAMED_EVERY_S or not self._names:
@@ -292,33 +240,22 @@ class Questions:
         return found if found.values else await self._told(f"max by ({by}) ({name})", at)
 
     async def _told(self, question: str, at: float) -> Column:
-        told = self._said(await self._client.ask("query", response.at_instant(question, at)))
-        found, values, left_out = response.by_labels(told, self._keys, key_of)
+        column, left_out = self._labels.column(await self._instant(question, at))
         self._left_out += left_out
-        keys = [key for key in found if key is not None]
-        if len(keys) < len(found):
-            known = zip(found, values, strict=True)
-            values = array("d", [value for key, value in known if key is not None])
-        return Column(self._rows_of(keys), values)
+        return column
 
-    def _rows_of(self, keys: list[Key]) -> Mapping[Key, int]:
-        """Where each one stands; servers tell every metric in the same order, look after look."""
-        for order, rows in self._rows:
-            if order == keys:
-                return rows
-        rows = {key: row for row, key in enumerate(keys)}
-        self._rows = [*self._rows[-MOST_ORDERS + 1 :], (keys, rows)]
-        return rows
+    async def _instant(self, question: str, at: float) -> Answer:
+        """What is told of one instant."""
+        params = response.at_instant(question, at)
+        return self._said(await self._client.ask("query", params, self._labels.orders))
 
     async def _heard(self, at: float, values: Mapping[str, Column]) -> tuple[dict[Key, Known], int]:
         """Every GPU that has values, and the number of series that name none."""
         known: dict[Key, Known] = {}
         nameless = 0
-        wanted: set[Key] = set()
-        for rows in {id(column.rows): column.rows for column in values.values()}.values():
-            wanted |= rows.keys()
+        orders = {id(column.rows): column.rows for column in values.values()}
+        wanted: set[Key] = set().union(*orders.values())
         by = ",".join(ALL)
-        memory: dict[str, Labelled | None] = {}
         recorded = [f"{TOLD_AT} + 0"] if self._recorded else []
         for turn in range(MOST_TOLD_BY):
             rest = wanted - known.keys()
@@ -331,26 +268,11 @@ class Questions:
                 if name is None:
                     break
                 question = f"max by ({by}) (timestamp({name}))"
-            told = self._said(await self._client.ask("query", response.at_instant(question, at)))
-            found, times, left_out = response.by_labels(told, self._labels, self._labelled)
+            told = await self._instant(question, at)
+            bare, left_out = self._labels.hear(told, known, wanted)
+            nameless += bare
             self._left_out += left_out
-            if told.cut is not None:
-                memory |= zip(told.cut.labels, found, strict=False)
-            for one, told_at in zip(found, times, strict=True):
-                if one is None:
-                    nameless += 1
-                    continue
-                key, labels = one
-                before = known.get(key)
-                # Of a GPU that has moved to another node the newer one counts.
-                if key in wanted and (before is None or told_at > before.told_at):
-                    known[key] = Known(labels, told_at)
-                elif before is not None and told_at == before.told_at:
-                    others = _with_holder(before.labels, before.others, labels)
-                    known[key] = before._replace(others=others)
-        # Texts that no series has any more are forgotten.
-        self._labels = memory
-        self._keys = {text: key for text, key in self._keys.items() if key in wanted}
+        self._labels.forget(wanted)
         if self._tells_jobs:
             await self._name_jobs(known, at)
         return known, nameless
@@ -360,7 +282,7 @@ class Questions:
         jobs = await self._told(f"max by ({','.join(PARTS)}) ({JOB_ID})", at)
         for key in known.keys() & jobs.rows.keys():
             one, number = known[key], jobs.values[jobs.rows[key]]
-            known[key] = one._replace(others=_with_job(one.labels, one.others, number))
+            known[key] = one._replace(others=with_job(one.labels, one.others, number))
 
     def _teller(self, turn: int, rest: Set[Key], values: Mapping[str, Column]) -> str | None:
         """The metric that is asked in a turn when GPUs were heard; None: no further one tells."""
@@ -372,18 +294,6 @@ class Questions:
             is_bare = best in SMI and self._tells_boards and INFO not in self._told_by
             self._told_by.append(INFO if is_bare else best)
         return self._told_by[turn]
-
-    def _labelled(self, labels: Mapping[str, str]) -> Labelled | None:
-        """Which GPU labels are about, and they themselves, made harmless; equal texts are one."""
-        key = key_of(labels)
-        if key is None:
-            return None
-        made = harmless(labels)
-        texts = self._texts
-        if len(texts) > MOST_TEXTS:
-            texts.clear()
-        shared = {texts.setdefault(n, n): texts.setdefault(t, t) for n, t in made.items()}
-        return Labelled(key, shared)
 
     async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
         """Time between two samples, of the slowest of some nodes; None: there are not two."""
@@ -433,48 +343,3 @@ async def _all(asked: Sequence[Coroutine[Any, Any, Column]]) -> list[Column]:
     except ExceptionGroup as several:
         raise several.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-def key_of(labels: Mapping[str, str]) -> Key | None:
-    """Which GPU or instance a series is about; None where its labels do not say it."""
-    uuid = uuid_of(labels)
-    return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
-
-
-def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Labels made harmless, with the host that the server asks where the page names none."""
-    found = {plain(name): plain(text) for name, text in labels.items()}
-    if label_of(found, "host") is None and found.get("instance"):
-        found[LABELS["host"][0]] = re.sub(r":[0-9]{1,5}$", "", found["instance"])
-    return found
-
-
-def _with_holder(
-    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], labels: Mapping[str, str]
-) -> tuple[Mapping[str, str], ...]:
-    """The further labels of one GPU with one more; the same where it names nobody new.
-
-    Args:
-        first: The labels that the GPU is known by.
-        others: Further ones of the same sample.
-        labels: One more, made harmless.
-    """
-    whose = _whose(labels)
-    known = (first, *others)
-    if not any(whose) or len(known) >= 2 * MOST_HOLDERS or whose in map(_whose, known):
-        return others
-    return (*others, labels)
-
-
-def _with_job(
-    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], number: float
-) -> tuple[Mapping[str, str], ...]:
-    """The further labels of one GPU with the job that a value names; 0 says that there is none."""
-    if not 0 < number < _HIGHEST_ID or number != int(number):
-        return others
-    bare = {name: text for name, text in first.items() if name not in HOLDER_LABELS}
-    return _with_holder(first, others, {**bare, LABELS["job"][0]: f"{number:.0f}"})
-
-
-def _whose(labels: Mapping[str, str]) -> tuple[str | None, ...]:
-    return tuple(label_of(labels, what) for what in HOLDERS)

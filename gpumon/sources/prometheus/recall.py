@@ -17,8 +17,9 @@ from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.series_layout import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.known import Column, Known, harmless, key_of
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
-from gpumon.sources.prometheus.questions import SETTLED_S, Column, Known, Seen, harmless, key_of
+from gpumon.sources.prometheus.questions import SETTLED_S, Seen
 from gpumon.sources.prometheus.rules import ALL, PARTS
 from gpumon.sources.source import PastBeat
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpumon.sources.prometheus.client import Client
-    from gpumon.sources.prometheus.questions import Key
+    from gpumon.sources.prometheus.known import Key
 
 NEAR_S: Final = 3600.0
 """So far back every sample is wanted, as history keeps every one."""

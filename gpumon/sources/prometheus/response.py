@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from array import array
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -11,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.failures import SHOWN
+from gpumon.sources.prometheus.cut import cut_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from gpumon.sources.prometheus.cut import Cut, Order, Orders
 
 T = TypeVar("T")
 
@@ -26,24 +28,7 @@ MOST_WARNINGS: Final = 3
 LATEST: Final = 2.0**40
 """Seconds beyond which nothing is a Unix time: it is the year 36812."""
 
-_HEAD_BYTES: Final = 1024
-"""Within so much of an answer its series begin."""
-
-_FIRST: Final = b'"result":[{"metric":{'
-_TIMED: Final = re.compile(rb'\},"value":\[[0-9.]{1,24},"')
-_NEXT: Final = '"]},{"metric":{'
-_END: Final = b'"]}]'
-"""What stands before, within, between and behind series at one instant."""
-
 _NO_ANSWER: Final = "check host, port and prefix: the server has to speak Prometheus' interface"
-
-
-class Cut(NamedTuple):
-    """Series at one instant, cut out of an answer without reading their labels."""
-
-    labels: list[str]
-    """What stands between the braces of each one's labels."""
-    values: array[float]
 
 
 class Answer(NamedTuple):
@@ -81,13 +66,18 @@ class Rows(NamedTuple):
     """Those that cannot be read, or are too many."""
 
 
-def opened(body: bytes, status: int) -> Answer:
+def opened(body: bytes, status: int, orders: Orders | None = None) -> Answer:
     """The data in an answer.
+
+    Args:
+        body: The answer.
+        status: Its number in HTTP.
+        orders: What remembers series of earlier answers.
 
     Raises:
         FetchError: There are none; it tells what the server said.
     """
-    found = _cut(body)
+    found = cut_of(body, orders)
     cut, envelope = (None, body) if found is None else found
     try:
         told = json.loads(envelope)
@@ -106,35 +96,6 @@ def opened(body: bytes, status: int) -> Answer:
     if len(warnings) > MOST_WARNINGS:
         warnings[MOST_WARNINGS:] = [f"and {len(warnings) - MOST_WARNINGS:,} more warnings"]
     return Answer(told.get("data"), tuple(warnings), cut)
-
-
-def _cut(body: bytes) -> tuple[Cut, bytes] | None:
-    """The series of an answer, and the rest of it; None: it has another form.
-
-    All series of an instant bear its time, so that two texts part their labels and values. Neither
-    can stand within a label: its quotes would follow backslashes there. What stands between them
-    is read as strictly as ever: values as numbers here, labels as JSON by whoever wants them.
-    """
-    begin = body.find(_FIRST, 0, _HEAD_BYTES)
-    end = body.rfind(_END)
-    timed = _TIMED.search(body, begin) if begin >= 0 else None
-    if timed is None or timed.start() > end:
-        return None
-    try:
-        text = body[begin + len(_FIRST) : end].decode()
-    except UnicodeDecodeError:
-        return None
-    cells = text.replace(timed[0].decode(), _NEXT).split(_NEXT)
-    values = cells[1::2]
-    # Python takes an underscore between digits for none.
-    if len(cells) % 2 or "_" in "".join(values):
-        return None
-    try:
-        numbers = array("d", map(float, values))
-    except ValueError:
-        return None
-    rest = body[: begin + _FIRST.index(b"{")] + body[end + _END.index(b"]", 1) + 2 :]
-    return Cut(cells[::2], numbers), rest
 
 
 def names(answer: Answer) -> list[str]:
@@ -216,7 +177,7 @@ def by_labels(
         rows, left_out = vector(answer)
         found = [read(row.labels) for row in rows]
         return found, array("d", [row.value for row in rows]), left_out
-    labels, values = answer.cut
+    labels, values = answer.cut.labels, answer.cut.values
     left_out = max(0, len(labels) - MOST_ROWS)
     if left_out:
         labels, values = labels[:MOST_ROWS], values[:MOST_ROWS]
@@ -231,6 +192,18 @@ def by_labels(
             known[text] = None if told is None else read(told)
             left_out += told is None
     return [known[text] for text in labels], values, left_out
+
+
+def in_order(answer: Answer) -> tuple[Order, array[float]] | None:
+    """The order in which an answer tells its series, and their values; None: it has none.
+
+    Raises:
+        FetchError: They are something else.
+    """
+    _result(answer, "vector")
+    if answer.cut is None or answer.cut.order is None or len(answer.cut.labels) > MOST_ROWS:
+        return None
+    return answer.cut.order, answer.cut.values
 
 
 def _labels(text: str) -> Mapping[str, str] | None:

@@ -216,6 +216,19 @@ def test_a_packed_answer_is_unpacked(server: PageServer) -> None:
     assert asked(server).data == ["a"]
 
 
+def test_on_this_machine_nothing_is_packed(server: PageServer) -> None:
+    asked(server)
+    assert b"accept-encoding: identity" in server.requests[0].lower()
+
+
+@pytest.mark.parametrize("url", ["http://prometheus:9090", "https://10.1.2.3/127.0.0.1"])
+def test_from_elsewhere_an_answer_may_be_packed(url: str) -> None:
+    made = Client(EngineAddress(url), 1.0)
+    made.renew()
+    assert made._client is not None
+    assert made._client.headers["accept-encoding"] == "gzip"
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_an_answer_that_is_too_large_is_cut_off(
     server: PageServer, monkeypatch: pytest.MonkeyPatch, said: Say, is_packed: bool

@@ -1,0 +1,259 @@
+"""Nodes that are alike, which is nearly all of a fleet: what is made once for all of them.
+
+How one of them is read holds for each, and their values become columns all at once: a node at a
+time each of its eight GPUs' twenty values would pass through Python.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from gpumon.model.records.block import Block, column_for
+from gpumon.sources.exporters.dcgm import BLANKS, FIRST_BLANK, NO_VALUE
+from gpumon.sources.exporters.series_layout import HOLDER_LABELS, LABELS, Gathered, label_of
+from gpumon.sources.probes.rates import may_follow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from gpumon.sources.exporters.gpu_names import Metric
+    from gpumon.sources.exporters.series_layout import NodePlan, Table
+
+MANY: Final = 16
+"""So many nodes that are alike are read together: of fewer, one by one costs less (measured)."""
+
+AT_ONCE: Final = 512
+"""Of so many nodes the values are laid side by side: a MiB or so, which a core's cache holds."""
+
+_OWN_TEXTS: Final = ("serial", "pci_bus_id")
+_HOLDERS: Final = ("label_jobs", "label_pods")
+_OWN: Final = HOLDER_LABELS.union(
+    ("instance",), *(LABELS[what] for what in ("uuid", "host", *_OWN_TEXTS))
+)
+"""Labels in which nodes that are alike differ."""
+
+
+class Form(NamedTuple):
+    """What nodes that are alike have in common."""
+
+    names: tuple[str, ...]
+    cells: tuple[int, ...]
+    labels: tuple[tuple[tuple[str, str], ...], ...]
+    """Of each place, without those in which they differ."""
+    own: tuple[tuple[str, ...], ...]
+    """Which texts of its own each place has."""
+
+
+class Spot(NamedTuple):
+    """Where a value of a node's plan comes from."""
+
+    metric: int
+    """The number of the metric among those that were asked for."""
+    place: int
+    """The number of the GPU among the node's."""
+
+
+class Formed:
+    """How nodes of one form are read."""
+
+    def __init__(self, plan: NodePlan, spots: Sequence[Spot], uuids: tuple[str, ...]) -> None:
+        """As the first of them is: its plan, where its values come from, the UUID of each place."""
+        self._plan = plan
+        self._uuids = uuids
+        self.spots = spots
+        self.sheet = _sheet_of(plan, spots, len(uuids))
+        """How many are read together; None: only one by one."""
+
+    def plan_of(self, labels: Sequence[Mapping[str, str]], uuids: Sequence[str]) -> NodePlan:
+        """The plan of another node: all but names and labels is one for all of them."""
+        plan = self._plan
+        renamed = dict(zip(self._uuids, uuids, strict=True))
+        of_uuid = dict(zip(uuids, labels, strict=True))
+        gpus = plan.gpus
+        keys = tuple(renamed[uuid] for uuid in gpus.keys)
+        texts = [_own_texts(of_uuid[uuid]) for uuid in keys]
+        own = {label: tuple(some[label] for some in texts) for label in (*_OWN_TEXTS, *_HOLDERS)}
+        host = label_of(labels[0], "host") or ""
+        named = {**plan.labels, "host_name": (host,)} if host else plan.labels
+        return plan._replace(
+            host_name=host,
+            gpus=gpus._replace(keys=keys, labels={**gpus.labels, **own}),
+            labels=named,
+            xids={renamed[uuid]: place for uuid, place in plan.xids.items()},
+        )
+
+
+def form_of(
+    names: tuple[str, ...], cells: Sequence[int], labels: Sequence[Mapping[str, str]]
+) -> Form:
+    """What a node has in common with others.
+
+    Args:
+        names: Metrics that were asked for.
+        cells: Which values there are.
+        labels: Of each GPU.
+    """
+    return Form(
+        names,
+        tuple(cells),
+        tuple(
+            tuple(sorted(pair for pair in some.items() if pair[0] not in _OWN)) for some in labels
+        ),
+        tuple(
+            tuple(name for name, text in _own_texts(some).items() if text is not None)
+            for some in labels
+        ),
+    )
+
+
+def _own_texts(labels: Mapping[str, str]) -> dict[str, str | None]:
+    """What a block says of one GPU in which nodes that are alike differ."""
+    node = Gathered()
+    node.hold("", labels)
+    found = {name: label_of(labels, name) for name in _OWN_TEXTS}
+    jobs, pods = (" ".join(some.get("", ())) or None for some in (node.jobs, node.pods))
+    return {**found, "label_jobs": jobs, "label_pods": pods}
+
+
+class _Field(NamedTuple):
+    """A column as it is made of values side by side."""
+
+    key: str
+    metric: Metric
+    places: Sequence[int]
+    """By row, which of a node's values it is."""
+    is_integer: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """How values of many nodes lie side by side, and the columns that they make; each is one."""
+
+    gpus: int
+    takes: tuple[tuple[int, list[int], list[int]], ...]
+    """By metric: its number, which of a node's values are its, and of which GPUs they are."""
+    width: int
+    """Values of a node."""
+    fields: tuple[_Field, ...]
+    given: Mapping[str, array[float] | array[int]]
+    sums: tuple[tuple[str, str, str, str], ...]
+    integers: frozenset[str]
+
+
+def _sheet_of(plan: NodePlan, spots: Sequence[Spot], gpus: int) -> Sheet | None:
+    """How nodes of a form are read together; None: what they tell does not stand by itself."""
+    table = plan.gpus
+    fields = [
+        _Field(
+            column.key,
+            column.metric,
+            [place for _, place in sorted(column.cells)],
+            column.key in table.integers,
+        )
+        for column in table.columns
+    ]
+    rows = [*range(gpus)]
+    told = [field.key for field in fields]
+    is_whole = len({*told, *table.given}) == len(told) + len(table.given) and all(
+        sorted(row for row, _ in column.cells) == rows for column in table.columns
+    )
+    is_alone = plan.host is None and not plan.migs.keys and not may_follow("gpu", table.fields)
+    if not is_whole or not is_alone or len(table.keys) != gpus:
+        return None
+    of_metric: dict[int, list[int]] = {}
+    for number, spot in enumerate(spots):
+        of_metric.setdefault(spot.metric, []).append(number)
+    takes = tuple(
+        (metric, numbers, [spots[number].place for number in numbers])
+        for metric, numbers in of_metric.items()
+    )
+    if not takes or any(sorted(places) != rows for _, _, places in takes):
+        return None
+    given = {key: column_for(key in table.integers, [*some]) for key, some in table.given.items()}
+    return Sheet(gpus, takes, len(spots), tuple(fields), given, table.sums, table.integers)
+
+
+def side_by_side(
+    sheet: Sheet, values: Sequence[NDArray[np.float64]], rows: Mapping[int, NDArray[np.intp]]
+) -> NDArray[np.float64]:
+    """The values of nodes, a row for each, in the order of their plan.
+
+    Args:
+        sheet: How they lie.
+        values: Of each metric that was asked for.
+        rows: For each metric, by node and GPU, where the value stands.
+    """
+    found = np.empty((len(rows[sheet.takes[0][0]]), sheet.width))
+    for metric, numbers, places in sheet.takes:
+        found[:, numbers] = values[metric][rows[metric][:, places]]
+    return found
+
+
+class Columns(NamedTuple):
+    """The columns of many nodes' blocks."""
+
+    parts: tuple[tuple[str, str, bytes], ...]
+    """Key, kind and values of all nodes, one after another."""
+    given: Mapping[str, array[float] | array[int]]
+    is_odd: Sequence[bool]
+    """By node, whether any value needs a second look."""
+    node_bytes: int
+
+    def block(self, number: int, table: Table) -> Block:
+        """The block of one of them."""
+        begin = number * self.node_bytes
+        end = begin + self.node_bytes
+        columns = {key: array(kind, told[begin:end]) for key, kind, told in self.parts}
+        return Block(table.keys, {**self.given, **columns}, table.labels, table.missing)
+
+
+def columns_of(sheet: Sheet, told: NDArray[np.float64]) -> Columns:
+    """What the values of many nodes make, as a page's reader makes it of each."""
+    found: dict[str, NDArray[np.float64] | NDArray[np.int64]] = {}
+    is_odd = np.zeros(len(told), np.bool_)
+    for field in sheet.fields:
+        metric, values = field.metric, told[:, field.places]
+        taken = values * metric.scale
+        is_well = _is_value(values) & (metric.low <= taken) & (taken <= metric.high)
+        if not is_well.all():
+            is_odd |= ~is_well.all(axis=1)
+            taken[~is_well] = 0.0
+        if field.is_integer:
+            found[field.key] = taken.astype(np.int64)
+        else:
+            found[field.key] = np.trunc(taken) if metric.is_whole else taken
+    for whole, used, free, reserved in sheet.sums:
+        if used in found and free in found and whole not in found:
+            total = found[used].astype(np.float64) + found[free]
+            if reserved in found:
+                total += found[reserved]
+            found[whole] = total.astype(np.int64) if whole in sheet.integers else total
+        found.pop(free, None)
+    parts = tuple(
+        (key, "q" if column.dtype == np.int64 else "d", column.tobytes())
+        for key, column in found.items()
+    )
+    return Columns(parts, sheet.given, is_odd.tolist(), sheet.gpus * 8)
+
+
+def _is_value(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of these are no word of DCGM's for the lack of a value."""
+    found = values < FIRST_BLANK
+    if found.all():
+        return found
+    found = values < NO_VALUE
+    for first, count in BLANKS:
+        found &= (values < first) | (values >= first + count)
+    return found
+
+
+def batches(count: int) -> Iterator[tuple[int, int]]:
+    """Beginning and end of each lot of nodes that are read together."""
+    for begin in range(0, count, AT_ONCE):
+        yield begin, min(count, begin + AT_ONCE)

@@ -1,0 +1,271 @@
+"""GPUs as the labels of their series tell them, each text of which is read once.
+
+Of tens of thousands of series nearly all are those of the last look, in the same order: what that
+says is remembered, so that only values and times are new.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from gpumon.model.text import plain
+from gpumon.sources.exporters.series_layout import (
+    HOLDER_LABELS,
+    HOLDERS,
+    LABELS,
+    MOST_HOLDERS,
+    label_of,
+    uuid_of,
+)
+from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.cut import MOST_ORDERS, Orders
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Set
+
+    from gpumon.sources.prometheus.cut import Order
+    from gpumon.sources.prometheus.response import Answer
+
+MOST_TEXTS: Final = 2**20
+"""Texts of labels that are kept once each: some of every GPU that a server may tell of."""
+
+_HIGHEST_ID: Final = 2**32
+"""Numbers of Slurm's jobs are smaller."""
+
+Key = tuple[str, str]
+"""A GPU by its UUID, and a MIG instance of it by its number or nothing."""
+
+
+class Known(NamedTuple):
+    """One GPU or instance, as the labels of a series tell it."""
+
+    labels: Mapping[str, str]
+    """Made harmless."""
+    told_at: float
+    """Unix time of the newest sample on the server's clock."""
+    others: tuple[Mapping[str, str], ...] = ()
+    """Labels of further series of that sample: of those who share the GPU."""
+
+
+class Labelled(NamedTuple):
+    """What the labels of a series say."""
+
+    key: Key
+    labels: Mapping[str, str]
+    """Made harmless."""
+
+
+class _Named(NamedTuple):
+    """An order in which each series names a GPU, and each another one."""
+
+    found: list[Labelled]
+    keys: list[Key]
+    key_set: frozenset[Key]
+    labels: list[Mapping[str, str]]
+
+
+class Column(NamedTuple):
+    """The values of one metric."""
+
+    rows: Mapping[Key, int]
+    """Where each one's value stands; the same object for all metrics with the same GPUs."""
+    values: Sequence[float]
+
+    def get(self, key: Key) -> float | None:
+        """The value of a GPU; None: it has none."""
+        row = self.rows.get(key)
+        return None if row is None else self.values[row]
+
+
+class Labels:
+    """What the labels of a server's series say."""
+
+    def __init__(self) -> None:
+        """Nothing has been told."""
+        self.orders = Orders()
+        """Those in which the series of a look come."""
+        self._keys: dict[str, Key | None] = {}
+        """What each text of labels is about; of tens of thousands of GPUs each is read once."""
+        self._labels: dict[str, Labelled | None] = {}
+        """The same of texts with all labels."""
+        self._texts: dict[str, str] = {}
+        self._rows: list[tuple[list[Key], Mapping[Key, int]]] = []
+        self._rows_in: WeakKeyDictionary[Order, Mapping[Key, int]] = WeakKeyDictionary()
+        """Where each GPU stands in answers that tell of every one."""
+        self._named_in: WeakKeyDictionary[Order, _Named] = WeakKeyDictionary()
+        """The same with all labels."""
+        self._heard: list[tuple[list[str], Sequence[Labelled | None]]] = []
+        """What this look's texts with all labels say."""
+        self._is_learning = False
+        """Whether texts were looked up since unused ones were forgotten."""
+
+    def begin(self) -> None:
+        """A look begins."""
+        self.orders.begin()
+        self._heard = []
+
+    def column(self, told: Answer) -> tuple[Column, int]:
+        """The values of one metric, and how many series cannot be read.
+
+        Raises:
+            FetchError: They are something else.
+        """
+        order = response.in_order(told)
+        rows = self._rows_in.get(order[0]) if order else None
+        if order and rows is not None:
+            return Column(rows, order[1]), 0
+        found, values, left_out = response.by_labels(told, self._keys, key_of)
+        self._is_learning = True
+        keys = [key for key in found if key is not None]
+        if len(keys) < len(found):
+            known = zip(found, values, strict=True)
+            values = array("d", [value for key, value in known if key is not None])
+        rows = self._rows_of(keys)
+        if order and len(keys) == len(found):
+            self._rows_in[order[0]] = rows
+        return Column(rows, values), left_out
+
+    def _rows_of(self, keys: list[Key]) -> Mapping[Key, int]:
+        """Where each one stands; servers tell every metric in the same order, look after look."""
+        for order, rows in self._rows:
+            if order == keys:
+                return rows
+        rows = {key: row for row, key in enumerate(keys)}
+        self._rows = [*self._rows[-MOST_ORDERS + 1 :], (keys, rows)]
+        return rows
+
+    def hear(self, told: Answer, known: dict[Key, Known], wanted: Set[Key]) -> tuple[int, int]:
+        """Take in which GPUs an answer tells of and when.
+
+        Args:
+            told: The answer.
+            known: GPUs that others have told of; gets these.
+            wanted: Those that have values.
+
+        Returns:
+            The numbers of series that name none, and that cannot be read.
+
+        Raises:
+            FetchError: They are something else.
+        """
+        order = response.in_order(told)
+        named = self._named_in.get(order[0]) if order else None
+        found: Sequence[Labelled | None]
+        is_taken, left_out = False, 0
+        if order and named:
+            found, times = named.found, order[1]
+            if is_taken := not known and wanted >= named.key_set:
+                made = map(Known._make, zip(named.labels, times, repeat(()), strict=False))
+                known.update(zip(named.keys, made, strict=True))
+        else:
+            found, times, left_out = response.by_labels(told, self._labels, self._labelled)
+            self._is_learning = True
+            if order:
+                self._remember(order[0], found)
+        if told.cut is not None:
+            self._heard.append((told.cut.labels, found))
+        nameless = 0 if is_taken else _take_in(found, times, known, wanted)
+        return nameless, left_out
+
+    def _remember(self, order: Order, found: Sequence[Labelled | None]) -> None:
+        """Remember what the labels of an order say, where each series is one GPU."""
+        named = [one for one in found if one is not None]
+        keys = [one.key for one in named]
+        key_set = frozenset(keys)
+        if len(key_set) == len(found):
+            self._named_in[order] = _Named(named, keys, key_set, [one.labels for one in named])
+
+    def forget(self, wanted: Set[Key]) -> None:
+        """Forget texts that no series has any more; `wanted` are the GPUs that have values."""
+        if self._is_learning:
+            self._labels = {
+                text: one
+                for some, found in self._heard
+                for text, one in zip(some, found, strict=False)
+            }
+            self._keys = {text: key for text, key in self._keys.items() if key in wanted}
+        self._is_learning = False
+
+    def _labelled(self, labels: Mapping[str, str]) -> Labelled | None:
+        """Which GPU labels are about, and they themselves, made harmless; equal texts are one."""
+        key = key_of(labels)
+        if key is None:
+            return None
+        made = harmless(labels)
+        texts = self._texts
+        if len(texts) > MOST_TEXTS:
+            texts.clear()
+        shared = {texts.setdefault(n, n): texts.setdefault(t, t) for n, t in made.items()}
+        return Labelled(key, shared)
+
+
+def _take_in(
+    found: Sequence[Labelled | None],
+    times: Sequence[float],
+    known: dict[Key, Known],
+    wanted: Set[Key],
+) -> int:
+    """Take in GPUs one by one, as some have been told of; the number of series that name none."""
+    nameless = 0
+    for one, told_at in zip(found, times, strict=True):
+        if one is None:
+            nameless += 1
+            continue
+        key, labels = one
+        before = known.get(key)
+        # Of a GPU that has moved to another node the newer one counts.
+        if key in wanted and (before is None or told_at > before.told_at):
+            known[key] = Known(labels, told_at)
+        elif before is not None and told_at == before.told_at:
+            others = _with_holder(before.labels, before.others, labels)
+            known[key] = before._replace(others=others)
+    return nameless
+
+
+def key_of(labels: Mapping[str, str]) -> Key | None:
+    """Which GPU or instance a series is about; None where its labels do not say it."""
+    uuid = uuid_of(labels)
+    return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
+
+
+def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Labels made harmless, with the host that the server asks where the page names none."""
+    found = {plain(name): plain(text) for name, text in labels.items()}
+    if label_of(found, "host") is None and found.get("instance"):
+        found[LABELS["host"][0]] = re.sub(r":[0-9]{1,5}$", "", found["instance"])
+    return found
+
+
+def _with_holder(
+    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], labels: Mapping[str, str]
+) -> tuple[Mapping[str, str], ...]:
+    """The further labels of one GPU with one more; the same where it names nobody new.
+
+    Args:
+        first: The labels that the GPU is known by.
+        others: Further ones of the same sample.
+        labels: One more, made harmless.
+    """
+    whose = _whose(labels)
+    known = (first, *others)
+    if not any(whose) or len(known) >= 2 * MOST_HOLDERS or whose in map(_whose, known):
+        return others
+    return (*others, labels)
+
+
+def with_job(
+    first: Mapping[str, str], others: tuple[Mapping[str, str], ...], number: float
+) -> tuple[Mapping[str, str], ...]:
+    """The further labels of one GPU with the job that a value names; 0 says that there is none."""
+    if not 0 < number < _HIGHEST_ID or number != int(number):
+        return others
+    bare = {name: text for name, text in first.items() if name not in HOLDER_LABELS}
+    return _with_holder(first, others, {**bare, LABELS["job"][0]: f"{number:.0f}"})
+
+
+def _whose(labels: Mapping[str, str]) -> tuple[str | None, ...]:
+    return tuple(label_of(labels, what) for what in HOLDERS)
