@@ -33,6 +33,8 @@ _LEAST_TAKEN: Final = 0.9
 """And so large a share must be taken: of what is small itself much may be free (our choice)."""
 
 _SPAN_S: Final = 24 * 3600.0
+"""Since when it is full is looked for within the last day (our choice)."""
+
 _PASSING_S: Final = 60.0
 """What is through by then passed: six looks, as file systems are asked every 10 s (our choice)."""
 

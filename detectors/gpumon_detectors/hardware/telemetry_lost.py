@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, GpuFacts, NodeFacts, View
 
 _SPAN_S: Final = 3600.0
+"""A GPU is silent if it had values within the last hour (our choice)."""
+
 _AWAKE: Final = (
     "Check whether the node answers at all: console, ping, ssh; a hung one needs a reset."
 )

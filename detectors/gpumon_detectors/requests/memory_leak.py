@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from gpumon_detectors.requests.growth import Growth
 
 _SPAN_S: Final = 24 * 3600.0
+"""Growth is judged over the last day: what takes longer to fill memory is no trouble of this run
+(our choice)."""
+
 _SOON_S: Final = 24 * 3600.0
 """What would be full in more than a day is no trouble of this run."""
 
