@@ -1,4 +1,4 @@
-"""Lists that code is held to: a test that finds something missing says which list it belongs into."""
+"""Lists that code is held to: what is missing from one is refused with the name of the list."""
 
 from __future__ import annotations
 
