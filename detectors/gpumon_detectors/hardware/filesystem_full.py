@@ -39,6 +39,8 @@ _PASSING_S: Final = 60.0
 """What is through by then passed: six looks, as file systems are asked every 10 s (our choice)."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
+
 _PATH: Final = re.compile(r"/[0-9A-Za-z_./-]{0,80}")
 
 

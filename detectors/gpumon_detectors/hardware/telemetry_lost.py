@@ -45,6 +45,7 @@ is lost, four in a row are lost once in 160,000: on a fleet of 50 nodes that is 
 every other day (our choice)."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class _Silence(NamedTuple):

@@ -44,6 +44,7 @@ _FIRST_PASS_S: Final = 3600.0
 """So long the first pass over data that the page cache keeps may last (our choice)."""
 
 _LISTED: Final = 4
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class StorageBound(Detector):
