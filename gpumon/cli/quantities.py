@@ -19,6 +19,7 @@ _FLEET: Final = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,2})\Z")
 MIN_SIZE: Final = 16 * 2**20
 """Least size of a rolling recording. A choice: a part of it must hold more than a few minutes."""
 _MAX_SIZE: Final = 2**60
+"""1 EiB: more is a slip of the fingers, and its number still fits 64 bits."""
 
 
 def duration(text: str) -> float:

@@ -20,8 +20,10 @@ _SAMPLES: Final = 60
 """Samples of the longest scenes: more cost time and show nothing new."""
 
 _SHORTEST_S: Final = 600.0
+"""A scene lasts ten minutes at least, in which windows of most detectors are full (a choice)."""
 
 _SEED: Final = 20240229
+"""Any number: scenes are the same in each run."""
 
 
 def blind_scenes(declared: Declaration) -> Iterator[tuple[str, View]]:

@@ -34,6 +34,8 @@ UNASKED_PICTURES: Final = 60
 """So many pictures that nobody asks for end the encoding."""
 
 _RUN_BYTES: Final = 8
+"""Random bytes that tell one run of a server from the next: 2^64 do not repeat by chance."""
+
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 

@@ -25,6 +25,7 @@ MOST_BYTES: Final = 16 * 2**10
 MOST_LINES: Final = 4
 """Last lines of a job's output that are shown. A choice: an exception's end and what led to it."""
 _MOST_TEXT: Final = 400
+"""Characters of a line that are shown: two lines of a wide terminal (our choice)."""
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Colours and titles, as programs print them for terminals (ECMA-48)."""

@@ -19,6 +19,8 @@ _AUTHORITY: Final = re.compile(
 """A prefix may hold the tenants of VictoriaMetrics' cluster: `/select/0:1/prometheus`."""
 
 _LONGEST_PATH: Final = 1024
+"""Characters of a secret file's path: a quarter of Linux' PATH_MAX (our choice)."""
+
 _TENANT: Final = re.compile(r"[A-Za-z0-9!_.*'()|-]{1,150}")
 """Names of tenants (Mimir's documentation: 150 characters of these); `|` joins several."""
 

@@ -57,8 +57,15 @@ _SKEW_S: Final = 2.0
 """Clocks that differ by less are taken for one: as much an answer may be on its way."""
 
 _LEAST_REST_S: Final = 0.05
+"""Between two questions, seconds, where the server does not wait itself (our choice)."""
+
 _LEAST_RETRY_S: Final = 1.0
+"""Between two tries after a failure, however short the period (our choice)."""
+
 _MOST_TOKEN_BYTES: Final = 4096
+"""Longest token file: a token that is longer is none of ours (HTTP servers refuse headers of 8
+KiB)."""
+
 _MOST_KEPT_FRAMES: Final = 100_000
 """Frames that nobody has taken: ten pictures of 10,000 nodes; the oldest are dropped."""
 

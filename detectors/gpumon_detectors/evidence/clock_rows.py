@@ -43,7 +43,13 @@ _MIN_PEERS: Final = 3
 """Loaded GPUs of which a median tells the odd one out."""
 
 _LESS_USED: Final = 0.1
+"""Utilisation by which a GPU may be below its peers' median and still be as loaded as they are (our
+choice: single samples swing by some per cent)."""
+
 _MORE_POWER: Final = 1.05
+"""Times the peers' median power above which a GPU does heavier work: then a lower clock is normal
+(our choice)."""
+
 _AT_LIMIT: Final = 0.95
 """Share of the power limit from which a GPU works at it: readings lag behind and swing by some
 per cent, so that not each of them shows the limit itself (our choice)."""

@@ -33,6 +33,7 @@ VITAL: Final = ("temp_c", "power_w", "mem_used_bytes")
 _ECC: Final = "ecc_uncorrected_volatile_count"
 _CLOSED: Final = "open_error"
 _ECC_EVENT: Final = 0x2
+"""`nvmlEventTypeDoubleBitEccError` of nvml.h: an uncorrectable memory error."""
 
 _GRAVE: Final = frozenset(
     {Action.RESET_GPU, Action.RESTART_NODE, Action.CHECK_ECC, Action.CHECK_POWER}

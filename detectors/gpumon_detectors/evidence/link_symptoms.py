@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from gpumon.plugin import GpuFacts, LinkFacts, NodeFacts, Past, View
 
 _SPAN_S: Final = 3600.0
+"""Errors, states and speeds of the last hour are compared: what is older is history (our
+choice)."""
+
 _INACTIVE: Final = 0
+"""`NVML_FEATURE_DISABLED` of nvml.h, as `nvmlDeviceGetNvLinkState` returns it."""
+
 _SLOW: Final = 0.9
 """Share of the usual speed; generations differ by more, and links of one board not at all."""
 

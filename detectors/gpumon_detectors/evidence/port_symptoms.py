@@ -26,9 +26,14 @@ if TYPE_CHECKING:
     from gpumon.plugin import NodeFacts, View
 
 _SPAN_S: Final = 3600.0
+"""Errors and speeds of the last hour are compared: what is older is history (our choice)."""
+
 _ACTIVE: Final = "ACTIVE"
 _DISABLED: Final = "Disabled"
 _SLOW: Final = 0.9
+"""Share of the usual speed below which a port is slow: the next lower rate of InfiniBand, or one
+lane less, is at most three quarters of it."""
+
 _PEERS: Final = 3
 """Nodes with the same ports and GPUs of which most tell what is usual."""
 

@@ -33,10 +33,14 @@ _LEAST_TAKEN: Final = 0.9
 """And so large a share must be taken: of what is small itself much may be free (our choice)."""
 
 _SPAN_S: Final = 24 * 3600.0
+"""Since when it is full is looked for within the last day (our choice)."""
+
 _PASSING_S: Final = 60.0
 """What is through by then passed: six looks, as file systems are asked every 10 s (our choice)."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
+
 _PATH: Final = re.compile(r"/[0-9A-Za-z_./-]{0,80}")
 
 

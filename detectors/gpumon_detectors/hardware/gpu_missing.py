@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, NodeFacts, View
 
 _SPAN_S: Final = 3600.0
+"""A GPU is missing if it had values within the last hour: what left earlier was taken out on
+purpose (our choice)."""
+
 _REASON: Final = "a GPU is gone from the list of the driver"
 
 

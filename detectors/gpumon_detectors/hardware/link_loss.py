@@ -59,6 +59,8 @@ _TIMES_NOISE: Final = 3.0
 errs by: each is the mean of a second or less (our choice)."""
 
 _LEAST_ROWS: Final = 10
+"""Samples that show all GPUs of the job: the error of a mean over fewer is not known well enough
+(our choice)."""
 
 _AS_MUCH: Final = 0.9
 """Part of what its peers copy that it must copy as well: ranks that meet in every step do as many

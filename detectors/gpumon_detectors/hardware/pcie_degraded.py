@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from gpumon_detectors.hardware.link_loss import LinkLoss
 
 _SPAN_S: Final = 3600.0
+"""Replays are counted within the last hour, and a link that was whole is looked for there (our
+choice)."""
+
 _REASON: Final = "PCIe link below its width or generation"
 _LOADED: Final = 0.5
 """Utilisation from which the link is out of its rest: KempnerPulse's bound of busy classes. In the

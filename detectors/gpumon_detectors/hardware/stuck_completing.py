@@ -22,6 +22,7 @@ _UNHEARD: Final = "not_responding"
 """Slurm's word for a node whose slurmd does not answer."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class StuckCompleting(Detector):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, GpuFacts, NodeFacts, View
 
 _SPAN_S: Final = 3600.0
+"""A GPU is silent if it had values within the last hour (our choice)."""
+
 _AWAKE: Final = (
     "Check whether the node answers at all: console, ping, ssh; a hung one needs a reset."
 )
@@ -43,6 +45,7 @@ is lost, four in a row are lost once in 160,000: on a fleet of 50 nodes that is 
 every other day (our choice)."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class _Silence(NamedTuple):

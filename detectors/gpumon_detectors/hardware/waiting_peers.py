@@ -21,6 +21,8 @@ _BEFORE_S: Final = 3600.0
 """So far back before the onset the peers' own work is the measure."""
 
 _LEAST_ROWS: Final = 3
+"""Samples of a mean: of fewer, one odd value is half of it (our choice)."""
+
 _LEAST_KNOWN: Final = 0.5
 """Share of the samples that must be known for a mean over them."""
 
@@ -39,6 +41,8 @@ _LEAST_FALL: Final = 0.03
 """Less is the swing of means over ten minutes (our choice)."""
 
 _STILL_UTIL: Final = 0.02
+"""Mean utilisation up to which a GPU rests: a kernel in one sample of fifty (our choice)."""
+
 _STILL_TENSOR: Final = 0.005
 """Tensor activity up to which nothing is computed: DLRover calls a job hung from .001 down; spikes
 of a probe or of one last step may lie within the mean (our choice)."""

@@ -24,6 +24,7 @@ _LEAST_S: Final = 1800.0
 """Before, a person is at work (the taxonomy's window for batch jobs)."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class HeldByUser(Detector):

@@ -44,6 +44,8 @@ _LONG_INTERACTIVE_S: Final = 14400.0
 
 _STUCK: Final = "d_state_process_count"
 _LATELY_S: Final = 600.0
+"""Processes in uninterruptible sleep are counted on average over ten minutes: one that waits for a
+read is gone in the next sample (our choice)."""
 
 _ADVICE: Final = (
     "Look at the job's output: it may wait for input, a peer or a lock, or be done.",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, JobLook, Past, View
 
 _SPAN_S: Final = 24 * 3600.0
+"""Jobs that began more than a day ago are not examined: their start is history (our choice)."""
+
 _SEEN_FROM_S: Final = 120.0
 """So late after a job's start its first sample may come, and still show how it starts."""
 

@@ -34,6 +34,8 @@ _POLLING_CORES: Final = 1.1
 """CPUs for each GPU that a server's workers keep busy while they wait: each polls on one."""
 
 _SLICE_S: Final = 120.0
+"""Rates are averaged over two minutes, and memory is compared with that of two minutes before: what
+is loaded comes in bursts with pauses of seconds (our choice)."""
 
 _ENGINES: Final = ("sm_active_ratio", "encoder_util_ratio", "decoder_util_ratio")
 _TRAFFIC: Final = (

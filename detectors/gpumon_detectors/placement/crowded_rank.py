@@ -22,6 +22,7 @@ _SPAN_S: Final = 600.0
 """How far back the waits are averaged: twice *supported* (our choice)."""
 
 _LISTED: Final = 4
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class CrowdedRank(Detector):

@@ -59,6 +59,7 @@ _WORKS: Final = 0.2
 _RATES: Final = ("nic_tx_bytes_per_s", "nic_rx_bytes_per_s")
 
 _LISTED: Final = 4
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class _Port(NamedTuple):

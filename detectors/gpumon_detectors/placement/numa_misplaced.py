@@ -45,6 +45,7 @@ copy from pinned memory differ with the machine: 3.2 times as long on two Xeons 
 9554 (ROCm/rocm_bandwidth_test, issue 129). Their geometric mean is 1.6 (our choice)."""
 
 _LISTED: Final = 4
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 _KEYS: Final = (
     "gpu_util_ratio",

@@ -41,7 +41,12 @@ _STATIC_SHARE: Final = 0.5
 """How far apart ranks may lie all the time, as a share of the spread within windows."""
 
 _LEAST_UTIL: Final = 0.85
+"""Mean utilisation of each rank: those that are ahead spin in the collective, so none rests (our
+choice)."""
+
 _LEAST_TENSOR: Final = 0.05
+"""Mean tensor activity from which it shows how much a rank computes; below, SM activity does (our
+choice)."""
 
 
 class Moving(NamedTuple):

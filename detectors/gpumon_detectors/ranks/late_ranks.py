@@ -76,11 +76,16 @@ _LEAST_SPIN: Final = 0.8
 """Utilisation of those that wait: a kernel that waits is one that runs."""
 
 _MOST_UTIL_FALL: Final = 0.05
+"""Utilisation by which those that wait may fall: they spin, and do not rest (our choice)."""
+
 _MOST_RISE: Final = 1.35
 """A rank that computed for three quarters of each step can do no more than this of its share
 before: one that does has got other work."""
 
 _LEAST_KEPT: Final = 0.85
+"""Share of its earlier work below which a late rank does other work, or works less: one that is
+late computes for as long as before, or longer (our choice)."""
+
 _MOST_SHARE: Final = 4
 """At most one rank in so many is slow; more of them are a stage of a pipeline, or a role."""
 

@@ -28,10 +28,15 @@ _LOW_CLOCK: Final = 0.93
 differ by a few per cent (our choice; `throttled` claims below .9)."""
 
 _THROTTLED_CLOCK: Final = 0.9
+"""Share of the others' clock below which `throttled` claims it."""
+
 _HELD_SHARE: Final = 0.5
 """Share of the samples in which the driver holds a clock down, from which `throttled` claims it."""
 
 _LOW_LIMIT: Final = 0.95
+"""Share of the others' power limit below which a limit is a lower one: limits that were set alike
+differ by a few watts (our choice)."""
+
 _MORE_PRESSURE: Final = 0.1
 """Share of the time by which more tasks than before wait for CPUs, disks or memory (our choice: the
 kernel's own averages swing by some per cent)."""

@@ -39,11 +39,19 @@ _LEAST_FALL: Final = 0.1
 """Greyhound's check: a mean shift of 10 % at least."""
 
 _MOST_FALL: Final = 0.67
+"""A larger fall is other work, or the end of it, and no drift (our choice)."""
+
 _STEADY: Final = 0.04
 """Spread of a level within a stretch, as a share of it: training is steadier, load is not."""
 
 _STAYS_SHARE: Final = 0.9
+"""Share of the windows since the change that must be low: a fall that comes and goes is load (our
+choice)."""
+
 _ALIKE: Final = 0.05
+"""Fall of utilisation from which GPUs rest for longer rather than wait, and how far ranks may be
+from the middle of their falls (our choice)."""
+
 _SAME_KIND: Final = 0.12
 """How far apart what is left of tensor, SM and memory activity may lie: time that is lost thins
 all of them alike, other work does not (our choice)."""
@@ -53,7 +61,13 @@ _LONGEST_PAUSE_S: Final = 90.0
 pauses reported are about 96 s)."""
 
 _BESIDE_S: Final = 600.0
+"""Pauses, and links that are slow, count within ten minutes of the change (our choice: a level is
+known to some windows)."""
+
 _LOW_CLOCK: Final = 0.97
+"""Share of its earlier SM clock below which the clock explains the fall: boost clocks move by a per
+cent or two with temperature (our choice)."""
+
 _LEAST_UNEVEN: Final = 0.015
 _UNEVEN_TIMES: Final = 1.5
 """Spread between the ranks of one window from which their data are uneven, and how many times what

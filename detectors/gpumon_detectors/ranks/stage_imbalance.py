@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     Places = NDArray[np.intp]
 
 _LEAST_GPUS: Final = 4
+"""Fewer GPUs have too few stages to show that the others are alike (our choice)."""
+
 _LEAST_MORE: Final = 0.1
 """How much more a stage must do than the others: stages are seldom split to the per cent."""
 
@@ -45,6 +47,8 @@ _LONGEST_START_S: Final = 1200.0
 """Work that begins so long after its job is its first: a slow start takes about as long."""
 
 _LEAST_WINDOWS: Final = 10
+"""Windows with work that a mean is made of (our choice)."""
+
 _FIRST_WINDOWS: Final = 5
 """It must be so from the first windows of work on: what begins later is no design."""
 
@@ -52,7 +56,13 @@ _FIRST_WINDOWS: Final = 5
 _CLOCK_KEYS: Final = ("sm_clock_mhz", "clock_event_reasons")
 
 _HEAVY_SHARE: Final = 0.9
+"""Share of the windows in which the heavy stage does more than any other: in the rest there may be
+a checkpoint or an evaluation (our choice)."""
+
 _LEAST_SPIN: Final = 0.85
+"""Utilisation of the stages that wait: to wait for a neighbour is a kernel that runs (our
+choice)."""
+
 _COMPUTING: Final = 0.92
 """Share of the heavy stage's step in which it computes; the rest is exchanged (our choice: exposed
 exchange of healthy jobs is 4 to 16 %)."""

@@ -41,6 +41,7 @@ _STATE_SHARE: Final = 0.9
 """Share of the known samples that makes a GPU one that spins, or rests (our choice)."""
 
 _LEAST_KNOWN: Final = 0.5
+"""Share of the samples that must be known: a GPU with fewer is silent (our choice)."""
 
 _LEVEL_ROWS: Final = 5
 """So many samples must have drawn as much for it to be the level of a job's work (our choice)."""
@@ -49,6 +50,8 @@ _LONGEST_HOLE_S: Final = 300.0
 """What lasts as long as a claim may hide in a longer hole of the telemetry."""
 
 _LEAST_WORK_ROWS: Final = 3
+"""Samples with work that show a GPU takes part: one or two may be an old step's end (our
+choice)."""
 
 _FLAT: Final = 0.15
 """A kernel that never ends shows the same in each sample: SM activity spreads by no more than this

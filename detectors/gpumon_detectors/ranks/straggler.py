@@ -38,6 +38,7 @@ _GRAVE_LOSS: Final = 0.25
 speed of the others."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class _Who(NamedTuple):

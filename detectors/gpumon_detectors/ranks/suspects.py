@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpumon_detectors.ranks.standstill import Standstill
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 _JUST_BEFORE_S: Final = 600.0
 """A fault is taken for the cause of what stops so long after it: as Meta's clusters attribute

@@ -22,6 +22,9 @@ _LEAST_IN_A_PART: Final = 2
 """Known values of a part, on average: the lowest of fewer is any."""
 
 _MOST_FALLS: Final = 1
+"""Parts of the time in which it may not grow: a cache that is emptied once is still a leak's (our
+choice)."""
+
 _LEAST_SHARE: Final = 0.02
 """Share of the limit by which it must have grown: more than rounding and small buffers."""
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from gpumon_detectors.requests.growth import Growth
 
 _SPAN_S: Final = 24 * 3600.0
+"""Growth is judged over the last day: what takes longer to fill memory is no trouble of this run
+(our choice)."""
+
 _SOON_S: Final = 24 * 3600.0
 """What would be full in more than a day is no trouble of this run."""
 
@@ -36,6 +39,8 @@ _MOSTLY: Final = 0.5
 """Share of the time from which on what was moved is known well enough to say it of all of it."""
 
 _LISTED: Final = 8
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
+
 _MEMORY: Final = ("mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
 _GROUP: Final = ("job_mem_used_bytes", "job_mem_limit_bytes")
 _OWN: Final = ("job_io_read_bytes_per_s", "job_io_write_bytes_per_s")

@@ -45,6 +45,9 @@ _LARGE_BYTES: Final = 32e9
 """Boards with less memory are the smaller GPU that others should move to."""
 
 _ANY_SLICES: Final = 7
+"""Instances that MIG makes of most boards that have it, for one without a data sheet (MIG user
+guide: A100, H100 and H200 have seven, A30 four)."""
+
 _MEM_SLICES: Final = {7: 8}
 """Into how many parts MIG cuts the memory of a GPU of so many instances, where not as many."""
 

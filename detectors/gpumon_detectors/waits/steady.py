@@ -65,6 +65,7 @@ _LULL_S: Final = 300.0
 told of, 96 s, as an evaluation may take)."""
 
 _LATELY_S: Final = 300.0
+"""What is newest is averaged over twice as long: ten minutes (our choice)."""
 
 _STILL_BUSY: Final = 0.92
 """Share of the last ten minutes in which kernels run from which the waits are over: halfway from

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _READ: Final = ("fs_read_bytes_per_s", "fs_read_exec_s")
 _LATELY_S: Final = 600.0
+"""Rates of a mount are averaged over ten minutes: an epoch's reads come in bursts (our choice)."""
+
 _NOW_S: Final = 120.0
 """Over so long all jobs are asked at once whether they wait, too."""
 
@@ -42,6 +44,7 @@ _FIRST_PASS_S: Final = 3600.0
 """So long the first pass over data that the page cache keeps may last (our choice)."""
 
 _LISTED: Final = 4
+"""Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
 
 class StorageBound(Detector):

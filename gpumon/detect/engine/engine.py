@@ -45,7 +45,7 @@ START_S: Final = 30.0
 _MAX_BLAMELESS_LOSSES: Final = 3
 """Workers lost in a row with no detector at work, after which detection gives up."""
 
-_CLOSE_S: Final = 0.3
+_CLOSE_S: Final = 0.3  # a quit that waits for longer is felt (our choice)
 
 _OWN_DISTRIBUTION: Final = "gpumon "
 """Begins what an entry says of the detectors that come with gpumon."""

@@ -28,6 +28,7 @@ LIMIT_S: Final = 120.0
 
 _ENTRY: Final = ("-m", "gpumon.detect.learning.grouping")
 _NICENESS: Final = 19
+"""The lowest priority of setpriority(2): grouping must take no time from what samples."""
 
 
 class GroupingError(UnavailableError):

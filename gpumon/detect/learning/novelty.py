@@ -69,6 +69,7 @@ are always."""
 
 _LEAST_TRAITS: Final = 2
 _MOST_TRAITS: Final = 5
+"""Features by which a pattern is described: more of those that tell it apart well (our choice)."""
 
 _PLACES: Final = [
     place for place, feature in enumerate(FEATURES) if feature.key not in CIRCUMSTANCES

@@ -32,6 +32,7 @@ _END_S: Final = 0.4
 waits for a second."""
 
 _LOOK_S: Final = 0.02
+"""Between two looks whether all are gone, seconds (our choice)."""
 
 
 def main() -> None:

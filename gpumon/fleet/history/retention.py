@@ -44,6 +44,7 @@ _SHORT: Final = frozenset({"link", "mig", "process", "context", "local_filesyste
 _FINE_SHARE: Final = 0.45
 _COARSE_SHARE: Final = 0.45
 _LONG_SHARE: Final = 0.1
+"""Parts of the memory for the fine, the coarse and the oldest values: these are few (a choice)."""
 
 _GPU_CHUNKS: Final = 9
 _NEAR_CHUNKS: Final = 4

@@ -21,6 +21,7 @@ _MOST_FULL: Final = 4
 """Of these so many are named in a line."""
 
 _LONGEST_PATH: Final = 24
+"""Characters of a path in a cell (our choice): its end tells mounts apart."""
 
 
 def fullness(row: BlockRow) -> float | None:

@@ -41,6 +41,7 @@ BOUND: Final = 0.8
 Nsight Compute's advice is generally quoted with the same limits, not checked)."""
 
 _FREE: Final = 0.6
+"""Share of the nearest ceiling below which nothing bounds (see `BOUND`)."""
 
 _RUNNING: Final = 0.9
 """Share of the time with a kernel below which it is the pauses that are worth a word (our

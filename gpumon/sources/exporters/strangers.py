@@ -34,6 +34,7 @@ _OF_ITSELF: Final = ("go_", "process_", "promhttp_", "python_")
 _WHERE: Final = "check host and port: dcgm-exporter listens on 9400 by default"
 
 _SHOWN_NAMES: Final = 3
+"""Names of an unknown page that its error shows: enough to see what made it."""
 
 
 class PlanError(DamagedError):

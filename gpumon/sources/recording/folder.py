@@ -32,8 +32,15 @@ RETRY_S: Final = 30.0
 """After an error, such as a full disk, recording is tried again so often."""
 
 _SEGMENT_S: Final = 3600.0
+"""Longest segment, seconds (our choice): what a crash may damage, and what goes when room is
+needed."""
+
 _SEGMENTS_OF_TIME: Final = 24
+"""A segment is at most this part of the time that is stored, so that what goes is little of it."""
+
 _SEGMENTS_OF_SIZE: Final = 16
+"""The same of the bytes."""
+
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z(?:-\d{1,3})?\.gpumon(?:\.zst)?\Z")
 _LOCK: Final = ".lock"
 

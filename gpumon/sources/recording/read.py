@@ -20,6 +20,8 @@ MAX_LINE_BYTES: Final = 64 * 2**20
 """Longest line that is read: the queue of a large cluster is a tenth of it."""
 
 _MAX_HEADER_BYTES: Final = 2**20
+"""Longest first line: it holds the targets and the settings, some hundred bytes of each."""
+
 _MAX_FALSE_MARKS: Final = 3
 """More marks by chance before a true one are not looked beyond."""
 _PIECE_BYTES: Final = 2**16
@@ -36,6 +38,8 @@ _MARKS_PER_MIB: Final = 64
 """Passages that are told apart: of more, which no recorder writes, some are taken together."""
 
 _SCAN_BYTES: Final = 2**20
+"""Bytes that are searched for a mark at a time."""
+
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _MAX_WINDOW_BYTES: Final = 8 * 2**20
 """What a frame may ask to be kept in memory while it is read; `zstd` up to level 19 asks less."""

@@ -19,6 +19,7 @@ MAX_ITEMS: Final = 65536
 """Most entries of one list in a record, as of rows in a block."""
 
 _LARGEST: Final = 2**64
+"""Larger numbers are none of Slurm's: its counters have 64 bits."""
 
 TABLES: Final[dict[str, tuple[Any, str]]] = {
     "jobs": (Job, "job_id"),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpumon.sources.slurm.rest.client import VERSIONS
 from tests.lab import release
 from tests.lab.lane import SLOT, SLOTS_APART
 from tests.lab.layout import LAST_SLOT, Layout
@@ -41,3 +42,8 @@ def test_one_more_version_leaves_a_slot_to_every_lane() -> None:
     named = {name for file in files for name in re.findall(r'lane\("(\w+)"\)', file.read_text())}
     assert len(named) > 3
     assert SLOT + SLOTS_APART * len(named) < SLOTS // (len(RELEASES) + 1)
+
+
+def test_what_its_slurmrestd_speaks_is_asked_for() -> None:
+    spoken = {version for one in RELEASES.values() for version in one.rest_versions}
+    assert spoken <= set(VERSIONS), "VERSIONS in gpumon/sources/slurm/rest/client.py lacks one"

@@ -11,7 +11,9 @@ from tools import repeated
 
 def test_no_fact_stands_in_two_modules_without_a_reason() -> None:
     loose = repeated.unreasoned(repeated.repeated(), repeated.reasons())
-    assert loose == [], "`python -m tools.repeated` says where; a reason goes into repeated.toml"
+    assert loose == [], (
+        "`python -m tools.repeated` says where; a reason goes into tools/repeated.toml"
+    )
     assert all(repeated.reasons().values())
 
 

@@ -9,14 +9,15 @@ from tools.threads import in_code, listed, threads_page
 
 def test_every_module_that_starts_a_thread_has_a_row_and_each_row_such_a_module() -> None:
     threads, _ = listed()
-    assert {one.module for one in threads} == in_code()[0]
+    modules = {one.module for one in threads}
+    assert modules == in_code()[0], "a thread has a row in tools/threads.toml"
 
 
 def test_every_lock_has_a_row_and_each_row_a_lock() -> None:
     _, locks = listed()
     keys = [one.key for one in locks]
     assert len(keys) == len(set(keys))
-    assert set(keys) == in_code()[1]
+    assert set(keys) == in_code()[1], "a lock has a row in tools/threads.toml"
 
 
 def test_locks_are_taken_within_one_another_in_one_order_only() -> None:

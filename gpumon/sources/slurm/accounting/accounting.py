@@ -49,8 +49,13 @@ MAX_WINDOW_S: Final = 31 * 86400.0
 WHERE: Final = "accounting"
 
 _CLOSE_S: Final = 0.4
+"""For the thread's end, seconds: a source has half a second for all (`Source.close`)."""
+
 _IDLE_S: Final = 3600.0
+"""Longest wait, seconds: a question wakes the thread at once."""
+
 _MAX_FRAMES: Final = 4
+"""Answers that wait to be taken: each question replaces the one before, so more are stale."""
 
 OWNERS_ONLY: Final = "Slurm shows what a running job uses only to its owner (sstat)"
 

@@ -36,7 +36,11 @@ SWITCH: Final = "GPUMON_SHARE"
 """Set to `no`, every gpumon asks for itself."""
 
 _FORMAT: Final = 2
+"""Version of a stored answer's head: one of another version is asked for again."""
+
 _MAX_HEAD_BYTES: Final = 8192
+"""Longest head: ours has 256 bytes, and what is longer is no answer of gpumon."""
+
 _HEAD_BYTES: Final = 256
 """An answer's head is filled up to this, so that a newer one fits into its place."""
 
@@ -47,6 +51,7 @@ _LONGEST_CALL_S: Final = 600.0
 """Many times what any call may take: who says more would have its answer kept for ever."""
 
 _LOOK_S: Final = 0.1
+"""Between two tries to take a lock that another gpumon holds, seconds (our choice)."""
 
 KEEP_S: Final = 86400.0
 """Answers that nobody has renewed for so long are removed; the rarest is due every 15 min."""

@@ -31,7 +31,11 @@ MAX_OUTPUT_BYTES: Final = 256 * 1024 * 1024
 """About 250,000 jobs at 1 kB each."""
 
 _MAX_STDERR_BYTES: Final = 16 * 1024
+"""Of an error's output only the first lines are shown."""
+
 _CHUNK_BYTES: Final = 64 * 1024
+"""Read from a pipe at once: its size on Linux (pipe(7))."""
+
 _LOOK_S: Final = 0.05
 """Longest sleep between two looks at the deadline and at the process."""
 

@@ -24,6 +24,8 @@ _NOT_SET: Final = frozenset({2**32 - 1, 2**32 - 2, 2**64 - 1, 2**64 - 2})
 """INFINITE and NO_VAL (slurm.h), of 32 and 64 bits, which v0.0.39 leaks into times and ids."""
 
 _LARGEST: Final = 2**63
+"""Numbers of Slurm have at most 64 bits; larger ones, and its signs for not set, are no value."""
+
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _FLAG: Final = re.compile(r"[A-Z][A-Z0-9_]{0,31}")
 

@@ -67,6 +67,7 @@ _WRAPS_TIME: Final = 40
 
 _UNAUTHORIZED: Final = (401, 403)
 _NOT_MODIFIED: Final = 304
+"""slurmrestd's answer to `update_time` where nothing has changed since."""
 
 
 class Listed(NamedTuple):

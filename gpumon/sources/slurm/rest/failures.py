@@ -32,6 +32,8 @@ _NOTHING_THERE: Final = re.compile(
 """What 24.11 warns of beside an empty list, which says so itself."""
 
 _SHOWN: Final = 200
+"""Characters of slurmrestd's message that an error shows (our choice)."""
+
 _VERSIONS_HINT: Final = "check the address, the port, and any path in front of /slurm/"
 
 _PEER: Final = Peer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,6 @@ from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, jwt, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -125,3 +125,10 @@ def test_a_guess_does_not_pass_for_knowledge(restd: Restd, tmp_path: Path) -> No
     restd.answers["reservations"] = told(reservations=[{"name": "a"}])
     found = client(restd, folder=folder).get("reservations")
     assert found == {"reservations": [{"name": "a"}]}
+
+
+def test_each_version_of_which_an_answer_was_recorded_is_asked_for() -> None:
+    data = Path(__file__).parents[1] / "data"
+    recorded = {path.stem.rpartition("-")[2] for path in data.glob("*-v0.0.*.json")}
+    assert len(recorded) > 5
+    assert recorded <= set(VERSIONS), "VERSIONS in gpumon/sources/slurm/rest/client.py lacks one"
