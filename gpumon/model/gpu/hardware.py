@@ -70,7 +70,7 @@ class Sheet(NamedTuple):
     `fp8`, `fp4`; of `int8` 10^12 operations. 16 bits and less on tensor cores that add up in
     fp32."""
     achievable_tflops: Mapping[str, Figure]
-    """Largest matrix product that was measured, by precision; empty where nobody has said."""
+    """Largest matrix product that was measured, by precision; empty where none was measured."""
     peak_clock_mhz: Figure | None
     """SM clock at which the peaks are reached; None where the vendor has not said."""
     nvlink_links: Figure | None
