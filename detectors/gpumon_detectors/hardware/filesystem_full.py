@@ -61,18 +61,18 @@ class FilesystemFull(Detector):
     mmap(2)), a loader's worker for one, and NCCL does not start; elsewhere what is written fails
     (ENOSPC), be it a checkpoint, a cache of kernels or a log.
 
-    Nothing is said of the first minute. *Supported* after 5 minutes, *established* after 15: a peak
-    while something is unpacked or handed over is gone by then.
+    Nothing is claimed in the first minute. *Supported* after 5 minutes, *established* after 15: a
+    peak while something is unpacked or handed over is gone by then.
 
     What looks alike: one that is small and has room, as of a container; one that is used to a large
     part by design with more than 64 MiB left; an image that is always full, or a file system that
-    nobody may write to, neither of which a probe tells of; one whose size is not known. Other disks
-    may be full of data that nobody adds to, and are not claimed. Whether inodes are used up is not
+    is read-only, which a probe reports neither of; one whose size is not known. Other disks may be
+    full of data to which nothing is added, and are not claimed. Whether inodes are used up is not
     seen, nor is what a container has of its own.
 
     Who holds it is not known: a probe reads sizes, and no names of files.
 
-    It costs no GPU time as such; what waits or ends for it is told by its own class.
+    It costs no GPU time as such; what waits or ends because of it has a class of its own.
     """
 
     name = "filesystem_full"

@@ -110,11 +110,11 @@ class PcieDegraded(Detector):
     How much time is lost depends on how much is copied, which is not known. What is measured is the
     job's own work: where its tensor activity, else its SM activity, else its utilisation fell by a
     tenth or more when the link did, and stayed below all that it was in the hour before, that fall
-    is lost, on each of its GPUs of which it is true. Where the job has never been without it,
-    the GPU is compared with its peers: where it copies as much as they do, and is without a kernel
-    in 5 % more of the time, which is more than readings vary by, that is lost on all GPUs of the
-    job, as they wait for it; but no more than what it copies takes at .15 of the slow link's rate.
-    Else no loss is told.
+    is lost, on each of its GPUs where this holds. Where the job has never been without it, the GPU
+    is compared with its peers: where it copies as much as they do, and is without a kernel in 5 %
+    more of the time, which is more than readings vary by, that is lost on all GPUs of the job, as
+    they wait for it; but no more than what it copies takes at .15 of the slow link's rate.
+    Otherwise no loss is given.
     """
 
     name = "pcie_degraded"

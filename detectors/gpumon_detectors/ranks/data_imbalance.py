@@ -67,14 +67,14 @@ class DataImbalance(Detector):
     the next; utilisation stays at 85 % and more on all of them, since who waits spins.
 
     *Supported* after 15 minutes, *established* after 40, where the ranks are known to be of one
-    world; or, where nobody tells worlds, where what their NVLinks carry in each window is no more
+    world; or, where worlds are unknown, where what their NVLinks carry in each window is no more
     than half as far apart as their work: in each step all ranks of a job exchange as much. Else it
     is a *hypothesis*, as servers side by side have loads that differ as well.
 
     What looks alike: ranks that differ all the time (`stage_imbalance`, `straggler`); experts and
-    servers, whose load changes slowly; steps of less than a second even out within a window and
-    are not seen. Without SM activity nothing is said, nor where values come more rarely than every
-    half a minute.
+    servers, whose load changes slowly; steps of less than a second even out within a window and are
+    not seen. Nothing is claimed without SM activity, or where values are more than half a minute
+    apart.
 
     Lost is, on average over windows of ten seconds, what the ranks do less than the one that does
     most, as all wait for it. It is the least that can be: within a window of several steps a part

@@ -31,8 +31,8 @@ class Recompiling(Detector):
     between the pauses, on average over all of them; and the pauses are of different lengths, as
     each new shape takes its own time, mostly below two and a half minutes.
 
-    Told after 30 minutes, and a *hypothesis* at most: breaks between files or batches look the same
-    to counters. Of sessions, and of what works in bursts as servers do, nothing is claimed.
+    Claimed after 30 minutes, and a *hypothesis* at most: breaks between files or batches look the
+    same to counters. Of sessions, and of what works in bursts as servers do, nothing is claimed.
 
     What looks alike: a compilation at the start is over after half an hour; a checkpoint writes; a
     program that prepares its next piece of work keeps more CPUs busy and takes about as long each

@@ -119,7 +119,7 @@ class SmallBatch(Detector):
     a *hypothesis*, or their fp32 pipes. GPUs that wait for one another in a collective show neither
     memory nor tensor cores, and are not claimed; nor is a kernel that spins and touches no memory,
     nor are those whose copies or links are busy. A GPU that is also too large is `oversized_gpu`'s
-    as well; the books take this first.
+    as well; the ledger charges this first.
 
     Needs SM and tensor counters: without them utilisation alone says nothing of how full a GPU is.
 

@@ -22,12 +22,12 @@ class UsedByUser(Detector):
     `held_by_user` has it; what they run is judged as `small_batch` and `no_tensor_cores` judge a
     job, one GPU at a time. CPU time is that of the processes.
 
-    Nobody says what the GPU is for, so its users are given the time of a session: a *hypothesis*
-    until then, *supported* after two hours (the taxonomy's window for sessions), *established*
-    after four.
+    The GPU's purpose is unknown, so its users are given the time of a session: a *hypothesis* until
+    then, *supported* after two hours (the taxonomy's window for sessions), *established* after
+    four.
 
     What looks alike is what does there; a server stays a *hypothesis* by its bursts or its
-    program's name. On a node that a queue lists nothing is claimed. No job's books have the loss.
+    program's name. On a node that a queue lists nothing is claimed. The loss is in no job's ledger.
     """
 
     name = "used_by_user"
