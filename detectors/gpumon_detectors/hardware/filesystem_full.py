@@ -65,10 +65,10 @@ class FilesystemFull(Detector):
     peak while something is unpacked or handed over is gone by then.
 
     What looks alike: one that is small and has room, as of a container; one that is used to a large
-    part by design with more than 64 MiB left; an image that is always full, or a file system that
-    is read-only, which a probe reports neither of; one whose size is not known. Other disks may be
-    full of data to which nothing is added, and are not claimed. Whether inodes are used up is not
-    seen, nor is what a container has of its own.
+    part by design with more than 64 MiB left; an image that is always full, or a read-only file
+    system: a probe reports neither; one whose size is not known. Other disks may be full of data to
+    which nothing is added, and are not claimed. Whether inodes are used up is not seen, nor is what
+    a container has of its own.
 
     Who holds it is not known: a probe reads sizes, and no names of files.
 

@@ -37,11 +37,12 @@ class HeldByUser(Detector):
     30 minutes, *supported* after two hours (the taxonomy's window for sessions), and no more than
     that, as the past of processes is an hour and a half.
 
-    What looks alike: a desktop, which only draws: it holds nothing here, and its memory is no
-    one's, or it holds less; a server between two requests, which is recognised by its bursts, and
-    not claimed before 258 minutes, or by its program's name: then it stays a *hypothesis*. What its
-    processes do on CPUs or copy meanwhile caps the claim as it caps `idle_held`. On a node that a
-    queue lists nothing is claimed: what runs there beside its jobs is reported as a stray process.
+    What looks alike: a desktop, which only draws: its memory is subtracted, and where that is not
+    possible it holds less than that ratio; a server between two requests, which is recognised by
+    its bursts, and not claimed before 258 minutes, or by its program's name: then it stays a
+    *hypothesis*. What its processes do on CPUs or copy meanwhile caps the claim as it caps
+    `idle_held`. On a node that a queue lists nothing is claimed: what runs there beside its jobs is
+    reported as a stray process.
 
     Lost are the seconds for which the GPU was seen to rest. They are in no job's ledger.
     """

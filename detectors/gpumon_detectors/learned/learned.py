@@ -80,8 +80,7 @@ class _Guessed:
 
 
 class Learned(Detector):
-    """Claims what a model has learnt to recognise from labelled recordings, where no rule does so
-    well.
+    """Claims what a model has learnt from labelled recordings, where no rule does so well.
 
     The model that comes with gpumon recognises `comm_bound` alone: for the other classes that it
     was tried on, rules are as good or better. It was fitted to recordings of gpumon's own

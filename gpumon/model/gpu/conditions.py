@@ -156,8 +156,8 @@ CONDITIONS: Final = (
         advice="reseat the board or its riser",
     ),
 )  # fmt: skip
-"""In the order in which they are told among those as grave. NVML's own meaning of each field is the
-catalogue's; that any uncorrected error, failed remapping or recovery action takes a GPU out of
+"""In the order in which they are listed among those as grave. NVML's own meaning of each field is
+the catalogue's; that any uncorrected error, failed remapping or recovery action takes a GPU out of
 service is our choice."""
 
 
@@ -165,7 +165,7 @@ _CODES: Final = {"recovery_action": RECOVERY_ACTIONS, "open_error": RETURN_CODES
 
 
 class Wrong(NamedTuple):
-    """A condition that holds, with what tells it."""
+    """A condition that holds, with what shows it."""
 
     condition: Condition
     value: float

@@ -463,7 +463,7 @@ _BY_NAME: Final = {name: sheet for sheet in SHEETS for name in sheet.names}
 
 
 def sheet_named(name: str | None) -> Sheet | None:
-    """The data sheet of the product of exactly this name, whatever else is known of the GPU."""
+    """The data sheet of the product of exactly this name; nothing else about the GPU counts."""
     return _BY_NAME.get(name or "")
 
 

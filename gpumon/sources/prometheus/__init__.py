@@ -1,5 +1,5 @@
 """Servers with Prometheus' interface, which have gathered the pages of a fleet's exporters.
 
-`server` is the source of a target, `client` asks, `answer` reads what is said, `questions` says
-what is asked, `nodes` makes each node's blocks of it as those of a page. Sees `exporters`.
+`server` is the source of a target, `client` asks, `answer` reads the answer, `questions` says what
+is asked, `nodes` makes each node's blocks of it as those of a page. Sees `exporters`.
 """
