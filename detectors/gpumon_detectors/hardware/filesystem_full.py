@@ -53,13 +53,13 @@ class _Full(NamedTuple):
 
 
 class FilesystemFull(Detector):
-    """Claims that a file system of a node which programs rely on has no room left.
+    """Claims that a file system that programs rely on has no room left on a node.
 
-    `/dev/shm`, which loaders of data and NCCL hand data over by, `/tmp`, `/var/tmp`, `/`, and what
-    a site names as `scratch`: less than 64 MiB are left to users, and 90 % and more are taken. In
-    shared memory a process that touches a page that does not fit is ended by a bus error (SIGBUS,
-    mmap(2)), a loader's worker for one, and NCCL does not start; elsewhere what is written fails
-    (ENOSPC), be it a checkpoint, a cache of kernels or a log.
+    `/dev/shm`, through which data loaders and NCCL hand over data, `/tmp`, `/var/tmp`, `/`, and
+    what a site names as `scratch`: less than 64 MiB are left to users, and 90 % and more are taken.
+    In shared memory a process, such as a loader's worker, is ended by a bus error (SIGBUS, mmap(2))
+    when it touches a page that does not fit, and NCCL does not start. Elsewhere writes fail
+    (ENOSPC): of a checkpoint, a cache of kernels or a log.
 
     Nothing is claimed in the first minute. *Supported* after 5 minutes, *established* after 15: a
     peak while something is unpacked or handed over is gone by then.

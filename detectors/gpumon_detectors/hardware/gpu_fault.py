@@ -25,12 +25,12 @@ class GpuFault(Detector):
     """Claims that a GPU is broken, from what its driver reports, and says what to do.
 
     `gpu_fault`: the GPU fell off the bus; a broken memory row could not be replaced, or waits for a
-    reset to be; the driver asks for a recovery action; uncorrected memory errors were counted since
-    the driver was loaded; or the driver reported an Xid of the machine within the last half minute.
+    reset; the driver asks for a recovery action; uncorrected memory errors were counted since the
+    driver was loaded; or the driver reported an Xid of the machine within the last half minute.
     Where NVIDIA's catalogue has people ignore an Xid now and look into it if it repeats (92, 121,
     157), it is a remark (*info*). Where there is nothing to look into either (63), nothing is
     claimed. `program_error`: it reported an Xid that programs cause (11, 13, 25, 31, 32, 37, 43,
-    45, 60, 68, 69, 80, 109): a hint for the job's owner, and no ground to drain a node.
+    45, 60, 68, 69, 80, 109): a hint for the job's owner, and not a reason to drain a node.
 
     One sample of an event or of a counter of errors is proof, so there is no window to wait for.
     The finding lasts as long as what it rests on: an Xid that leaves neither a code nor an error

@@ -57,11 +57,11 @@ class _Silence(NamedTuple):
 
 
 class TelemetryLost(Detector):
-    """Claims that a node, or some GPUs of it, are heard of no more while a job runs there.
+    """Claims that a node, or some of its GPUs, no longer report while a job runs there.
 
-    A GPU that falls off the bus, a driver that hangs and a node that dies have no numeric
-    precursor: that their metrics vanish is the signal. A node is silent after three periods without
-    a word; a GPU where temperature, power and memory, which were reported before, are all missing
+    A GPU that falls off the bus, a driver that hangs and a node that dies give no warning in
+    numbers: the signal is that their metrics vanish. A node is silent after three periods without a
+    word; a GPU where temperature, power and memory, which were reported before, are all missing
     while another GPU of the node reports them.
 
     *Supported* after 2 minutes and five reports that did not come, *established* after 10: a hiccup

@@ -27,7 +27,7 @@ _LISTED: Final = 8
 
 
 class HeldByUser(Detector):
-    """Claims that users keep memory of a GPU that no job holds, and let it rest.
+    """Claims that users hold memory of a GPU that no job holds, and let it rest.
 
     Where no queue lists a node, a GPU is held by the users whose processes have memory on it, from
     the first such sample on. Signature: more than `held_mem_ratio` of the memory is in use and the
@@ -44,7 +44,7 @@ class HeldByUser(Detector):
     `idle_held`. On a node that a queue lists nothing is claimed: what runs there beside its jobs is
     reported as a stray process.
 
-    Lost are the seconds for which the GPU was seen to rest. They are in no job's ledger.
+    The loss is the seconds for which the GPU was seen to rest. They are in no job's ledger.
     """
 
     name = "held_by_user"

@@ -87,7 +87,7 @@ class IdleHeld(Detector):
     control group has used next to no CPU time since it began, and uses none now: half a minute for
     each GPU beside what it uses at rest. No GPU can have been at work for long then.
 
-    Lost are the seconds for which the GPUs were seen to rest.
+    The loss is the seconds for which the GPUs were seen to rest.
     """
 
     name = "idle_held"

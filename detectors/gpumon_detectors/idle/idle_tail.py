@@ -64,7 +64,7 @@ class IdleTail(Detector):
     program but not the shell is `interactive_idle`. Where no CPU time can be seen, the claim stays
     a *hypothesis* for four hours.
 
-    Lost are the seconds for which the GPUs were seen to rest.
+    The loss is the seconds for which the GPUs were seen to rest.
     """
 
     name = "idle_tail"

@@ -88,7 +88,7 @@ class PartialGpusIdle(Detector):
 
     Severity is `critical` where at least half of the job's GPUs are unused, `warning` below.
 
-    Lost are the seconds for which each unused GPU was seen to be.
+    The loss is the seconds for which each unused GPU was seen to be unused.
     """
 
     name = "partial_gpus_idle"

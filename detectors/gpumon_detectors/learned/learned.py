@@ -105,10 +105,10 @@ class Learned(Detector):
     parameter `cases` names), else jobs that the model learnt from. Where the nearest judged case
     was wrong, the claim stays a *hypothesis*.
 
-    Of a model of one's own it is *supported* after 15 minutes from the probability on at which .95
-    of the claims were true on recordings left out of training, below it a *hypothesis*; it is never
-    *established*, and what it says is lost is charged as suspected. Of servers and sessions it
-    stays a *hypothesis*.
+    With a site's own model a claim is *supported* after 15 minutes, if its probability is one at
+    which .95 of the claims were true on recordings left out of training. Below that it is a
+    *hypothesis*; it is never *established*, and its loss is charged as suspected. For servers and
+    sessions it stays a *hypothesis*.
     """
 
     name = "learned"

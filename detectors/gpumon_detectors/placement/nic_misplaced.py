@@ -101,7 +101,7 @@ class NicMisplaced(Detector):
     for storage only; files that are read or written, which go one way; a job with one rank on each
     node; traffic of other jobs: where another job is on a node, nothing is claimed.
 
-    Lost is what the other ports would save: the port is busy for what it carries over what an
+    The loss is what the other ports would save: the port is busy for what it carries over what an
     exchange reaches (.8 of its speed), and with all of the near ports the same bytes take that
     share over their number. What is hidden behind the computation costs nothing, so no more counts
     as busy than the SMs that are active while kernels run are short of .85, which dense training

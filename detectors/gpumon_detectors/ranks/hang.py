@@ -72,21 +72,22 @@ class Hang(Detector):
 
     Suspected after 3 minutes, *supported* after nearly 5, *established* after 10 (DLRover and
     ByteRobust alarm then). Without profiling counters, and where ranks sleep that never paused for
-    a minute in 20 minutes of work, *supported* after 10; where others sleep, after 30. Nearly 5 do
-    there as well where it is known why the others wait: the driver reported a fault of one of the
-    GPUs just before, one rank's process is stopped, or is gone while others of the job still run.
-    So they do where a GPU rests beside others that spin, and the job's output is silent since; and
-    where ranks sleep whose output was written every minute of 20 minutes of work, and not since. A
-    job that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output
-    is silent too. The time before gpumon started counts towards these 15 if its output was silent
-    for so long and the job has done nothing since it was first seen, for two minutes at least.
+    a minute in 20 minutes of work, *supported* after 10; where others sleep, after 30. There, too,
+    nearly 5 are enough where it is known why the others wait: the driver reported a fault of one of
+    the GPUs just before, one rank's process is stopped, or is gone while others of the job still
+    run. They are also enough where a GPU rests beside others that spin and the job's output has
+    been silent since, and where ranks sleep whose output was written every minute of 20 minutes of
+    work, and not since. A job that was never seen at work stays a *hypothesis*, after 15 minutes,
+    and only if its output is silent too. The time before gpumon started counts towards these 15 if
+    its output was silent for so long and the job has done nothing since it was first seen, for two
+    minutes at least.
 
     What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
-    long as any pause of this job before. Where CPUs compute, or something is read, written or
+    long as any earlier pause of this job. Where CPUs compute, or something is read, written or
     printed meanwhile, it is named, and the claim stays a *hypothesis* for half an hour. A session
     is never more. What a neighbour moves on a shared node counts for ten minutes at most, and only
-    if it is more than in the hour before. A server
-    between requests rests, and is not claimed. GPUs cut by MIG are not looked at.
+    if it is more than in the hour before. A server between requests rests, and is not claimed. GPUs
+    cut by MIG are not looked at.
 
     One GPU may go on with a kernel that never ends: the same in each sample, without tensor cores,
     which its work before used. As one rank alone may also evaluate, that is a *hypothesis* for half
@@ -108,7 +109,7 @@ class Hang(Detector):
     or that no process is left on; so is a node on which processes wait in the kernel since then.
     Where all look alike none is named.
 
-    Lost is all time of the job's GPUs since nothing is computed.
+    The loss is all GPU time of the job since its GPUs stopped computing.
     """
 
     name = "hang"

@@ -82,7 +82,7 @@ class SlowDrift(Detector):
     """Claims that the steps of a job take longer than before in the same run.
 
     While steps get longer and nothing else changes, tensor cores, SMs and memory of all GPUs are
-    active for a smaller share of the time, all by the same part. Claimed is a fall of 10 % and more
+    active for a smaller share of the time, all by the same part. It claims a fall of 10 % and more
     (Greyhound's check of a mean shift) below the highest level that the job held for 20 minutes,
     which stays for 20 minutes, on all GPUs alike, from one minute to the next or slowly. Both
     levels must be steady: their spread over windows of a minute at most 4 %.
@@ -97,7 +97,7 @@ class SlowDrift(Detector):
     sessions and runs whose load swings are not looked at, nor jobs whose work falls to less than a
     third. Without SM activity nothing is claimed.
 
-    Lost is the part of the work that is gone, of all GPUs of the job.
+    The loss is the part of the work that is gone, of all GPUs of the job.
     """
 
     name = "slow_drift"

@@ -209,11 +209,11 @@ class OversizedGpu(Detector):
 
     It is more than a hypothesis where there is something smaller: MIG can cut the product into
     slices, or the site has a smaller product with a fifth more memory than is in use and the
-    throughput that is. Lost is what the smallest that fits would have left free: MIG cuts SMs into
-    sevenths and memory into eighths, those of an A30 into quarters; of a smaller product the larger
-    of its shares of memory and throughput counts as needed. Where nothing smaller is known, runs
-    may share the GPU, with a fifth of memory and SMs to spare and four at most: a *hypothesis*, as
-    it cannot be seen from outside whether there are others that may.
+    throughput that is. The loss is what the smallest that fits would have left free: MIG cuts SMs
+    into sevenths and memory into eighths, those of an A30 into quarters; of a smaller product the
+    larger of its shares of memory and throughput counts as needed. Where nothing smaller is known,
+    runs may share the GPU, with a fifth of memory and SMs to spare and four at most: a
+    *hypothesis*, as it cannot be seen from outside whether there are others that may.
     """
 
     name = "oversized_gpu"

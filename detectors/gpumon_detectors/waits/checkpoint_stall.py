@@ -41,7 +41,7 @@ class CheckpointStall(Detector):
     as a pause. Without profiling counters, and at periods of 30 s and more, pauses shorter than two
     samples are missed.
 
-    Lost is all the time of the pauses, counted over whole rounds of work and pause.
+    The loss is all the time of the pauses, counted over whole rounds of work and pause.
     """
 
     name = "checkpoint_stall"

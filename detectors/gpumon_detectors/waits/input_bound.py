@@ -41,22 +41,23 @@ class InputBound(Detector):
     profile can show, so that is always a *hypothesis*. CPUs and I/O are those of its control group.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
-    that of a moment, so 30 samples of it are needed besides: at a period of 60 s that is half an
+    that of a moment, so 30 samples of it are needed as well: at a period of 60 s that is half an
     hour.
 
     What looks alike: with many more processes than CPUs it is `cpu_oversubscribed`, with tasks in
     I/O `storage_bound`. Nothing is claimed of work and rest in stretches of minutes, even where
     CPUs never rest. A program that prepares a chunk on CPUs and then works through it on GPUs rests
-    its CPUs meanwhile: where they may, it stays a *hypothesis*; so it does with fewer than two CPUs
-    a GPU for which hardly anything competes, as the program that drives the GPU may fill them, with
-    one GPU that sends back as much as it gets, of a session, and of what is called a server or
-    works in bursts as one does; bursts that samples make of quick waits are none. Where it is
-    unknown whether tasks wait for I/O it stays one, too, unless at least 95 % of the CPUs are busy
-    and the GPUs work for a quarter of the time at most. Without a control group the CPU time of
-    whole nodes counts, which is a *hypothesis* at most, and nothing where other jobs are on them.
+    its CPUs meanwhile: where they may rest, it stays a *hypothesis*. It also does with fewer than
+    two CPUs a GPU for which hardly anything competes, as the program that drives the GPU may fill
+    them; with one GPU that sends back as much as it gets; for a session; and for a job that is
+    called a server or works in bursts like one. Bursts that are only an effect of sampling quick
+    waits do not count. Where it is unknown whether tasks wait for I/O it stays one, too, unless at
+    least 95 % of the CPUs are busy and the GPUs work for a quarter of the time at most. Without a
+    control group the CPU time of whole nodes counts, which is a *hypothesis* at most, and nothing
+    where other jobs are on them.
 
-    Lost is the share of the time in which no kernel runs, no more than that without busy SMs, over
-    that of the job's own steps without waits: as it was seen before, else 97 %.
+    The loss is the share of the time in which no kernel runs, no more than that without busy SMs,
+    over that of the job's own steps without waits: as it was seen before, else 97 %.
     """
 
     name = "input_bound"

@@ -42,8 +42,8 @@ class Recompiling(Detector):
     nothing is claimed; where it is hardly rarer, as with compilations that are about as long as the
     time between two samples, the claim says so.
 
-    Lost is all the time of the pauses since the job's first ten minutes, counted over whole rounds
-    of work and pause.
+    The loss is all the time of the pauses since the job's first ten minutes, counted over whole
+    rounds of work and pause.
     """
 
     name = "recompiling"

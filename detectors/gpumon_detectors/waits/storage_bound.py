@@ -67,8 +67,8 @@ class StorageBound(Detector):
     pressure, that of the node counts, for a *hypothesis* and only for a job alone there: a
     neighbour's I/O is not held against a job.
 
-    Lost is the share of the time in which no kernel runs, over that of the job's own steps without
-    waits: as it was seen before, else 97 %.
+    The loss is the share of the time in which no kernel runs, over that of the job's own steps
+    without waits: as it was seen before, else 97 %.
     """
 
     name = "storage_bound"

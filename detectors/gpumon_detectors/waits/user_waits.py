@@ -36,7 +36,7 @@ _ADVICE: Final = {
 
 
 class UserWaits(Detector):
-    """Claims that a GPU waits for its node whose users hold it without a job.
+    """Claims that a GPU that users hold without a job waits for its node.
 
     Where no queue lists a node, a GPU is held by the users whose processes have memory on it, as
     `held_by_user` has it; the finding names them. Signatures are those of `input_bound`,
@@ -44,7 +44,7 @@ class UserWaits(Detector):
     a job's: it is unknown whose they are, so it is a *hypothesis*, and claimed only where no one
     else holds a GPU of the node.
 
-    What looks alike is what looks like these classes. Lost is the share of the time in which no
+    What looks alike is what looks like these classes. The loss is the share of the time in which no
     kernel runs, over 97 %. It is in no job's ledger.
     """
 

@@ -137,9 +137,9 @@ class CommBound(Detector):
     Needs SM and tensor counters: without them a GPU that waits in a collective and one that
     computes look alike.
 
-    Lost is that share less a tenth, which an exchange usually takes, and never more than what the
-    SMs are short of being filled. From outside it cannot be seen how much of it could be hidden
-    behind the computation.
+    The loss is that share less a tenth, which an exchange usually takes, and never more than the
+    share of the SMs that is not active. From outside it cannot be seen how much of it could be
+    hidden behind the computation.
     """
 
     name = "comm_bound"

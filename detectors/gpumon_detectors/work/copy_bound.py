@@ -122,16 +122,16 @@ class CopyBound(Detector):
     What looks alike: an optimizer's state that is on the host by design comes and goes alike (the
     other way carries more than .6 as much), and is not claimed, nor is what ranks exchange so; with
     one GPU, half of its memory free and no more than 1.6 CPUs busy there is no need for it, and it
-    is a *hypothesis*, as data may come and go by design. Not claimed are copies beside kernels that
-    never pause, as of a recommender, weights that are loaded once, a link that runs narrower than
-    it could (`pcie_degraded`), ranks on CPUs of another socket than their GPU's (`numa_misplaced`),
-    CPUs at their limit, and video. With more than .88 of the memory in use weights may be streamed
-    from the host by design: a *hypothesis*, and so are servers, sessions, and processes that wait
-    for files.
+    is a *hypothesis*, as data may come and go by design. These are not claimed: copies beside
+    kernels that never pause, as of a recommender; weights that are loaded once; a link that runs
+    narrower than it could (`pcie_degraded`); ranks on CPUs of another socket than their GPU's
+    (`numa_misplaced`); CPUs at their limit; and video. With more than .88 of the memory in use
+    weights may be streamed from the host by design: a *hypothesis*, and so are servers, sessions,
+    and processes that wait for files.
 
     Needs the PCIe counters that data-centre boards have.
 
-    Lost is the time without a kernel, less a twentieth.
+    The loss is the time without a kernel, less a twentieth.
     """
 
     name = "copy_bound"

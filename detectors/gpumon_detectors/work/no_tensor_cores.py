@@ -96,8 +96,8 @@ class NoTensorCores(Detector):
 
     Needs SM and tensor counters: without them it is unknown which pipes compute.
 
-    Lost is half of the time in which kernels run: whole trainings become 1.5 to 3 times as fast on
-    tensor cores, so a third to two thirds are.
+    The loss is half of the time in which kernels run: whole trainings become 1.5 to 3 times as fast
+    on tensor cores, so a third to two thirds are.
     """
 
     name = "no_tensor_cores"

@@ -123,7 +123,7 @@ class SmallBatch(Detector):
 
     Needs SM and tensor counters: without them utilisation alone says nothing of how full a GPU is.
 
-    Lost is what its SM activity is short of .5, the least that usual work shows.
+    The loss is how far its SM activity is below .5, the least that usual work shows.
     """
 
     name = "small_batch"

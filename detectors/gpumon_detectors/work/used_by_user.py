@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class UsedByUser(Detector):
-    """Claims that what users run on a GPU without a queue is small kernels, or fp32 alone.
+    """Claims that users run only small kernels, or only fp32, on a GPU without a queue.
 
     Where no queue lists a node, a GPU is held by the users whose processes have memory on it, as
     `held_by_user` has it; what they run is judged as `small_batch` and `no_tensor_cores` judge a
@@ -26,7 +26,7 @@ class UsedByUser(Detector):
     then, *supported* after two hours (the taxonomy's window for sessions), *established* after
     four.
 
-    What looks alike is what does there; a server stays a *hypothesis* by its bursts or its
+    What looks alike is the same as for those; a server stays a *hypothesis* by its bursts or its
     program's name. On a node that a queue lists nothing is claimed. The loss is in no job's ledger.
     """
 
