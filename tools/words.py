@@ -1,7 +1,8 @@
 """Counts words that docs/words.md does not want, and the words of the pages written by hand.
 
 Looked through are the pages with their generated parts, the manual page, the help of every command,
-and every message that code holds. Generated parts are mended in the docstring that they come from.
+every message that code holds, and shipped files with texts. Generated parts are mended in the
+docstring that they come from.
 
     python -m tools.words            lower the counts in tools/words.json to today's
     python -m tools.words --check    name what is above its count, exit 1 if anything is
@@ -31,11 +32,14 @@ MOST: Final = {TOTAL: 22_000, README_WORDS: 700}
 """Words of all pages: what one reads in two hours. A choice, as of the README: one sitting."""
 MANUAL: Final = "gpumon.1"
 HELP: Final = "--help"
+SHIPPED: Final = ("gpumon/serve", "gpumon/report")
+"""Where files with texts are that people import or read: dashboard, alerts, schemas."""
 SOURCES: Final = ("gpumon", "detectors/gpumon_detectors")
 """Where messages are: a detector's sentences are read by the same people."""
 _SEVERAL: Final = re.compile(r"[A-Za-z]\S*\s+\S*[A-Za-z]\S*\s+\S*[A-Za-z]")
 """Three words: what is shorter is a key, a title or a joint between two numbers."""
 
+_SHOWN: Final = re.compile(r'"(?:description|title)": "([^"]*)"')
 _GENERATED: Final = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
 _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]+`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
 
@@ -101,6 +105,18 @@ def helps() -> str:
     return "\n".join(docs())
 
 
+def shipped() -> dict[str, str]:
+    """Texts of files that are no code: titles and descriptions of JSON, all of YAML."""
+    found = {}
+    for folder in SHIPPED:
+        for file in sorted((ROOT / folder).glob("*.json")):
+            texts = _SHOWN.findall(file.read_text(encoding="utf-8"))
+            found[str(file.relative_to(ROOT))] = "\n".join(texts)
+        for file in sorted((ROOT / folder).glob("*.yml")):
+            found[str(file.relative_to(ROOT))] = file.read_text(encoding="utf-8")
+    return found
+
+
 def said(source: str) -> list[str]:
     """The messages that a module holds: texts of several words, docstrings left out.
 
@@ -142,7 +158,7 @@ def today() -> dict[str, int]:
     lengths = {name: len(hand_written(text).split()) for name, text in texts.items()}
     glossary = texts.pop(GLOSSARY)
     manual = (ROOT / "docs" / MANUAL).read_text(encoding="utf-8")
-    counts = counted({**texts, MANUAL: manual, HELP: helps(), **messages()}, glossary)
+    counts = counted({**texts, MANUAL: manual, HELP: helps(), **shipped(), **messages()}, glossary)
     return {TOTAL: sum(lengths.values()), README_WORDS: lengths["README.md"], **counts}
 
 

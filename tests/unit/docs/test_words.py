@@ -91,6 +91,14 @@ def test_generated_parts_are_looked_through(monkeypatch: pytest.MonkeyPatch) -> 
     }
 
 
+def test_shipped_files_are_looked_through() -> None:
+    found = words.shipped()
+    assert "of the nodes report nothing" in found["gpumon/serve/prometheus-alerts.yml"]
+    assert "What gpumon serve reports" in found["gpumon/serve/grafana-dashboard.json"]
+    assert "GPUs and jobs at one instant" in found["gpumon/report/document-2.schema.json"]
+    assert '"told"' not in found["gpumon/report/train-1.schema.json"]
+
+
 def test_the_manual_page_is_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "unwanted", lambda _glossary: re.compile(r"\.SH"))
     assert words.today()[words.MANUAL] > 0
