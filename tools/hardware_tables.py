@@ -60,7 +60,7 @@ _WHOSE: Final = {
     Cause.MACHINE: "the machine's",
     Cause.PROGRAM: "usually a program's",
     Cause.OPEN: "the machine's or a program's",
-    Cause.NONE: "nobody's: an event",
+    Cause.NONE: "no one's: an event",
 }
 
 

@@ -27,7 +27,7 @@ TARGETS: Final = "targets:\n"
 FILES: Final = (
     ("~/.config/gpumon/config.toml", "Settings; gpumon config init begins it."),
     ("/etc/xdg/gpumon/config.toml", "Settings of the site, read before those of the user."),
-    ("~/.local/state/gpumon", "Notes, books of GPU time and rolling recordings."),
+    ("~/.local/state/gpumon", "Notes, the ledger of GPU time and rolling recordings."),
 )
 
 

@@ -317,7 +317,7 @@ def detectors() -> str:
         if declared.longest_period_s:
             rows.insert(3, ("samples", f"one every {declared.longest_period_s:g} s at least"))
         rows += [
-            (f"`{key}` [as measured](numbers.md#recordings-that-nobody-had-seen)", how)
+            (f"`{key}` [as measured](numbers.md#recordings-not-seen-before)", how)
             for key in declared.finding_classes
             if (how := measured(key))
         ]

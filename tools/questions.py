@@ -35,10 +35,10 @@ DEMO: Final = {
     "what got better?": Answer(("f", "G"), (r"no tensor cores +48216 +0 ",)),
     "is it one switch?": Answer(("9", "b"), ("verdict by leaf switch",)),
     "whom to write to?": Answer(("f", "Enter"), ("hang: 48214", "Evidence|→ See")),
-    "do the books agree?": Answer(
+    "does the ledger add up?": Answer(
         ("B",), (r"\n *unobserved +\d+ ", r"\n *total +\d+ +–", r"some GPUs unused +6\.\d\d")
     ),
-    "which nodes does nobody see?": Answer(("3",), (r"gpu011 .*down\* .*never",)),
+    "which nodes report nothing?": Answer(("3",), (r"gpu011 .*down\* .*never",)),
 }
 """The twentieth, what is new since lunch, has a test of its own."""
 
@@ -51,7 +51,7 @@ KEPT: Final = {
         ("B",), (r"Better than before: input bound 3\d\.\d → \d\.\d %", "Worse than before: hang")
     ),
     "by whom?": Answer(("B",), (r"\n *ada +[\d,]+ +[\d,.]+ +\d\d\.\d % +\d\d\.\d %",)),
-    "do the books agree?": Answer(("B",), (r"\n *total +[\d,]+ +–",)),
+    "does the ledger add up?": Answer(("B",), (r"\n *total +[\d,]+ +–",)),
 }
 """With two weeks of books the past has an answer of its own."""
 
@@ -75,8 +75,8 @@ LAB: Final = {
     "what got better?": Answer(("B",), ("No ledger is stored on disk",)),
     "is it one switch?": Answer(("9", "b"), (r"gpu02  ‼52 ‼31 ‼52 ‼53",)),
     "whom to write to?": Answer((), (r"4 +pretrain.* alice", "5 +hpo-sweep +bob")),
-    "do the books agree?": Answer(("B",), (r"some GPUs unused +1\.00", r"straggler +0\.51")),
-    "which nodes does nobody see?": Answer(("3",), (r"gpu01 .* [0-9]s ", r"gpu03 .* [0-9]s ")),
+    "does the ledger add up?": Answer(("B",), (r"some GPUs unused +1\.00", r"straggler +0\.51")),
+    "which nodes report nothing?": Answer(("3",), (r"gpu01 .* [0-9]s ", r"gpu03 .* [0-9]s ")),
 }
 
 NEW: Final = "what is new since lunch?"
@@ -85,7 +85,7 @@ NEW: Final = "what is new since lunch?"
 
 def questions_table() -> str:
     """The questions with the keys that lead to their answers, as a Markdown table."""
-    lines = ["| question | demo | lab's recording | two weeks of books |", "|---|---|---|---|"]
+    lines = ["| question | demo | lab's recording | two weeks of ledger |", "|---|---|---|---|"]
     lines += [
         f"| {asked} | {_keys(answer)} | {_keys(LAB[asked])} | {_keys(KEPT[asked])} |"
         for asked, answer in DEMO.items()

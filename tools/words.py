@@ -1,6 +1,8 @@
 """Counts words that docs/words.md does not want, and the words of the pages written by hand.
 
-Looked through are the pages, the help of every command, and every message that code holds.
+Looked through are the pages with their generated parts, the manual page, the help of every command,
+every message that code holds, and shipped files with texts. Generated parts are mended in the
+docstring that they come from.
 
     python -m tools.words            lower the counts in tools/words.json to today's
     python -m tools.words --check    name what is above its count, exit 1 if anything is
@@ -28,14 +30,16 @@ TOTAL: Final = "words written by hand"
 README_WORDS: Final = "words of README.md"
 MOST: Final = {TOTAL: 22_000, README_WORDS: 700}
 """Words of all pages: what one reads in two hours. A choice, as of the README: one sitting."""
-TABLES: Final = ("bounds.md", "faults.md", "threads.md")
-"""Pages whose generated tables are sentences of `tools`, written by hand there."""
+MANUAL: Final = "gpumon.1"
 HELP: Final = "--help"
+SHIPPED: Final = ("gpumon/serve", "gpumon/report")
+"""Where files with texts are that people import or read: dashboard, alerts, schemas."""
 SOURCES: Final = ("gpumon", "detectors/gpumon_detectors")
 """Where messages are: a detector's sentences are read by the same people."""
 _SEVERAL: Final = re.compile(r"[A-Za-z]\S*\s+\S*[A-Za-z]\S*\s+\S*[A-Za-z]")
 """Three words: what is shorter is a key, a title or a joint between two numbers."""
 
+_SHOWN: Final = re.compile(r'"(?:description|title)": "([^"]*)"')
 _GENERATED: Final = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
 _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]+`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
 
@@ -64,8 +68,13 @@ def _form(word: str) -> str:
     """A row's word as a pattern; `X` stands for any, with which `there is no X` is well said."""
     head, any_word, _ = word.partition(" X")
     if not any_word:
-        return re.escape(word)
-    return rf"(?<!there ){re.escape(head)} (?!longer\b|more\b)\w+"
+        return _apart(word)
+    return rf"(?<!there ){_apart(head)}\s+(?!longer\b|more\b|one\b)\w+"
+
+
+def _apart(words: str) -> str:
+    """Words that a line may end between."""
+    return r"\s+".join(map(re.escape, words.split()))
 
 
 def counted(texts: Mapping[str, str], glossary: str) -> dict[str, int]:
@@ -76,9 +85,9 @@ def counted(texts: Mapping[str, str], glossary: str) -> dict[str, int]:
 
 
 def pages() -> dict[str, str]:
-    """What people read and wrote: README, CONTRIBUTING and docs, without generated parts."""
+    """What people read: README, CONTRIBUTING and docs, with their generated parts."""
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return {file.name: hand_written(file.read_text(encoding="utf-8")) for file in files}
+    return {file.name: file.read_text(encoding="utf-8") for file in files}
 
 
 def helps() -> str:
@@ -94,6 +103,18 @@ def helps() -> str:
             yield from (argument.doc for argument in command.arguments)
 
     return "\n".join(docs())
+
+
+def shipped() -> dict[str, str]:
+    """Texts of files that are no code: titles and descriptions of JSON, all of YAML."""
+    found = {}
+    for folder in SHIPPED:
+        for file in sorted((ROOT / folder).glob("*.json")):
+            texts = _SHOWN.findall(file.read_text(encoding="utf-8"))
+            found[str(file.relative_to(ROOT))] = "\n".join(texts)
+        for file in sorted((ROOT / folder).glob("*.yml")):
+            found[str(file.relative_to(ROOT))] = file.read_text(encoding="utf-8")
+    return found
 
 
 def said(source: str) -> list[str]:
@@ -134,15 +155,11 @@ def messages() -> dict[str, str]:
 def today() -> dict[str, int]:
     """Every count as it is now."""
     texts = pages()
+    lengths = {name: len(hand_written(text).split()) for name, text in texts.items()}
     glossary = texts.pop(GLOSSARY)
-    tables = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in TABLES}
-    counts = counted({**texts, **tables, HELP: helps(), **messages()}, glossary)
-    lengths = {name: len(text.split()) for name, text in texts.items()}
-    return {
-        TOTAL: sum(lengths.values()) + len(glossary.split()),
-        README_WORDS: lengths["README.md"],
-        **counts,
-    }
+    manual = (ROOT / "docs" / MANUAL).read_text(encoding="utf-8")
+    counts = counted({**texts, MANUAL: manual, HELP: helps(), **shipped(), **messages()}, glossary)
+    return {TOTAL: sum(lengths.values()), README_WORDS: lengths["README.md"], **counts}
 
 
 def above(now: Mapping[str, int], most: Mapping[str, int]) -> list[str]:

@@ -57,7 +57,7 @@ class Described(NamedTuple):
 
 
 class NotSentError(DeclinedError):
-    """A signal went to nobody; the message says why."""
+    """A signal reached no process; the message says why."""
 
 
 def described(pid: int, proc: str = PROC) -> Described | None:

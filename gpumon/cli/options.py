@@ -164,7 +164,7 @@ def parser() -> argparse.ArgumentParser:
     add_whose(made)
     add_filter(made)
     made.add_argument(
-        "--all", action="store_true", help="every job that Slurm shows, not only mine"
+        "--all", action="store_true", help="every job that Slurm shows, not only yours"
     )
     _add_accounting(made)
     made.add_argument(

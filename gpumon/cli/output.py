@@ -43,7 +43,7 @@ class OutputError(UnavailableError):
 
 
 class ReaderGoneError(OutputError):
-    """Whoever read standard output has gone, for example `head`; what it wanted was written."""
+    """The reader of standard output has gone, for example `head`; what it wanted was written."""
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Window
 
 LEAST_EVIDENCE_S: Final = 300.0
-"""Under five minutes of evidence nothing is said but faults: every start and every pause looks like
+"""Under five minutes of evidence only faults are claimed: every start and every pause looks like
 waste (our choice: the longest pauses for a checkpoint that are reported take about 96 s)."""
 
 MIN_SAMPLES: Final = 3

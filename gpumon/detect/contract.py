@@ -85,7 +85,8 @@ class Detector(ABC):
     """Catalogue keys, of any block, without which it cannot judge a subject."""
     wants: ClassVar[Mapping[str, str]] = {}
     """Further keys without which it judges a subject in part only, each with what it misses then,
-    in a few words: `memory of hosts`. That is told, so that no finding is no praise."""
+    in a few words: `memory of hosts`. The coverage shows these, so no finding does not mean that
+    all is well."""
     supported_after_s: ClassVar[float]
     """Seconds observed from which a claim is *supported*; before it is a *hypothesis*."""
     established_after_s: ClassVar[float]

@@ -118,7 +118,7 @@ class Scene:
 
     @property
     def next_at(self) -> float:
-        """Unix time of the next sample: what is told now holds from then on."""
+        """Unix time of the next sample: what the scene sets now holds from then on."""
         return self._at + self._period_s
 
     def node(
@@ -216,7 +216,7 @@ class Scene:
             sheets["context"].drop(f"{pid}/{uuid}")
 
     def xid(self, uuid: str, number: int | None, event_type: int = 0x8) -> None:
-        """Have the driver tell of an event on a GPU at the time of the next sample."""
+        """Have the driver report an event on a GPU at the time of the next sample."""
         told = {"xid": number, "event_type": event_type, "event_age_s": lambda s: s}
         self._set(_node_of(uuid), "event", f"{uuid}/{number}/{self._number}", told)
 
@@ -226,7 +226,7 @@ class Scene:
         machine.slurm = machine.slurm._replace(**fields)  # type: ignore[arg-type]
 
     def page(self, node: str) -> None:
-        """Have a node be told of by an exporter's page: no processes, and no events but those told.
+        """Have an exporter's page report a node: no processes, and no events but those set.
 
         A probe tells also that there are none.
         """
@@ -249,7 +249,7 @@ class Scene:
         self._nodes[node].errors = tuple(SourceError(node, message) for message in messages)
 
     def fall(self, uuid: str) -> None:
-        """Have a GPU fall off the bus: the driver lists it, and it tells nothing more."""
+        """Have a GPU fall off the bus: the driver lists it, and it reports nothing more."""
         self._nodes[_node_of(uuid)].fallen.add(uuid)
 
     def lose(self, uuid: str) -> None:

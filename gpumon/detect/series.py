@@ -18,8 +18,8 @@ GAP_PERIODS: Final = 3.0
 """Two samples further apart than this many periods leave a gap, and a window ends there."""
 
 LEAST_GAP_S: Final = 30.0
-"""Nor is anything shorter a gap, however often samples are taken: of all but GPUs there is a row
-every ten seconds at best, and a monitor that stood still for a moment has lost no more."""
+"""Anything shorter is not a gap either, however often samples are taken: of all but GPUs there is a
+row every ten seconds at best, and a monitor that paused for a moment has lost no more."""
 
 
 ANY_KEY: Final = "gpu_util_ratio"

@@ -67,7 +67,7 @@ class JobLook:
 
     @property
     def gpus_unknown(self) -> int:
-        """GPUs that it holds and of which nothing is known: never to be counted as idle."""
+        """GPUs that it holds and nothing is known about: never to be counted as idle."""
         return self._record.gpus_unknown + len(self._record.gpu_uuids) - len(self.gpus)
 
     @property
@@ -159,7 +159,7 @@ class JobLook:
         return self._view.table(self.uuids, keys, seconds, self.all_held_since)
 
     def past(self, keys: Sequence[str], seconds: float, peaks: int = 0) -> Past:
-        """Fields of all `gpus` while the job held them all, as `View.past` tells them."""
+        """Fields of all `gpus` while the job held them all, as `View.past` gives them."""
         return self._view.past(self.uuids, keys, seconds, self.all_held_since, peaks)
 
     def cgroup_past(self, keys: Sequence[str], seconds: float, peaks: int = 0) -> Past:
@@ -229,7 +229,7 @@ class _Looks(Sequence[JobLook]):
 
 
 class View:
-    """Everything that one look may know."""
+    """Everything that one evaluation may know."""
 
     def __init__(
         self,

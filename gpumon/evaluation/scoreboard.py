@@ -92,9 +92,9 @@ class ClassScore(NamedTuple):
     """By rank of confidence."""
     is_looked_for: bool
     unseen: int
-    """Labels that nobody found and whose fields were missing."""
+    """Labels that no finding matches and whose fields were missing."""
     named: int
-    """Labels of which exactly the right subject was named."""
+    """Labels whose exact subject was named."""
     delays_s: tuple[float, ...]
     """From the onset to the first supported claim, of every label that was found."""
     true_s: float

@@ -93,7 +93,7 @@ class Finding(NamedTuple):
     unknown_since: float | None = None
     """Unix time since when its subject cannot be judged; None: it was on the last look."""
     is_acknowledged: bool = False
-    """Whether somebody said that they know."""
+    """Whether a user has acknowledged it."""
     category: str = ""
     """Kind of cause, one of `gpumon.model.finding_classes.Category`; empty: not said."""
     gpus: tuple[str, ...] = ()

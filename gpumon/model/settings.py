@@ -159,7 +159,7 @@ SETTINGS: Final = (
         most=86400,
     ),
     Setting(
-        "all_jobs", Form.FLAG, False, "Every job that Slurm shows, not only mine, as `--all` does."
+        "all_jobs", Form.FLAG, False, "Every job that Slurm shows, not only yours, as `--all` does."
     ),
     Setting(
         "history.max_mib",

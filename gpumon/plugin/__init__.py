@@ -1,6 +1,6 @@
 """All that a detector imports of gpumon, the built-in ones too; its tests: `gpumon.plugin.testing`.
 
-What stands here changes with a line in the changelog. Everything else of gpumon may move.
+What is here changes with a line in the changelog. Everything else of gpumon may move.
 """
 
 from gpumon.detect.claims import LEAST_EVIDENCE_S, Claimant, Windows, honest_confidence

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from gpumon.base.errors import DeclinedError
+from gpumon.model.units import period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +81,7 @@ async def read(reader: asyncio.StreamReader, begin_s: float, whole_s: float) -> 
         async with asyncio.timeout(whole_s):
             raw = first + await reader.readuntil(b"\r\n\r\n")
     except TimeoutError:
-        message = f"the request was not complete within {whole_s:g} s"
+        message = f"the request was not complete within {period(whole_s)}"
         raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, message) from None
     except asyncio.IncompleteReadError:
         return None

@@ -27,7 +27,7 @@ _UNIX: Final = re.compile(r"(?:unix:)?(?P<path>/[^\x00-\x1f\x7f]{1,106})")
 
 
 class ListenError(InputError):
-    """Nobody can listen there; the message is one line with the way out."""
+    """The address cannot be listened on; the message is one line with the way out."""
 
 
 class Listen(NamedTuple):

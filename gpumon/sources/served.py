@@ -22,6 +22,7 @@ from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame, merged_queues
 from gpumon.model.staleness import stale_after_s
 from gpumon.model.text import plain
+from gpumon.model.units import period
 from gpumon.sources.address import rank_of
 from gpumon.sources.http.failures import SHOWN
 from gpumon.sources.http.loop import CLOSE_LIMIT_S
@@ -230,7 +231,7 @@ class ServedFrames:
                 hint = "it does not speak TLS there: use gpumon+http://"
             raise _FailedError(f"no TLS with it: {said}", hint) from None
         except TimeoutError:
-            message = f"gave no complete answer within {TIMEOUT_S:g} s"
+            message = f"gave no complete answer within {period(TIMEOUT_S)}"
             raise _FailedError(message, "look at the machine that it runs on") from None
         except (OSError, http.client.HTTPException) as error:
             said = plain(getattr(error, "strerror", None) or str(error) or repr(error), SHOWN)

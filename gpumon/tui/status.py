@@ -234,15 +234,14 @@ def _target_parts(tick: Tick) -> list[Cell]:
         parts.append(Cell(f"✗ {first.url}: {why}", Tone.BAD))
         parts.append(Cell(f"{len(failing)} of {len(tick.targets)} targets fail (e)", Tone.BAD))
     elif awaited:
-        who = awaited[0].url if len(awaited) == 1 else f"{len(awaited)} targets"
+        who = awaited[0].url if len(awaited) == 1 else units.counted(len(awaited), "target")
         parts.append(Cell(f"… {who}: no answer yet", Tone.DIM))
     elif old := [target for target in tick.targets if (target.age_s or 0.0) > TARGET_OLD_S]:
         # The ages of nodes and queue stand beside it.
         what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets stale"
         parts.append(Cell(f"! {what}", Tone.WARN))
     if not failing and tick.errors:
-        count = len(tick.errors)
-        parts.append(Cell(f"! {count} error{'s' if count > 1 else ''} (e)", Tone.WARN))
+        parts.append(Cell(f"! {units.counted(len(tick.errors), 'error')} (e)", Tone.WARN))
     return parts
 
 

@@ -183,7 +183,7 @@ FILES: Final = (
         "a configuration with mistakes",
         "nothing: exit code 2",
         "perod_s is not a setting; did you mean period_s",
-        "the look; each mistake is a line",
+        "this run; each mistake is a line",
         (
             "tests/unit/cli/commands/test_watch.py::test_a_wrong_configuration_is_a_line_per_mistake_and_exit_2_or_3",
         ),

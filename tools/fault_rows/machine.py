@@ -11,7 +11,7 @@ MACHINE: Final = (
         "no file can be opened at all",
         "nothing: exit code 1",
         "no more files can be opened: .*ulimit -n",
-        "the look",
+        "this run",
         ("tests/unit/cli/test_limits.py::test_where_no_file_can_be_opened_it_is_one_line",),
     ),
     Fault(
@@ -41,14 +41,14 @@ MACHINE: Final = (
         "a signal while gpumon starts",
         "nothing; no traceback",
         "nothing; (signal|exit code)",
-        "the look",
+        "this run",
         ("tests/unit/cli/test_signals.py::test_while_it_starts",),
     ),
     Fault(
         "a signal while it looks",
         "nothing; no traceback",
         "nothing; (signal|exit code)",
-        "the look",
+        "this run",
         ("tests/unit/cli/test_signals.py::test_while_it_looks",),
     ),
     Fault(
@@ -159,7 +159,7 @@ MACHINE: Final = (
         "gpumon itself fails",
         "nothing: exit code 1",
         r"itself failed .*: LookupError: what is this \(please report this",
-        "the look",
+        "this run",
         ("tests/unit/cli/commands/test_watch.py::test_an_error_of_its_own_is_one_line_and_exit_1",),
     ),
 )

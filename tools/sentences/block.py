@@ -132,7 +132,7 @@ def what_it_says(detector: Detector) -> str:
         parts.append(f"\n{title}\n\n{''.join(map(str, claims))}")
     declined = [_declined(detector, scene) for scene in learnt.DECLINED.get(detector.name, ())]
     if declined:
-        parts.append(f"\n**Of whom it cannot speak**\n\n{''.join(declined)}")
+        parts.append(f"\n**What it cannot judge**\n\n{''.join(declined)}")
     wants = declaration_of(detector).wants
     if wants:
         lines = "".join(f"- without `{key}`: {what}\n" for key, what in wants)

@@ -93,7 +93,7 @@ def no_reason() -> Scene:
 
 
 def no_reason_mostly() -> Scene:
-    """The power cap is told in a few of its samples."""
+    """The power cap is reported in a few of its samples."""
     scene, uuids = _job()
     slow = {**_held(0, 1180.0), "clock_event_reasons": lambda s: 0x4 if s % 600 == 0 else 0x0}
     scene.run(1260, {**alike(uuids, _BUSY), uuids[1]: slow})

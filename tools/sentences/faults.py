@@ -38,32 +38,32 @@ def _xids(numbers: Sequence[int]) -> Scene:
 
 
 def xids_that_stop_the_work() -> Scene:
-    """The driver tells of Xids after which no work goes on."""
+    """The driver reports Xids after which no work goes on."""
     return _xids((79, 48, 119, 136, 54))
 
 
 def xids_of_the_machine() -> Scene:
-    """It tells of milder Xids that are the machine's own."""
+    """It reports milder Xids that are the machine's own."""
     return _xids((74, 94, 159, 151, 78, 142))
 
 
 def xids_to_remember() -> Scene:
-    """It tells of Xids that may be ignored for now."""
+    """It reports Xids that may be ignored for now."""
     return _xids((92, 154, 137, 160))
 
 
 def xids_that_leave_it_open() -> Scene:
-    """It tells of Xids that leave open whose fault it is."""
+    """It reports Xids that leave open whose fault it is."""
     return _xids((39, 999))
 
 
 def xids_of_programs() -> Scene:
-    """It tells of Xids that programs cause."""
+    """It reports Xids that programs cause."""
     return _xids((31, 45, 60, 109, 43, 37))
 
 
 def memory_errors() -> Scene:
-    """Uncorrected memory errors are counted on one GPU, and told of another one as an event."""
+    """Uncorrected memory errors are counted on one GPU, and reported of another one as an event."""
     scene, uuids = _node_at_work()
     scene.gpu(uuids[0], ecc_uncorrected_volatile_count=0)
     scene.run(300, working(uuids))
@@ -75,7 +75,7 @@ def memory_errors() -> Scene:
 
 
 def codes_of_the_driver() -> Scene:
-    """Codes of the driver stand on one GPU each, and two on the last one."""
+    """One GPU each has a code of the driver, and the last one has two."""
     scene, uuids = _node_at_work(5)
     codes = ("remap_failure", "recovery_action", "remap_pending", "retired_pages_pending")
     for uuid, code in zip(uuids, codes, strict=False):
@@ -86,7 +86,7 @@ def codes_of_the_driver() -> Scene:
 
 
 def lost_gpu() -> Scene:
-    """A GPU falls off the bus, and the others of its job stand still."""
+    """A GPU falls off the bus, and the others of its job stop working."""
     scene, uuids = _node_at_work(4)
     scene.fall(uuids[3])
     spins = {**WORKING, "gpu_util_ratio": 1.0, "sm_active_ratio": 0.12, "power_w": 205.0}
@@ -103,7 +103,7 @@ def fault_without_a_job() -> Scene:
 
 
 def fault_on_an_odd_node() -> Scene:
-    """A GPU is broken on a node whose name cannot stand in a command."""
+    """A GPU is broken on a node whose name cannot be part of a command."""
     scene, uuids = _node_at_work(1, node="-n1", job_id="")
     scene.gpu(uuids[0], remap_failure=1)
     scene.run(60, working(uuids))

@@ -150,7 +150,7 @@ def untouched_while_data_are_staged() -> Scene:
 
 
 def untouched_beside_another_job() -> Scene:
-    """Its CPU time is not told, and another job computes on its node."""
+    """Its CPU time is not known, and another job computes on its node."""
     return _beside_another(UNUSED, 0)
 
 
@@ -160,7 +160,7 @@ def untouched_beside_bursts_of_another_job() -> Scene:
 
 
 def untouched_out_of_sight() -> Scene:
-    """Neither its CPU time nor its node's is told."""
+    """Neither its CPU time nor its node's is known."""
     return _out_of_sight(UNUSED, 0)
 
 
@@ -211,7 +211,7 @@ def held_while_its_ranks_poll() -> Scene:
 
 
 def held_beside_another_job() -> Scene:
-    """Its CPU time is not told, and another job computes on its node."""
+    """Its CPU time is not known, and another job computes on its node."""
     return _beside_another(HELD)
 
 
@@ -221,7 +221,7 @@ def held_beside_bursts_of_another_job() -> Scene:
 
 
 def held_out_of_sight() -> Scene:
-    """Neither its CPU time nor its node's is told."""
+    """Neither its CPU time nor its node's is known."""
     return _out_of_sight(HELD)
 
 
@@ -279,7 +279,7 @@ def done_but_data_are_uploaded() -> Scene:
 
 
 def done_beside_another_job() -> Scene:
-    """Its CPU time is not told, and another job computes on its node."""
+    """Its CPU time is not known, and another job computes on its node."""
     return _beside_another(UNUSED)
 
 
@@ -289,7 +289,7 @@ def done_beside_bursts_of_another_job() -> Scene:
 
 
 def done_out_of_sight() -> Scene:
-    """Neither its CPU time nor its node's is told."""
+    """Neither its CPU time nor its node's is known."""
     return _out_of_sight(UNUSED)
 
 
@@ -329,7 +329,7 @@ def cpus_for_hours() -> Scene:
 
 
 def cpus_as_before() -> Scene:
-    """It began four hours before gpumon came, and kept as many CPUs busy then."""
+    """It began four hours before gpumon started, and as many CPUs were busy then."""
     return _unwatched(4, 14.0 * 4 * HOUR_S, 4200, cores=14.0)
 
 
@@ -392,7 +392,7 @@ def a_server_on_a_workstation() -> Scene:
 
 
 def a_process_out_of_sight() -> Scene:
-    """Nothing is told of its CPU time, nor of the machine's."""
+    """Neither its CPU time nor the machine's is known."""
     scene = _workstation(0.1, process_cpu_cores_used=None)
     scene.host("desk", cpu_busy_ratio=None)
     scene.run(HOUR_S, {"GPU-desk-0": HELD})
@@ -400,7 +400,7 @@ def a_process_out_of_sight() -> Scene:
 
 
 def a_second_user_at_work() -> Scene:
-    """Its CPU time is not told, and another user works on the machine's other GPU."""
+    """Its CPU time is not known, and another user works on the machine's other GPU."""
     scene = _workstation(0.1, LONG_PERIOD_S, process_cpu_cores_used=None)
     scene.process(402, ["GPU-desk-1"], uid=1008, name="python", **_QUIET_PROCESS)
     scene.host("desk", cpu_busy_ratio=0.4, net_rx_bytes_per_s=3e8)

@@ -26,12 +26,12 @@ def exchanges_for_an_hour() -> Scene:
 
 
 def exchanges_as_one_that_was_right() -> Scene:
-    """They do, as those of a job did of which somebody said that this was right."""
+    """They do, like those of a job where a user judged this to be right."""
     return exchanges_for_longer()
 
 
 def exchanges_as_one_that_was_wrong() -> Scene:
-    """They do, as those of a job did of which somebody said that this was wrong."""
+    """They do, like those of a job where a user judged this to be wrong."""
     return exchanges_for_longer()
 
 

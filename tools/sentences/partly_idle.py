@@ -88,7 +88,7 @@ def some_and_not_watched() -> Scene:
 
 
 def some_out_of_sight() -> Scene:
-    """Of one of its GPUs nothing is told any more, and no telemetry names four more."""
+    """One of its GPUs no longer reports anything, and no telemetry names four more."""
     scene = empty(30.0)
     uuids = scene.node("n1", 8)
     scene.job("42", uuids, gpus_unknown=4)

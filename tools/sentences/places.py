@@ -83,7 +83,7 @@ def one_cpu_for_two() -> Scene:
 
 
 def stranger_on_its_cpus() -> Scene:
-    """A rank may use all CPUs of its job, and somebody else computes on them."""
+    """A rank may use all CPUs of its job, and another user's program computes on them."""
     return _crowded(400.0, {**_NEAR, "process_cpu_wait_ratio": 0.4})
 
 

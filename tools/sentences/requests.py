@@ -184,7 +184,7 @@ def small_that_rested() -> Scene:
 
 
 def small_by_utilisation() -> Scene:
-    """Nothing is told of its SMs, and its utilisation is 15 %."""
+    """Nothing is known of its SMs, and its utilisation is 15 %."""
     scene, uuids = job_on_a_node(1, period_s=LONG_PERIOD_S)
     scene.run(HOUR_S, alike(uuids, _SMALL, sm_active_ratio=None, gpu_util_ratio=0.15))
     return scene

@@ -113,13 +113,13 @@ def data_at_a_long_period() -> Scene:
 
 
 def data_without_a_group() -> Scene:
-    """No control group tells of the job, which is alone on its node."""
+    """The job has no control group that is read, and is alone on its node."""
     host = {"cpu_busy_ratio": 0.24, "io_pressure_some_ratio": 0.02}
     return _starved(group=NO_FIELDS, host=host)
 
 
 def data_without_pressure() -> Scene:
-    """No pressure is told, neither of the job nor of its node."""
+    """Pressure is not known, neither the job's nor its node's."""
     group = {key: value for key, value in _FULL.items() if "pressure" not in key}
     return _starved(group=group)
 
@@ -163,7 +163,7 @@ def data_and_back() -> Scene:
 
 
 def data_in_a_session() -> Scene:
-    """Somebody sits before it."""
+    """A user works in it interactively."""
     return _starved(job={"is_interactive": True})
 
 
@@ -285,7 +285,7 @@ def saves_for_sure() -> Scene:
 
 
 def saves_unseen() -> Scene:
-    """Nobody counts what is written."""
+    """Writes are not counted."""
     return _pauses(5, {"job_io_pressure_some_ratio": 0.6})
 
 
@@ -323,7 +323,7 @@ def user_data() -> Scene:
 
 
 def user_storage() -> Scene:
-    """Its tasks wait for I/O instead; whose process it is nobody may see."""
+    """Its tasks wait for I/O instead; whose process it is cannot be seen."""
     return _held({"cpu_busy_ratio": 0.1, "io_pressure_some_ratio": 0.6})
 
 

@@ -157,7 +157,7 @@ def slow_by_a_lower_clock() -> Scene:
 
 
 def slow_by_its_limit() -> Scene:
-    """Somebody has lowered its power limit."""
+    """Its power limit was lowered."""
     return _slow(
         420.0,
         how={
@@ -218,7 +218,7 @@ def slow_by_other_tasks() -> Scene:
 
 
 def slow_by_its_disks() -> Scene:
-    """They wait for disks, and nobody saw how it was before."""
+    """They wait for disks, and it is unknown how it was before."""
     return _slow(420.0, how=_LATE, then={"io_pressure_some_ratio": 0.6})
 
 
@@ -345,7 +345,7 @@ def uneven_data_of_somebody() -> Scene:
 
 
 def uneven_data_of_one_job() -> Scene:
-    """Nobody tells ranks, and their NVLinks carry alike whoever has most to do."""
+    """The ranks are unknown, and their NVLinks carry alike, whichever of them has most to do."""
     return _swinging(has_ranks=False, exchanged=4e9)
 
 

@@ -89,7 +89,7 @@ def hung_alone() -> Scene:
 
 
 def hung_alone_and_unheard() -> Scene:
-    """It runs one that polls on a few SMs, and nobody sees the job's output."""
+    """It runs one that polls on a few SMs, and the job's output is not seen."""
     scene = Scene(_PERIOD_S, span_s=24 * 3600.0)
     uuids = scene.node("n1", 1)
     scene.job("42", uuids, cpu_count=16)
@@ -133,7 +133,7 @@ def _hung_for_a_process(field: str) -> Scene:
 
 
 def hung_for_a_stopped_process() -> Scene:
-    """Somebody has stopped the process of a rank."""
+    """The process of a rank is stopped."""
     return _hung_for_a_process("process_stopped_s")
 
 
@@ -158,7 +158,7 @@ def hung_beside_a_neighbour() -> Scene:
 
 
 def hung_for_a_silent_node() -> Scene:
-    """One of three nodes tells nothing any more, and the ranks on the others wait."""
+    """One of three nodes no longer reports anything, and the ranks on the others wait."""
     scene, uuids = _job_on(3, NO_FIELDS)
     scene.run(_WORK_S, alike(uuids, _TRAINING))
     scene.silence("n3")
@@ -167,7 +167,7 @@ def hung_for_a_silent_node() -> Scene:
 
 
 def hung_with_a_broken_gpu() -> Scene:
-    """A memory row of one GPU breaks, and its job stands still."""
+    """A memory row of one GPU breaks, and its job makes no progress."""
     scene, uuids = _job_on(2, NO_FIELDS)
     scene.run(_WORK_S, alike(uuids, _TRAINING))
     broken = alike(uuids[2:3], {**_RESTING, "remap_failure": 1.0})

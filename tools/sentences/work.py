@@ -197,7 +197,7 @@ def small_beside_simulators() -> Scene:
 
 
 def small_unseen() -> Scene:
-    """Nobody sees the job's CPUs."""
+    """The job's CPUs are not seen."""
     return _turns(_SMALL, 1800.0, cores=None)
 
 
@@ -212,7 +212,7 @@ def small_beside_files() -> Scene:
 
 
 def small_in_a_session() -> Scene:
-    """Somebody sits before it."""
+    """A user works in it interactively."""
     return _turns(_SMALL, 1800.0, job={"is_interactive": True})
 
 
@@ -243,12 +243,12 @@ def fp32_in_turns() -> Scene:
 
 
 def fp32_untold() -> Scene:
-    """Nothing is told of the fp32 pipes."""
+    """Nothing is known of the fp32 pipes."""
     return _turns({**_FP32, "fp32_active_ratio": None}, 3600.0)
 
 
 def fp64_untold() -> Scene:
-    """Nothing is told of the fp64 pipes."""
+    """Nothing is known of the fp64 pipes."""
     return _turns({**_FP32, "fp64_active_ratio": None}, 3600.0)
 
 
@@ -317,7 +317,7 @@ def full_for_hours() -> Scene:
 
 
 def full_and_unseen() -> Scene:
-    """Nobody sees the job's CPUs."""
+    """The job's CPUs are not seen."""
     return _turns(_FULL, 3600.0, cores=None)
 
 

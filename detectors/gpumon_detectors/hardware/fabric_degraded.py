@@ -21,28 +21,28 @@ _REASON: Final = "NVLinks degraded, see nvidia-smi nvlink -s and -e"
 class FabricDegraded(Detector):
     """Claims that a GPU's NVLinks do not carry what they should.
 
-    An NVLink is inactive that leads to a switch, or was active within the last hour, or is active
-    on most GPUs of the same product on the node; or it runs below 90 % of the speed of most links
-    of these; or the fabric itself calls the GPU unhealthy. Errors are judged by their kind. Replays
-    and recoveries, of which a sound link has none, count from the first on, and in fewer than three
-    samples of an hour stay a *hypothesis*. Checksum errors count from 100 a second on; below that,
-    while they grow in 6 of 10 minutes and ten times as fast as on the neighbours, they are a remark
-    (*info*), which nobody need drain a node for. Both limits are DCGM's
+    An NVLink is inactive although it leads to a switch, was active within the last hour, or is
+    active on most GPUs of the same product on the node; or it runs below 90 % of the speed of most
+    links of these; or the fabric itself calls the GPU unhealthy. Errors are judged by their kind. A
+    sound link has no replays or recoveries: they count from the first on. In fewer than three
+    samples of an hour they stay a *hypothesis*. Checksum errors count from 100 a second on; below
+    that, while they grow in 6 of 10 minutes and ten times as fast as on the neighbours, they are a
+    remark (*info*) and not a reason to drain a node. Both limits are DCGM's
     (dcgm_gpu_hardware_limits.h, DcgmHealthWatch.cpp). ECC errors of data, errors received and
     errors that correction left count while they grow in 6 of 10 minutes, the first as compared with
     the neighbours.
 
     *Supported* after 2 minutes, errors after 10; *established* after 10: links that are trained
-    anew after a reset are active by then.
+    again after a reset are active by then.
 
     What looks alike: boards without NVLink, and PCIe boards without a bridge, whose links are all
     inactive; nodes where some links lead nowhere, on all GPUs alike; GPUs cut into slices (MIG),
     which do not use NVLink; links asleep; symbol errors of NVLink 5, which are corrected.
 
-    How much time is lost depends on how much is exchanged, which is not known. What is measured is
-    the job's own work: where its tensor activity, else its SM activity, else its utilisation fell
-    by a tenth or more when the links did, and stayed below all that it was in the hour before, that
-    fall is lost, on each of its GPUs of which it is true. Else no loss is told.
+    How much time is lost depends on how much is exchanged, which is not known. The job's own work
+    is measured instead: where its tensor activity, or without that its SM activity or utilisation,
+    fell by a tenth or more when the links did, and stayed below all that it was in the hour before,
+    that fall is lost, on each of its GPUs where this holds. Otherwise no loss is given.
 
     Any inactive link being critical, and the links and rates of a product, follow public health
     checks of cloud providers.

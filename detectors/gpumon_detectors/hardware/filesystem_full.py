@@ -57,26 +57,26 @@ class _Full(NamedTuple):
 
 
 class FilesystemFull(Detector):
-    """Claims that a file system of a node which programs rely on has no room left.
+    """Claims that a file system that programs rely on has no room left on a node.
 
-    `/dev/shm`, which loaders of data and NCCL hand data over by, `/tmp`, `/var/tmp`, `/`, and what
-    a site names as `scratch`: less than 64 MiB are left to users, and 90 % and more are taken. In
-    shared memory a process that touches a page that does not fit is ended by a bus error (SIGBUS,
-    mmap(2)), a loader's worker for one, and NCCL does not start; elsewhere what is written fails
-    (ENOSPC), be it a checkpoint, a cache of kernels or a log.
+    `/dev/shm`, through which data loaders and NCCL hand over data, `/tmp`, `/var/tmp`, `/`, and
+    what a site names as `scratch`: less than 64 MiB are left to users, and 90 % and more are taken.
+    In shared memory a process, such as a loader's worker, is ended by a bus error (SIGBUS, mmap(2))
+    when it touches a page that does not fit, and NCCL does not start. Elsewhere writes fail
+    (ENOSPC): of a checkpoint, a cache of kernels or a log.
 
-    Nothing is said of the first minute. *Supported* after 5 minutes, *established* after 15: a peak
-    while something is unpacked or handed over is gone by then.
+    Nothing is claimed in the first minute. *Supported* after 5 minutes, *established* after 15: a
+    peak while something is unpacked or handed over is gone by then.
 
     What looks alike: one that is small and has room, as of a container; one that is used to a large
-    part by design with more than 64 MiB left; an image that is always full, or a file system that
-    nobody may write to, neither of which a probe tells of; one whose size is not known. Other disks
-    may be full of data that nobody adds to, and are not claimed. Whether inodes are used up is not
-    seen, nor is what a container has of its own.
+    part by design with more than 64 MiB left; an image that is always full, or a read-only file
+    system: a probe reports neither; one whose size is not known. Other disks may be full of data to
+    which nothing is added, and are not claimed. Whether inodes are used up is not seen, nor is what
+    a container has of its own.
 
     Who holds it is not known: a probe reads sizes, and no names of files.
 
-    It costs no GPU time as such; what waits or ends for it is told by its own class.
+    It costs no GPU time as such; what waits or ends because of it has a class of its own.
     """
 
     name = "filesystem_full"

@@ -22,19 +22,19 @@ _REASON: Final = "GPU fault, see nvidia-smi -q and the kernel log"
 
 
 class GpuFault(Detector):
-    """Claims that a GPU is broken, from what its driver tells, and says what to do.
+    """Claims that a GPU is broken, from what its driver reports, and says what to do.
 
-    `gpu_fault`: the GPU fell off the bus; a broken memory row could not be replaced, or waits for
-    a reset to be; the driver asks for a recovery action; uncorrected memory errors were counted
-    since the driver was loaded; or the driver told of an Xid of the machine within the last half
-    minute. Where NVIDIA's catalogue has people ignore an Xid now and look into it if
-    it repeats (92, 121, 157), it is a remark (*info*); where there is nothing to look into either
-    (63), nothing is said. `program_error`: it told of an Xid that programs cause (11, 13, 25, 31,
-    32, 37, 43, 45, 60, 68, 69, 80, 109): a hint for the job's owner, and no ground to drain a node.
+    `gpu_fault`: the GPU fell off the bus; a broken memory row could not be replaced, or waits for a
+    reset; the driver asks for a recovery action; uncorrected memory errors were counted since the
+    driver was loaded; or the driver reported an Xid of the machine within the last half minute.
+    Where NVIDIA's catalogue has people ignore an Xid now and look into it if it repeats (92, 121,
+    157), it is a remark (*info*). Where there is nothing to look into either (63), nothing is
+    claimed. `program_error`: it reported an Xid that programs cause (11, 13, 25, 31, 32, 37, 43,
+    45, 60, 68, 69, 80, 109): a hint for the job's owner, and not a reason to drain a node.
 
-    One sample proves what an event or a counter of errors tells, so there is no window to wait
-    for. The finding lasts as long as what it rests on: an Xid that leaves neither a code nor an
-    error counted is cleared when the driver tells of it no more.
+    One sample of an event or of a counter of errors is proof, so there is no window to wait for.
+    The finding lasts as long as what it rests on: an Xid that leaves neither a code nor an error
+    counted clears when the driver no longer reports it.
 
     What looks alike: errors that programs cause have a class of their own; rows that were
     replaced, and errors before the driver was loaded, are history; a silent GPU or node is
@@ -43,13 +43,13 @@ class GpuFault(Detector):
     calls unused or leaves empty.
 
     The loss is the time since a GPU fell off the bus while a job holds it, and of the job's other
-    GPUs that worked before and stand still since: unused, or with tensor cores at rest, or with
-    little left of their SM activity or power while they spin. Of another fault that is sure it is
-    the same where the broken GPU worked before and stands still itself since; else nobody knows
-    what it cost.
+    GPUs that worked before and have done nothing since: unused, or with tensor cores at rest, or
+    with little left of their SM activity or power while they spin. The same holds for another fault
+    that is sure, where the broken GPU worked before and has done nothing itself since. Otherwise it
+    is unknown what it cost.
 
     Numbers, meanings and actions follow both columns of NVIDIA's Xid catalogue of 2025-10-29; a
-    program's are those that NVIDIA's own health checks pass over, and those of which the catalogue
+    program's are those that NVIDIA's own health checks pass over, and those for which the catalogue
     has people restart the program and look into it, or into other software.
     """
 

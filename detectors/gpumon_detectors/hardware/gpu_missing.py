@@ -38,21 +38,21 @@ class _Loss(NamedTuple):
 
 
 class GpuMissing(Detector):
-    """Claims that a GPU is gone from a node that talks.
+    """Claims that a GPU is gone from a node that still reports.
 
-    The driver lists fewer GPUs than Slurm's configuration gives the node, and a GPU that was heard
-    of within the last hour is on no node any more. That is how a GPU that fell off the bus looks
-    once the driver, or the node, was started anew.
+    The driver lists fewer GPUs than Slurm's configuration gives the node, and a GPU that was seen
+    within the last hour is no longer on any node. That is how a GPU that fell off the bus looks
+    once the driver, or the node, was started again.
 
     *Supported* after 1 minute, *established* after 5: a driver that is being reloaded lists its
     GPUs again by then.
 
-    What looks alike: a silent node (`telemetry_lost`); slices (MIG), of which Slurm counts more
-    than there are GPUs; a probe that is only shown the GPUs of one job, and a node that was short
-    of a GPU before gpumon came, where no GPU vanished under its eyes. Where more GPUs are short
+    What looks alike: a silent node (`telemetry_lost`); slices (MIG), because Slurm counts more of
+    them than there are GPUs; a probe that is only shown the GPUs of one job, and a node that was
+    short of a GPU before gpumon started, so no GPU was seen to vanish. Where more GPUs are short
     than have vanished, which node lost one is not known, and the claim stays a *hypothesis*.
 
-    The GPU is told by no sample any more, so its loss is not counted here.
+    No sample has the GPU any more, so its loss is not counted here.
     """
 
     name = "gpu_missing"

@@ -30,15 +30,15 @@ class NetworkDegraded(Detector):
     *Supported* after 2 minutes, errors after 10; *established* after 10: a switch that restarts is
     back by then.
 
-    What looks alike: ports that nobody cabled, on all nodes alike, or that were never up; ports
-    that were disabled on purpose; ports for storage that are slower than those beside them;
-    packets out of sequence, timeouts and congestion marks, which a loaded network makes.
+    What looks alike: ports without a cable, on all nodes alike, or that were never up; ports that
+    were disabled on purpose; ports for storage that are slower than those beside them; packets out
+    of sequence, timeouts and congestion marks, which a loaded network makes.
 
-    How much time is lost depends on how much is exchanged, which is not known. What is measured is
-    the job's own work: where its tensor activity, else its SM activity, else its utilisation fell
-    by a tenth or more when the links did, and stayed below all that it was in the hour before, that
-    fall is lost, on each of its GPUs of which it is true. Else no loss is told.
-    The GPUs named are those behind the same PCIe switch as the port.
+    How much time is lost depends on how much is exchanged, which is not known. The job's own work
+    is measured instead: where its tensor activity, or without that its SM activity or utilisation,
+    fell by a tenth or more when the links did, and stayed below all that it was in the hour before,
+    that fall is lost, on each of its GPUs where this holds. Otherwise no loss is given. The GPUs
+    named are those behind the same PCIe switch as the port.
     """
 
     name = "network_degraded"

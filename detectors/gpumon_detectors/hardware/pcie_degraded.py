@@ -97,9 +97,9 @@ class PcieDegraded(Detector):
     A sample is bad where the GPU is loaded to 50 % or more, or moves 1 GB/s or more over the link,
     for longer than 15 s, the driver does not call it idle, and its link has fewer lanes or a lower
     generation than NVML's maximum of GPU and slot. Samples without load say nothing. Where the link
-    is whole, packets sent again (the replay counter) are claimed while they come oftener than 8 a
-    minute in 6 of 10 minutes, for 3 minutes at least: 8 a minute is the most that DCGM allows
-    (dcgm_gpu_hardware_limits.h).
+    is whole, packets sent again (the replay counter) are claimed while they come more often than 8
+    times a minute in 6 of 10 minutes, for 3 minutes at least: 8 a minute is the most that DCGM
+    allows (dcgm_gpu_hardware_limits.h).
 
     *Supported* after 5 minutes of load, replays after 10; *established* after 30.
 
@@ -110,14 +110,14 @@ class PcieDegraded(Detector):
     about the node (*info*). A lower generation alone is a *hypothesis* where neither the GPU nor
     one beside it was seen whole. A single burst of replays is a retraining.
 
-    How much time is lost depends on how much is copied, which is not known. What is measured is the
-    job's own work: where its tensor activity, else its SM activity, else its utilisation fell by a
-    tenth or more when the link did, and stayed below all that it was in the hour before, that fall
-    is lost, on each of its GPUs of which it is true. Where the job has never been without it,
-    the GPU is compared with its peers: where it copies as much as they do, and is without a kernel
-    in 5 % more of the time, which is more than readings vary by, that is lost on all GPUs of the
-    job, as they wait for it; but no more than what it copies takes at .15 of the slow link's rate.
-    Else no loss is told.
+    How much time is lost depends on how much is copied, which is not known. The job's own work is
+    measured instead: where its tensor activity, or without that its SM activity or utilisation,
+    fell by a tenth or more when the link did, and stayed below all that it was in the hour before,
+    that fall is lost, on each of its GPUs where this holds. Where the job has never been without
+    it, the GPU is compared with its peers: where it copies as much as they do, and is without a
+    kernel in 5 % more of the time, which is more than readings vary by, that is lost on all GPUs of
+    the job, as they wait for it; but no more than what it copies takes at .15 of the slow link's
+    rate. Otherwise no loss is given.
     """
 
     name = "pcie_degraded"

@@ -38,10 +38,10 @@ class StuckCompleting(Detector):
     Slurm's own limits together (our choice; epilogs that check GPUs take a minute or two).
 
     What looks alike: a node that answered neither Slurm nor gpumon when its job ended is
-    `telemetry_lost`; a node that somebody took down or is powering off gives nothing back. Where
-    only Slurm hears nothing, it is slurmd itself that hangs.
+    `telemetry_lost`; a node that an administrator took down or that is powering off gives nothing
+    back. Where only Slurm hears nothing, it is slurmd itself that hangs.
 
-    The job is over, so that no loss of its own is told; what waits for the node loses the time.
+    The job is over, so it has no loss of its own; what waits for the node loses the time.
     """
 
     name = "stuck_completing"

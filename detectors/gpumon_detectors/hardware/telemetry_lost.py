@@ -60,25 +60,25 @@ class _Silence(NamedTuple):
 
 
 class TelemetryLost(Detector):
-    """Claims that a node, or some GPUs of it, are heard of no more while a job runs there.
+    """Claims that a node, or some of its GPUs, no longer report while a job runs there.
 
-    A GPU that falls off the bus, a driver that hangs and a node that dies have no numeric
-    precursor: that their metrics vanish is the signal. A node is silent after three periods
-    without a word; a GPU where temperature, power and memory, which were told before, are all
-    missing while another GPU of the node tells them.
+    A GPU that falls off the bus, a driver that hangs and a node that dies give no warning in
+    numbers: the signal is that their metrics vanish. A node is silent after three periods without a
+    word; a GPU where temperature, power and memory, which were reported before, are all missing
+    while another GPU of the node reports them.
 
     *Supported* after 2 minutes and five reports that did not come, *established* after 10: a hiccup
     of the network is over by then, and a node that merely reboots has lost its job.
 
     What looks alike: more than half of the watched nodes falling silent at once is the monitor's
-    own network, or an exporter that was started anew; where only one node is watched the two
-    cannot be told apart, and the claim stays a *hypothesis*. Slurm's own word settles it: a node
-    that it gave up because it did not answer is silent for sure, also after its job has left. A
-    node that Slurm calls down for another reason, drained, in maintenance or rebooting says so
-    itself. A node without a job costs nobody anything. A GPU of which the driver says that it fell
-    off the bus is a `gpu_fault`.
+    own network, or an exporter that was restarted. Where only one node is watched the two look the
+    same, and the claim stays a *hypothesis*. Slurm's own word settles it: a node that it gave up
+    because it did not answer is silent for sure, also after its job has left. A node that Slurm
+    calls down for another reason, drained, in maintenance or rebooting says so itself. A node
+    without a job costs no GPU time. A GPU that the driver reports as fallen off the bus is a
+    `gpu_fault`.
 
-    Whether the job still computes cannot be seen, so no loss is told.
+    Whether the job still computes cannot be seen, so no loss is given.
     """
 
     name = "telemetry_lost"

@@ -161,15 +161,15 @@ class Throttled(Detector):
     large clusters), *established* after 30.
 
     What looks alike: a GPU at its power limit, or with the software power cap as the reason, works
-    as it should, also where its limit or its stage of the pipeline is another than its
-    neighbours'; application clocks, sync boost and display clocks are settings; a slower product
-    beside a faster one is compared with its own kind; an idle GPU rests at a low clock; the first
-    warm minute after a launch is no episode. Clocks differ by a few per cent from board to board.
+    as it should, also where its limit or its stage of the pipeline is another than its neighbours';
+    application clocks, sync boost and display clocks are settings; a slower product beside a faster
+    one is compared with its own kind; an idle GPU rests at a low clock; the first warm minute after
+    a launch does not count. Clocks differ by a few per cent from board to board.
 
     The loss is 1 minus the ratio of the clock to what it would be: that before the episode or that
     of the job's sound GPUs of its kind, whichever is lower; without either, that of the fleet's
     GPUs of its kind which draw as much power. Where only the highest clock of the board is known,
-    the loss is told as *at most* and the claim stays a *hypothesis*. Other GPUs of the job are
+    the loss is given as *at most* and the claim stays a *hypothesis*. Other GPUs of the job are
     charged with it where they wait: their activity or power fell with the onset, or they are the
     less active beside it, or of one world with it where neither is known. Elsewhere the GPU alone.
     `critical` from a loss of 30 % on.

@@ -1,5 +1,5 @@
 """GPUs that are held and not used.
 
-Sees `evidence`. `rest` tells when a GPU does nothing, `startup` when that is still a beginning;
+Sees `evidence`. `rest` says when a GPU does nothing, `startup` when that is still a beginning;
 begin with `idle_held`.
 """

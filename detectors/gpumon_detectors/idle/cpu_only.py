@@ -45,20 +45,19 @@ class CpuOnly(Detector):
     *Supported* after 60 minutes, *established* after 120: for a utilisation of 0 Princeton's Job
     Defense Shield warns at 60 and 105 minutes and cancels at 120. Where the job's start was not
     watched it is *supported* at most, and a *hypothesis* for two hours unless the CPU time since it
-    began tells that it kept as many CPUs busy before.
+    began shows that as many CPUs were busy before.
 
     What looks alike: a preprocessing stage, an installation or a compilation before the GPUs are
-    used, which is mostly through within the hour and is why the claim is a *hypothesis* until
-    then; afterwards the GPUs were held for nothing all the same. Where less than half of its CPUs
-    are busy and data move beside them, what is brought in may take two hours, and the claim stays a
-    *hypothesis* for so long. A server that polls for requests
-    keeps a core busy: with more than 1 GiB loaded onto a GPU the claim needs a job that was
-    watched for four hours, and stays a *hypothesis* about one that is named like a server. A
-    GPU into which more was loaded before the job was watched was used (`idle_held`). A
-    session of somebody who compiles is `interactive_idle`. Without the job's own CPU time nothing
-    is claimed: what a whole node does may be another job's.
+    used, which mostly ends within the hour, so the claim is a *hypothesis* until then; afterwards
+    the GPUs were held for nothing all the same. Where less than half of its CPUs are busy and data
+    move beside them, what is brought in may take two hours, and the claim stays a *hypothesis* for
+    so long. A server that polls for requests keeps a core busy: with more than 1 GiB loaded onto a
+    GPU the claim needs a job that was watched for four hours, and stays a *hypothesis* about one
+    that is named like a server. A GPU into which more was loaded before the job was watched was
+    used (`idle_held`). A session in which a user compiles is `interactive_idle`. Without the job's
+    own CPU time nothing is claimed: what a whole node does may be another job's.
 
-    Lost are the seconds for which the GPUs were seen to rest.
+    The loss is the seconds for which the GPUs were seen to rest.
     """
 
     name = "cpu_only"

@@ -28,24 +28,24 @@ _LISTED: Final = 8
 
 
 class HeldByUser(Detector):
-    """Claims that users keep memory of a GPU that no job holds, and let it rest.
+    """Claims that users hold memory of a GPU that no job holds, and let it rest.
 
     Where no queue lists a node, a GPU is held by the users whose processes have memory on it, from
     the first such sample on. Signature: more than `held_mem_ratio` of the memory is in use and the
     GPU rests, as `idle_held` has it of a job's GPUs. CPU time and I/O are those of the processes.
 
-    Nobody says what the GPU is for, so its users are given the time of a session: a *hypothesis*
-    after 30 minutes, *supported* after two hours (the taxonomy's window for sessions), and no more
-    than that, as the past of processes is an hour and a half.
+    The GPU's purpose is unknown, so its users are given the time of a session: a *hypothesis* after
+    30 minutes, *supported* after two hours (the taxonomy's window for sessions), and no more than
+    that, as the past of processes is an hour and a half.
 
-    What looks alike: a desktop, which only draws: it holds nothing here, and its memory counts for
-    nobody, else it holds less; a server between two requests, which is
-    recognised by its bursts, and not claimed before 258 minutes, or by its program's name: then it
-    stays a *hypothesis*. What its processes do on CPUs or copy meanwhile caps the claim as it caps
+    What looks alike: a desktop, which only draws: its memory is subtracted, and where that is not
+    possible it holds less than that ratio; a server between two requests, which is recognised by
+    its bursts, and not claimed before 258 minutes, or by its program's name: then it stays a
+    *hypothesis*. What its processes do on CPUs or copy meanwhile caps the claim as it caps
     `idle_held`. On a node that a queue lists nothing is claimed: what runs there beside its jobs is
-    told as a stray process.
+    reported as a stray process.
 
-    Lost are the seconds for which the GPU was seen to rest. No job's books have them.
+    The loss is the seconds for which the GPU was seen to rest. They are in no job's ledger.
     """
 
     name = "held_by_user"

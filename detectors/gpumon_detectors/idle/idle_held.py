@@ -76,20 +76,20 @@ class IdleHeld(Detector):
     evaluations copy, write or use CPUs: then the claim comes after 30 minutes, stays a *hypothesis*
     and says so, but where no more than a CPU in ten spins it is *supported* after two hours. A
     neighbour's traffic on a shared node caps the claim alike, unless it came and went for half an
-    hour and the job's own CPUs did not follow it: whoever moves a byte pays for it with CPU time.
-    Then the claim is *supported*, and no more. A job that computes on CPUs and never
-    used its GPUs is `cpu_only`. A program stopped in a debugger is mostly in an interactive job;
-    one that is named like a notebook is given a session's time. A hang spins: its utilisation is
-    not 0; where the ranks of a parallel job worked and now poll on about a CPU each they may hang
-    asleep, and that is `hang`'s to claim. Where the driver tells a fault of one of the GPUs from
-    about then on, that is what stopped the job (`gpu_fault`). With MIG, and without utilisation,
-    nothing is claimed; without CPU time it is a *hypothesis* for four hours.
+    hour and the job's own CPUs did not follow it: to move a byte costs CPU time. Then the claim is
+    *supported*, and no more. A job that computes on CPUs and never used its GPUs is `cpu_only`. A
+    program stopped in a debugger is mostly in an interactive job; one that is named like a notebook
+    is given a session's time. A hang spins: its utilisation is not 0; where the ranks of a parallel
+    job worked and now poll on about a CPU each they may hang asleep, and that is `hang`'s to claim.
+    Where the driver reports a fault of one of the GPUs from about then on, that is what stopped the
+    job (`gpu_fault`). With MIG, and without utilisation, nothing is claimed; without CPU time it is
+    a *hypothesis* for four hours.
 
-    A job that rests when gpumon sees it first is told at once, as a *hypothesis*, where its control
-    group has used next to no CPU time since it began, and uses none now: half a minute for each GPU
-    beside what it uses at rest. No GPU can have been at work for long then.
+    A job that rests when gpumon first sees it is claimed at once, as a *hypothesis*, where its
+    control group has used next to no CPU time since it began, and uses none now: half a minute for
+    each GPU beside what it uses at rest. No GPU can have been at work for long then.
 
-    Lost are the seconds for which the GPUs were seen to rest.
+    The loss is the seconds for which the GPUs were seen to rest.
     """
 
     name = "idle_held"

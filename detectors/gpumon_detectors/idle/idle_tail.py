@@ -46,25 +46,25 @@ class IdleTail(Detector):
     idle (2 % of what it was given, or less) and nothing is read or written above the node's own
     background. The window begins when the last of these came true.
 
-    A job whose GPUs nobody saw at work is one too where it ran before it was watched and has used
-    ten minutes of CPU time or more for each GPU since it began, beyond what it uses at rest: it
-    worked, and is done. That is *supported* at most, for what its GPUs did then was not seen.
+    A job whose GPUs were never seen at work is one too, if it ran before it was watched and has
+    used ten minutes of CPU time or more for each GPU since it began, beyond what it uses at rest:
+    it worked, and is done. That is *supported* at most, for what its GPUs did then was not seen.
 
     *Supported* after 15 minutes (the taxonomy's window; Northeastern's IdleBot writes a mail
     then), *established* after 60, when that bot cancels.
 
     What looks alike: a last upload, a copy to the archive, an evaluation on CPUs: where traffic or
-    CPU time tell of such, or a neighbour's traffic could be it, the claim comes after 15 minutes,
+    CPU time show such work, or a neighbour's traffic could be it, the claim comes after 15 minutes,
     stays a *hypothesis* and says so; where no more than a CPU in ten spins it is *supported* after
     two hours. A neighbour's traffic that came and went for half an hour, while the job's own CPUs
     did not follow it, is not the job's: then the claim is *supported*, and no more. A pause between
     two programs of one script is shorter. A server that unloads its model between requests worked
     in bursts, and is not claimed before 258 minutes of rest; that one, and a job named like a
-    server, stay a *hypothesis*. A process that keeps its memory is `idle_held`; a user who left the
-    program and kept the shell is `interactive_idle`. Where no CPU time can be seen, the claim stays
+    server, stay a *hypothesis*. A process that holds its memory is `idle_held`; a user who left the
+    program but not the shell is `interactive_idle`. Where no CPU time can be seen, the claim stays
     a *hypothesis* for four hours.
 
-    Lost are the seconds for which the GPUs were seen to rest.
+    The loss is the seconds for which the GPUs were seen to rest.
     """
 
     name = "idle_tail"

@@ -76,23 +76,24 @@ class InteractiveIdle(Detector):
 
     Signature: Slurm runs no batch script for it (`salloc`, `srun --pty`), or its name is one of
     `portal_names`, exact names that a site's portal gives to its sessions, separated by commas. It
-    is idle from when its GPUs worked in less than `busy_time_ratio` of the last hour, until they
-    worked in one and a half times that share of it, or for ten minutes on end. The two bounds lie
-    on both sides of the taxonomy's 10 %. The first half hour is judged when it is over; before, a
-    session that rests is told of as a *hypothesis* where it began half an hour ago or earlier,
-    sleeps, and has used no more than half a minute of CPU time for each GPU beside what it uses
-    now. A rest that was on already when the session became idle counts from its beginning.
+    becomes idle when its GPUs have worked in less than `busy_time_ratio` of the last hour. It stays
+    so until they have worked in one and a half times that share of the hour, or for ten minutes on
+    end. The two bounds lie on both sides of the taxonomy's 10 %. The first half hour is judged when
+    it is over; before, a session that rests is claimed as a *hypothesis* where it began half an
+    hour ago or earlier, sleeps, and has used no more than half a minute of CPU time for each GPU
+    beside what it uses now. A rest that was on already when the session became idle counts from its
+    beginning.
 
     *Supported* after 120 minutes that the session is idle (the taxonomy's window for interactive
     work), *established* after 240, the sliding window of Princeton's Job Defense Shield.
 
     What looks alike: short real experiments, such as three minutes of each 25; a server that is
     tried out by hand, known by its name, stays a *hypothesis*. Compiling or reading does not use
-    the GPUs either. A batch job that rests is `idle_held`, whatever it is called. Where utilisation
-    is missing, as with MIG, nothing is claimed.
+    the GPUs either. A batch job that rests is `idle_held`, under any name. Where utilisation is
+    missing, as with MIG, nothing is claimed.
 
-    A sample counts as work in full from a utilisation of 50 % on, below in proportion. Lost are the
-    seconds without work while the session is idle, and no others.
+    A sample counts as work in full from a utilisation of 50 % on, below in proportion. The loss is
+    the seconds without work while the session is idle, and no others.
     """
 
     name = "interactive_idle"

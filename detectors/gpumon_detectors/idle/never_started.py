@@ -41,17 +41,17 @@ class NeverStarted(Detector):
     or less) and nothing is read or written above the node's own background. The window begins
     after the last two minutes in which the job did something.
 
-    *Supported* after 15 minutes: the shortest after which a site warns of idle GPUs
-    (Northeastern's IdleBot). *Established* after 60: there the same bot cancels, and Princeton's
-    Job Defense Shield warns. Where the job's start was not watched, it is *supported* at most, and
-    only where the CPU time that the job has used since it began is what it uses at rest: no GPU can
-    have worked for long then, and where the job sleeps that is told at once, as a *hypothesis*.
-    Where that time tells of work, the GPUs were used (`idle_tail`); in between, and where it is not
-    known, the claim is a *hypothesis*.
+    *Supported* after 15 minutes: the shortest after which a site warns of idle GPUs (Northeastern's
+    IdleBot). *Established* after 60: there the same bot cancels, and Princeton's Job Defense Shield
+    warns. Where the job's start was not watched, it is *supported* at most, and only where the CPU
+    time that the job has used since it began is what it uses at rest: no GPU can have worked for
+    long then, and where the job sleeps that is claimed at once, as a *hypothesis*. Where that time
+    shows work, the GPUs were used (`idle_tail`); in between, and where it is not known, the claim
+    is a *hypothesis*.
 
     What looks alike: an image that is pulled, packages that are installed, data that are staged.
-    Where CPUs or traffic tell of such, or a neighbour's traffic could be it, the claim comes after
-    15 minutes, stays a *hypothesis* and says so; where no more than a CPU in ten spins it is
+    Where CPUs or traffic show such work, or a neighbour's traffic could be it, the claim comes
+    after 15 minutes, stays a *hypothesis* and says so; where no more than a CPU in ten spins it is
     *supported* after two hours. A neighbour's traffic that came and went for half an hour, while
     the job's own CPUs did not follow it, is not the job's: then the claim is *supported*, and no
     more, as a daemon may move data for a job. Preprocessing on CPUs, or a program that never finds
@@ -59,7 +59,7 @@ class NeverStarted(Detector):
     user is `interactive_idle`. Where no CPU time can be seen the claim stays a *hypothesis* for
     four hours.
 
-    Lost are the seconds for which the GPUs were seen to rest.
+    The loss is the seconds for which the GPUs were seen to rest.
     """
 
     name = "never_started"

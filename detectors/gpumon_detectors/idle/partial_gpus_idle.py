@@ -82,13 +82,13 @@ class PartialGpusIdle(Detector):
 
     *Supported* after 10 minutes: launchers that start ranks in stages, and images that are pulled
     node by node, are through by then. *Established* after 30 minutes: also the serial phases that
-    users put into jobs (download, tokenising, a first evaluation on fewer GPUs) have passed.
-    While GPUs of the job are still being taken into use, the window begins anew. Under five minutes
-    nothing is said.
+    users put into jobs (download, tokenising, a first evaluation on fewer GPUs) have passed. While
+    GPUs of the job are still being taken into use, the window begins again. Under five minutes
+    nothing is claimed.
 
     Severity is `critical` where at least half of the job's GPUs are unused, `warning` below.
 
-    Lost are the seconds for which each unused GPU was seen to be.
+    The loss is the seconds for which each unused GPU was seen to be unused.
     """
 
     name = "partial_gpus_idle"

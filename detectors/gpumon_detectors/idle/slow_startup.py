@@ -107,10 +107,10 @@ class SlowStartup(Detector):
     From the job's start no GPU showed work for half a minute out of five, while its CPUs or its
     I/O worked; for 10 minutes or more, or for 5 and a tenth of its time limit. Any sign of work
     counts: utilisation, SM activity or a video engine of 5 %, power well above the GPU's own rest,
-    1 GB/s over PCIe or NVLink. The claim's window ends where the GPUs first work, and ten minutes
-    later, or when the run has lasted ten times as long, it is no longer told.
+    1 GB/s over PCIe or NVLink. The claim's window ends where the GPUs first work. Ten minutes
+    later, or when the run has lasted ten times as long, it is no longer claimed.
 
-    Nobody knows how long a run will last: a start is a *hypothesis* until it is long by any
+    It is unknown how long a run will last: a start is a *hypothesis* until it is long by any
     measure, a tenth of the time limit or half an hour. While the first GPU has yet to work, it is
     *supported* at most, and a *hypothesis* as long as nothing has opened a GPU: a job for CPUs
     alone, and one that will never start, begin alike. Once one works, the start was one,
@@ -118,13 +118,12 @@ class SlowStartup(Detector):
 
     What looks alike: a program whose GPUs trickle, as they wait for their input: where SMs were
     active for .2 % of the last five minutes, or for .05 % and every other sample met a kernel, it
-    stays a *hypothesis*. A server that has loaded its
-    model and waits for its first request: where memory is held and no longer filled, and no more
-    than a core for each GPU is busy, the time is a wait, and the claim counts what was before, or
-    stays a *hypothesis*; so it does about a job named like a server or a session. Jobs whose
-    CPUs and I/O rest as well (`never_started`), or that never use a GPU (`cpu_only`); sessions,
-    whose owner types first; a job whose start nobody saw. Some GPUs at work and others not is
-    `partial_gpus_idle`.
+    stays a *hypothesis*. A server that has loaded its model and waits for its first request: where
+    memory is held and no longer filled, and no more than a core for each GPU is busy, the time is a
+    wait, and the claim counts what was before, or stays a *hypothesis*; so it does about a job
+    named like a server or a session. Jobs whose CPUs and I/O rest as well (`never_started`), or
+    that never use a GPU (`cpu_only`); sessions, whose owner types first; a job whose start was not
+    seen. Some GPUs at work and others not is `partial_gpus_idle`.
 
     The loss is the time before the first GPU works, as far as it was seen, for all GPUs of the
     job. Installing for 10 minutes and more is a class of its own among jobs of low utilisation in

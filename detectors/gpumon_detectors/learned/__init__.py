@@ -1,4 +1,4 @@
-"""What a model tells that was learnt from labelled recordings. Sees the rooms of the rules.
+"""What a model recognises that was fitted to labelled recordings. Sees the rooms of the rules.
 
 `learned` judges by a fitted model, `named_patterns` by what a site named.
 """

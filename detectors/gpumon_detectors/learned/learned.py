@@ -80,35 +80,35 @@ class _Guessed:
 
 
 class Learned(Detector):
-    """Claims what a model has learnt to tell from labelled recordings, where no rule does it well.
+    """Claims what a model has learnt from labelled recordings, where no rule does so well.
 
-    The model that comes with gpumon tells `comm_bound` alone: of the other classes that it was
-    tried on, rules tell more, or as much. It was fitted to recordings of gpumon's own simulator. Of
-    those of the second one, which shares no code with it, it finds about half of the jobs, and has
-    accused a sound one (docs/numbers.md): so what it says stays a *hypothesis*, and the class is
-    listed under *not looked for*, unless the rule `comm_bound` is enabled.
+    The model that comes with gpumon recognises `comm_bound` alone: for the other classes that it
+    was tried on, rules are as good or better. It was fitted to recordings of gpumon's own
+    simulator. Of those of the second one, which shares no code with it, it finds about half of the
+    jobs, and has accused a sound one (docs/numbers.md): so what it says stays a *hypothesis*, and
+    the class is listed under *not looked for*, unless the rule `comm_bound` is enabled.
 
-    `gpumon train` fits one to labelled recordings of a site, which may tell other classes of
+    `gpumon train` fits one to labelled recordings of a site, which may recognise other classes of
     `gpumon.plugin.SIGNATURES`; the parameter `model` names its file.
 
-    Of whom it cannot speak it says why, on the page of the job and in the coverage: where that is
-    said of many jobs, a site's work has drifted away from the lessons, and `gpumon train` is due.
+    If it cannot judge a job it says why, on the page of the job and in the coverage. If that holds
+    for many jobs, a site's work has drifted away from the lessons, and `gpumon train` is due.
 
     A job is judged by [features](features.md) of its last 15 and 60 minutes, each class by those of
-    its own signature and no others. Nothing is said where one that the class needs is missing, as
-    where a board has no profiling counters; where a feature lies beyond all that was met in
+    its own signature and no others. Nothing is claimed where one that the class needs is missing,
+    as where a board has no profiling counters; where a feature lies beyond all that was met in
     training, unless the model says that more of it speaks for the class alone; of a job on GPUs of
     several products, or that another job shares; or below a calibrated probability of .6. A claim
     names the features without which it would not be made: were they as in healthy jobs, it would
-    not. Beside them it names the known cases that the job is nearest to: findings that somebody has
+    not. Beside them it names the known cases that the job is nearest to: findings that a user has
     judged in the terminal (`V`, in `cases.json` of the user's state folder, or the file that the
-    parameter `cases` names), else jobs that the model learnt from. Where the nearest judged
-    case was wrong, the claim stays a *hypothesis*.
+    parameter `cases` names), else jobs that the model learnt from. Where the nearest judged case
+    was wrong, the claim stays a *hypothesis*.
 
-    Of a model of one's own it is *supported* after 15 minutes from the probability on at which .95
-    of the claims were true on recordings left out of training, below it a *hypothesis*; it is never
-    *established*, and what it says is lost is charged as suspected. Of servers and sessions it
-    stays a *hypothesis*.
+    With a site's own model a claim is *supported* after 15 minutes, if its probability is one at
+    which .95 of the claims were true on recordings left out of training. Below that it is a
+    *hypothesis*; it is never *established*, and its loss is charged as suspected. For servers and
+    sessions it stays a *hypothesis*.
     """
 
     name = "learned"

@@ -55,16 +55,16 @@ class _Categories:
 class NamedPatterns(Detector):
     """Claims that a job behaves as a pattern that an operator has named.
 
-    `gpumon patterns` and `:patterns` in the terminal group jobs whose GPU time nobody can explain,
+    `gpumon patterns` and `:patterns` in the terminal group jobs whose GPU time no finding explains,
     and `--name` and `:name` give a group a name. From then on, for gpumons that run elsewhere from
-    their next start on, that name is a class of its own: of each job that has
-    been at it for a quarter of an hour it is asked whether each [feature](features.md) of the
-    pattern's card lies nearer to the pattern's value than to the usual one.
+    their next start on, that name is a class of its own: of each job that has been at it for a
+    quarter of an hour it is asked whether each [feature](features.md) of the pattern's card lies
+    nearer to the pattern's value than to the usual one.
 
-    It is a *hypothesis* and a remark, whatever the window: a resemblance proves no cause, and
-    nothing is charged. The evidence names the features, who named the pattern, and how many jobs it
-    was found in. Nothing is said where one of the features is missing, or of a job whose GPUs
-    another job shares.
+    It is a *hypothesis* and a remark, however long the window: a resemblance does not prove a
+    cause, and nothing is charged. The evidence names the features, who named the pattern, and how
+    many jobs it was found in. Nothing is claimed where one of the features is missing, or of a job
+    whose GPUs another job shares.
 
     The names lie in `patterns.json` of the user's state folder; the parameter `file` names another
     one, as a site may share it.

@@ -28,21 +28,21 @@ _LISTED: Final = 4
 class CrowdedRank(Detector):
     """Claims that single ranks wait for a CPU, while their peers get theirs at once.
 
-    Signature: the main thread of a rank's process, which launches its kernels, could have run in
-    at least 15 % of the time and had no CPU, at least three times as long as those of its peers in
-    the median; at most half of the job's processes do. What was done to its CPUs is told where it
+    Signature: the main thread of a rank's process, which launches its kernels, could have run in at
+    least 15 % of the time and had no CPU, at least three times as long as those of its peers in the
+    median; at most half of the job's processes do. What was done to its CPUs is named where it
     shows: it may use at most half as many as its peers, or one only, which a peer is bound to too;
     twice as long is enough then.
 
-    *Supported* after 5 minutes. Where neither of these shows, somebody else's program is on its
-    CPUs, and the claim stays a *hypothesis* for 10 minutes.
+    *Supported* after 5 minutes. Where neither of these shows, another program is on its CPUs, and
+    the claim stays a *hypothesis* for 10 minutes.
 
     What looks alike: a job with more threads than CPUs, whose ranks wait alike; a rank that
     computes on its CPU and has it; short waits behind interrupts. Where the kernel does not count
     waits (/proc/PID/schedstat) nothing is claimed.
 
-    What it costs shows in the steps of all ranks, which counters of CPUs do not tell: no loss is
-    told.
+    What it costs shows in the steps of all ranks. Counters of CPUs do not show these, so no loss is
+    given.
     """
 
     name = "crowded_rank"

@@ -88,11 +88,11 @@ class _Detour(NamedTuple):
 class NicMisplaced(Detector):
     """Claims that a job of several nodes talks through one port of each, far from most of its GPUs.
 
-    Signature, on every node of the job of which ports are known: one port carries at least 90 % of
-    the traffic of all ports with its speed, as much out as in, and at least `busy_port_ratio` of
-    what it can carry, on average; ports with the same speed that are active, and below one PCIe
-    switch or root complex with other GPUs of the job that work, carry less than 2 % of that. Three
-    per cent is where an exchange is no longer a matter of control messages.
+    Signature, on every node of the job whose ports are known: one port carries at least 90 % of the
+    traffic of all ports with its speed, as much out as in, and at least `busy_port_ratio` of what
+    it can carry, on average; ports with the same speed that are active, and below one PCIe switch
+    or root complex with other GPUs of the job that work, carry less than 2 % of that. Three per
+    cent is where an exchange is no longer a matter of control messages.
 
     *Supported* after 10 minutes where the port is loaded by at least a fifth, on average: that is
     one that ranks wait for; *established* after 30. Below, it is a remark without weight and a
@@ -100,14 +100,14 @@ class NicMisplaced(Detector):
 
     What looks alike: GPUs that share one port by the node's design; ports that are down, slower, or
     for storage only; files that are read or written, which go one way; a job with one rank on each
-    node; traffic of other jobs: where another job is on a node, nothing is said.
+    node; traffic of other jobs: where another job is on a node, nothing is claimed.
 
-    Lost is what the other ports would save: the port is busy for what it carries over what an
+    The loss is what the other ports would save: the port is busy for what it carries over what an
     exchange reaches (.8 of its speed), and with all of the near ports the same bytes take that
     share over their number. What is hidden behind the computation costs nothing, so no more counts
     as busy than the SMs that are active while kernels run are short of .85, which dense training
     fills. That the way to a far port is slower too is not counted. Where SM activity is not known,
-    or the port has room, no loss is told.
+    or the port has room, no loss is given.
     """
 
     name = "nic_misplaced"

@@ -86,15 +86,15 @@ class NumaMisplaced(Detector):
     *Supported* after 10 minutes; *established* after 30.
 
     Where the GPU never waits, or PCIe bytes are not counted, the placement is a remark: a
-    *hypothesis* without weight. Nothing is said of ranks that copy less.
+    *hypothesis* without weight. Ranks that copy less are not claimed.
 
     What looks alike: a rank that may use all CPUs of its node, or some of its GPU's own NUMA node;
-    a machine with one NUMA node, or one that tells none, as virtual ones do; NUMA nodes that are
+    a machine with one NUMA node, or one that reports none, as virtual ones do; NUMA nodes that are
     parts of one socket (a distance below 16).
 
-    Lost is what ranks of the same job that are well placed are at work longer than these, as all
-    wait for them: the difference of their utilisation, for all GPUs; below 5 % no loss is told.
-    Where all ranks are far nobody shows what it costs. Then it is three eighths of the time that
+    All ranks wait for the far ones. The loss is how much longer the well placed ranks of the job
+    are at work: the difference of their utilisation, for all GPUs. Below 5 % no loss is given.
+    Where all ranks are far, none shows what it costs. Then it is three eighths of the time that
     GPUs pause for copies, as across sockets a copy takes about 1.6 times as long: of the time
     without a kernel, less a twentieth, and no more than what they copy takes at .15 of what the
     link carries.

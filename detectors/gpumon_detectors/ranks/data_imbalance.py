@@ -64,26 +64,27 @@ class Moving(NamedTuple):
 
 
 class DataImbalance(Detector):
-    """Claims that the work of a job's steps is spread unevenly, and each time otherwise.
+    """Claims that the work of a job's steps is spread unevenly, and differently each time.
 
-    Where sequences, images or graphs are of unlike size, another rank has most to do in each step
+    Where sequences, images or graphs differ in size, a different rank has most to do in each step
     and the others wait for it. Over windows of half a minute the work of the ranks then differs by
-    3 % and more, each of them is ahead now and then, and who was ahead in one window is not so in
-    the next; utilisation stays at 85 % and more on all of them, since who waits spins.
+    3 % and more, each of them is ahead now and then, and the one that was ahead in one window is
+    not ahead in the next; utilisation stays at 85 % and more on all of them, since a rank that
+    waits spins.
 
     *Supported* after 15 minutes, *established* after 40, where the ranks are known to be of one
-    world; or, where nobody tells worlds, where what their NVLinks carry in each window is no more
-    than half as far apart as their work: in each step all ranks of a job exchange as much. Else it
-    is a *hypothesis*, as servers side by side have loads that differ as well.
+    world; or, where worlds are unknown, where what their NVLinks carry in each window is no more
+    than half as far apart as their work: in each step all ranks of a job exchange as much.
+    Otherwise it is a *hypothesis*, as servers side by side have loads that differ as well.
 
     What looks alike: ranks that differ all the time (`stage_imbalance`, `straggler`); experts and
-    servers, whose load changes slowly; steps of less than a second even out within a window and
-    are not seen. Without SM activity nothing is said, nor where values come more rarely than every
-    half a minute.
+    servers, whose load changes slowly; steps of less than a second even out within a window and are
+    not seen. Nothing is claimed without SM activity, or where values are more than half a minute
+    apart.
 
-    Lost is, on average over windows of ten seconds, what the ranks do less than the one that does
-    most, as all wait for it. It is the least that can be: within a window of several steps a part
-    of what they differ by evens out, and how many there are is not known.
+    The loss is how much less the ranks do than the one that does most, on average over windows of
+    ten seconds, as all wait for it. It is a lower bound: within a window of several steps a part of
+    their difference evens out, and the number of steps is not known.
     """
 
     name = "data_imbalance"

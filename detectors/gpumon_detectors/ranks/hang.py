@@ -64,51 +64,52 @@ class Hang(Detector):
     Nothing is computed on a GPU whose SM activity stays below .25, the share of SMs that a waiting
     collective may fill, with tensor cores below .005, memory below .05 and links below 100 MB/s.
     Without profiling counters it is one at 60 % of the power of the job's own work, or less. *All*
-    GPUs that worked before stand still, and at least half of them spin: utilisation 90 % and more,
-    as a collective that waits shows. Or all rest, behind ten minutes of steady work, and each rank
-    polls on about one CPU, or one of the GPUs fell off the bus just before: they wait asleep. One
-    GPU, or one in four, may spin or tell nothing beside these, and ranks that are stopped or wait
-    in the kernel need not poll, if they are fewer than half.
+    GPUs that worked before make no progress, and at least half of them spin: utilisation 90 % and
+    more, as a collective that waits shows. Or all rest, behind ten minutes of steady work, and each
+    rank polls on about one CPU, or one of the GPUs fell off the bus just before: they wait asleep.
+    One GPU, or one in four, may spin or report nothing beside these, and ranks that are stopped or
+    wait in the kernel need not poll, if they are fewer than half.
 
     Suspected after 3 minutes, *supported* after nearly 5, *established* after 10 (DLRover and
     ByteRobust alarm then). Without profiling counters, and where ranks sleep that never paused for
-    a minute in 20 minutes of work, *supported* after 10; where others sleep, after 30. Nearly 5 do
-    there as well where it is known why the others wait: the driver told a fault of one of the GPUs
-    just before, one rank's process is stopped, or is gone while others of the job still run. So
-    they do where a GPU rests beside others that spin, and the job's output is silent since; and
-    where ranks sleep whose output was written every minute of 20 minutes of work, and not since. A
-    job that was never seen at work stays a *hypothesis*, after 15 minutes, and only if its output
-    is silent too. Of these 15 the time before gpumon came counts, if the job stands still since it
-    was first seen, for two minutes at least: for so long its output was silent.
+    a minute in 20 minutes of work, *supported* after 10; where others sleep, after 30. There, too,
+    nearly 5 are enough where it is known why the others wait: the driver reported a fault of one of
+    the GPUs just before, one rank's process is stopped, or is gone while others of the job still
+    run. They are also enough where a GPU rests beside others that spin and the job's output has
+    been silent since, and where ranks sleep whose output was written every minute of 20 minutes of
+    work, and not since. A job that was never seen at work stays a *hypothesis*, after 15 minutes,
+    and only if its output is silent too. The time before gpumon started counts towards these 15 if
+    its output was silent for so long and the job has done nothing since it was first seen, for two
+    minutes at least.
 
     What looks alike: a checkpoint, an evaluation, a compilation. A standstill must last twice as
-    long as any pause of this job before. Where CPUs compute, or something is read, written or
+    long as any earlier pause of this job. Where CPUs compute, or something is read, written or
     printed meanwhile, it is named, and the claim stays a *hypothesis* for half an hour. A session
     is never more. What a neighbour moves on a shared node counts for ten minutes at most, and only
-    if it is more than in the hour before. A server
-    between requests rests, and is not claimed. GPUs cut by MIG are not looked at.
+    if it is more than in the hour before. A server between requests rests, and is not claimed. GPUs
+    cut by MIG are not looked at.
 
     One GPU may go on with a kernel that never ends: the same in each sample, without tensor cores,
     which its work before used. As one rank alone may also evaluate, that is a *hypothesis* for half
     an hour, or for ten minutes where the output is silent since; for nearly 5 where that output was
     written every minute of 20 minutes of work without a pause.
 
-    In a job of one GPU nobody waits, so it is such a kernel alone that is told there: behind 20
+    In a job of one GPU no rank waits for another, so only such a kernel is claimed there: behind 20
     minutes of steady work on tensor cores, without traffic of its memory and links, and only where
     the output was written every minute before, and not since. After ten minutes that is a
-    *hypothesis*, *supported* after half an hour. Where nobody knows what it printed before, and it
-    printed nothing since, it stays a *hypothesis*: of a kernel on less than .25 of the SMs that
+    *hypothesis*, *supported* after half an hour. Where it is unknown what it printed before, and it
+    has printed nothing since, it stays a *hypothesis*: of a kernel on less than .25 of the SMs that
     does not touch the memory (.002), behind ten minutes of work without pauses, and of no server.
     One that rests is `idle_tail`'s.
 
-    Which rank: a GPU of which the driver tells a fault, no more than ten minutes old then, is named
-    before any other (what it costs is `gpu_fault`'s); then ranks whose processes are stopped, or in
-    uninterruptible sleep, at every reading of most of the time since then. A GPU, or a node's GPUs,
-    that rest or are silent while the others spin are named, also one that runs such a kernel, or
-    that no process is left on; so is a node on which processes wait in the kernel since then. Where
-    all look alike nobody is.
+    Which rank: a GPU for which the driver reports a fault, no more than ten minutes old then, is
+    named before any other (what it costs is `gpu_fault`'s); then ranks whose processes are stopped,
+    or in uninterruptible sleep, at every reading of most of the time since then. A GPU, or a node's
+    GPUs, that rest or are silent while the others spin are named, also one that runs such a kernel,
+    or that no process is left on; so is a node on which processes wait in the kernel since then.
+    Where all look alike none is named.
 
-    Lost is all time of the job's GPUs since nothing is computed.
+    The loss is all GPU time of the job since its GPUs stopped computing.
     """
 
     name = "hang"

@@ -96,8 +96,8 @@ class SlowDrift(Detector):
     """Claims that the steps of a job take longer than before in the same run.
 
     While steps get longer and nothing else changes, tensor cores, SMs and memory of all GPUs are
-    active for a smaller share of the time, all by the same part. Claimed is a fall of 10 % and more
-    (Greyhound's check of a mean shift) below the highest level that the job kept for 20 minutes,
+    active for a smaller share of the time, all by the same part. It claims a fall of 10 % and more
+    (Greyhound's check of a mean shift) below the highest level that the job held for 20 minutes,
     which stays for 20 minutes, on all GPUs alike, from one minute to the next or slowly. Both
     levels must be steady: their spread over windows of a minute at most 4 %.
 
@@ -105,13 +105,13 @@ class SlowDrift(Detector):
 
     What looks alike: longer sequences by plan keep the GPUs as busy, and so does a cap on clock or
     power, which lowers the clock (`throttled`); an evaluation ends; a new trial begins with a
-    pause; a link that errs or carries less than before has a rule of its own, and so have
-    storage, CPUs and memory for which tasks wait since then; other work shifts tensor cores, SMs
-    and memory by different parts; one slow rank is `straggler`'s, uneven data are
-    `data_imbalance`'s; servers, sessions and runs whose load swings are not looked at, nor jobs
-    whose work falls to less than a third. Without SM activity nothing is said.
+    pause; a link that errs or carries less than before has a rule of its own, and so have storage,
+    CPUs and memory for which tasks wait since then; other work shifts tensor cores, SMs and memory
+    by different parts; one slow rank is `straggler`'s, uneven data are `data_imbalance`'s; servers,
+    sessions and runs whose load swings are not looked at, nor jobs whose work falls to less than a
+    third. Without SM activity nothing is claimed.
 
-    Lost is the part of the work that is gone, of all GPUs of the job.
+    The loss is the part of the work that is gone, of all GPUs of the job.
     """
 
     name = "slow_drift"

@@ -115,18 +115,18 @@ class StageImbalance(Detector):
     *Supported* after 15 minutes where nothing else can look so: stages of several GPUs; one of them
     shares a node with another; they are ranks of one job; the heavy one counts a quarter more on
     its tensor cores, always by as much, at the clock of the others and below its power limit. A
-    board that is slow counts no more work, or its clock shows it. Else it is a *hypothesis*: the
-    finding says what is not known. Of stages of one rank only the first and the last are told, if
-    the job's first work was seen.
+    board that is slow counts no more work, or its clock shows it. Otherwise it is a *hypothesis*:
+    the finding says what is not known. Of stages of one rank only the first and the last are
+    claimed, if the job's first work was seen.
 
-    Whether a stage is meant to do more, as a last one that holds the head, nobody can tell from
-    outside: the others wait all the same.
+    From outside it cannot be seen whether a stage is meant to do more, as a last one that holds the
+    head: the others wait all the same.
 
-    What looks alike: boards of several products; GPUs that generate beside others that learn,
-    whose tensor cores and memory differ in other ways; experts, of which each has a load of its
-    own; fewer than four GPUs. Without SM activity nothing is said.
+    What looks alike: boards of several products; GPUs that generate beside others that learn, whose
+    tensor cores and memory differ in other ways; experts, each with a load of its own; fewer than
+    four GPUs. Without SM activity nothing is claimed.
 
-    Lost is what all GPUs wait beyond a balanced pipeline: by how much the mean of their work lies
+    The loss is what all GPUs wait beyond a balanced pipeline: how far the mean of their work is
     below that of the heavy stage.
     """
 

@@ -55,31 +55,30 @@ class Straggler(Detector):
 
     A slow rank looks busiest, not idlest: it computes while the others spin in a collective. One
     whose host is slow is the idlest: its GPU rests while the others spin. Ranks of one world are
-    compared with each other and with themselves before, over windows of a minute. Claimed is a rank
-    that computes 10 % longer beside the others than before, or rests 8 % of the time longer, while
+    compared with each other and with themselves before, over windows of a minute. A rank is claimed
+    if it computes 10 % longer beside the others than before, or rests 8 % of the time longer, while
     all the others do less than before, all alike, and none of them rests more. It must be so in
     most windows for five minutes (Minder: four minutes; Greyhound: a mean shift of 10 %).
 
     *Supported* after 5 minutes, *established* after 15. Where the job was not seen before, a rank
     is named only as a *hypothesis*, and only if its GPU rests while the others spin, or its own
     clock, power limit or PCIe link is below that of its like: a stage with more to do runs into the
-    power limit, and so at a lower clock. Without SM activity nobody can say who is busy: it takes
-    these counters; that a GPU rests utilisation tells as surely.
+    power limit, and so at a lower clock. These counters are needed to see which GPU is busy. That a
+    GPU rests, utilisation shows as surely.
 
-    What looks alike: stages of a pipeline, other roles, products or limits differ from the
-    start on and are no stragglers (`stage_imbalance` speaks of stages). While one rank
-    evaluates or writes a checkpoint the others do nothing at all: such windows do not count.
-    Where another rank is the slowest in each window, or those that wait differ as much among
-    themselves, nobody is claimed. Replicas of a server have loads of their own, and rest where
-    they have none. GPUs that are not used are no peers; jobs of fewer than three GPUs, and
-    those cut by MIG, are not looked at. Who slows a job to less than a third has stopped it
-    (`hang`).
+    What looks alike: stages of a pipeline, other roles, products or limits differ from the start on
+    and are no stragglers (`stage_imbalance` speaks of stages). While one rank evaluates or writes a
+    checkpoint the others do nothing at all: such windows do not count. Where another rank is the
+    slowest in each window, or those that wait differ as much among themselves, no rank is claimed.
+    Replicas of a server have loads of their own, and rest where they have none. GPUs that are not
+    used are not compared; jobs of fewer than three GPUs, and those cut by MIG, are not looked at. A
+    rank that slows a job to less than a third has stopped it (`hang`).
 
-    What all slow ranks share and no other has is named in their place: a node, the switch or the
-    block of nodes that they hang on. Why they are slow is looked up: clock, power limit, PCIe,
-    NVLinks, ports, what waits on their node, CPUs taken away.
+    What all slow ranks share, and no other rank has, is named in their place: a node, the switch or
+    the block of nodes that they hang on. Why they are slow is looked up: clock, power limit, PCIe,
+    NVLinks, ports, what waits on their node, CPUs that were taken away.
 
-    Lost is the part of the others' work that is gone, or the time that they spin for a GPU that
+    The loss is the part of the others' work that is gone, or the time that they spin for a GPU that
     rests, of all GPUs of the world. Where its clock is held down `throttled` charges that, and the
     straggler nothing. `critical` from a quarter on.
     """

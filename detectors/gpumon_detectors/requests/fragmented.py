@@ -70,17 +70,17 @@ class Fragmented(Detector):
     *Supported* after 61 minutes, when Princeton's Job Defense Shield reports fragmentation,
     *established* after 120.
 
-    What looks alike: memory or CPUs that fewer nodes do not have, which Slurm's records show;
-    ranks that exchange next to nothing, for which it is no loss; other jobs' traffic, so that a
-    job which shares a node with another one stays a *hypothesis*. Data that are read over the same
+    What looks alike: memory or CPUs that fewer nodes do not have, which Slurm's records show; ranks
+    that exchange next to nothing, which lose nothing by it; other jobs' traffic, so that a job
+    which shares a node with another one stays a *hypothesis*. Data that are read over the same
     ports are received, not sent. Without port counters nothing is claimed.
 
-    Lost, where one node would do, is at least the share of the time in which the busiest port of a
-    node is busy (what it carries over the .8 of its speed that an exchange reaches), less that
+    Where one node would do, the loss is at least the share of the time in which the busiest port of
+    a node is busy (what it carries over the .8 of its speed that an exchange reaches), less that
     which the same bytes take over NVLink (.6 of its peak). What is hidden behind the computation
     costs nothing, so no more counts as busy than the SMs that are active while kernels run are
     short of .85, which dense training fills. Where two nodes or more stay, GPUs have no NVLink, SM
-    activity is not known, or other jobs use the ports too, no loss is told.
+    activity is not known, or other jobs use the ports too, no loss is given.
     """
 
     name = "fragmented"

@@ -83,22 +83,22 @@ class MemoryLeak(Detector):
     Windows from half an hour to a day are tried, the longest first. Of a host the resident memory
     of the job's own processes on GPUs counts, else its control group's memory.
 
-    *Supported* after 30 minutes, *established* after 2 hours: datasets that are kept in memory,
+    *Supported* after 30 minutes, *established* after 2 hours: datasets that are loaded into memory,
     and warm-ups, are complete by then.
 
     What looks alike: memory that grew and is flat now; an allocator's cache grows in jumps and
     stays on its level; garbage that is collected makes a sawtooth whose lowest values do not rise,
     and where the window lies within one of its teeth, memory was as high before: that keeps the
-    claim a *hypothesis*; a start levels off; weights are loaded while the GPU computes nothing.
-    Old rows tell by the lowest value behind them, as new ones do. The control group's
-    memory includes the page cache, which grows with what is read and written and is given back:
-    growth of it that is no more than the bytes moved meanwhile by the job's I/O, and where nobody
-    else is on the node by its disks and network, is not claimed. What moves on a node that is
-    shared excuses nothing, and keeps the claim a *hypothesis*, as does a dataset that may be kept
-    in memory: resident memory that grows no more than the job reads, within the first two hours,
-    and then *supported*.
+    claim a *hypothesis*; a start levels off; weights are loaded while the GPU computes nothing. Old
+    rows count with the lowest value behind them, as new ones do. The control group's memory
+    includes the page cache, which grows with what is read and written and is given back: growth of
+    it that is no more than the bytes moved meanwhile by the job's I/O, and where no other job is on
+    the node by its disks and network, is not claimed. What moves on a node that is shared excuses
+    nothing, and the claim stays a *hypothesis*, as it does for a dataset that may be loaded into
+    memory: resident memory that grows no more than the job reads, within the first two hours, and
+    then *supported*.
 
-    Nothing is lost yet, so no loss is told; what is lost when the job dies is all since its last
+    Nothing is lost yet, so no loss is given; what is lost when the job dies is all since its last
     checkpoint. `warning`; `info` where the job ends by its time limit before.
     """
 

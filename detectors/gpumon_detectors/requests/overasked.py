@@ -51,8 +51,8 @@ class Overasked(Detector):
     Signature: on a node of the job less than `used_ratio` of its CPUs, or of its memory, are ever
     used (CPUs: the busiest two minutes of the window; memory: the kernel's own peak since the job
     began, page cache included), while its share of the node's CPUs or memory exceeds its share of
-    the node's GPUs by a whole GPU's: so many of the node's GPUs cannot be given to anybody. The
-    taxonomy's bound is a fifth; Princeton's Job Defense Shield reports cores and memory per GPU
+    the node's GPUs by a whole GPU's: that many of the node's GPUs cannot be given to other jobs.
+    The taxonomy's bound is a fifth; Princeton's Job Defense Shield reports cores and memory per GPU
     above the node's.
 
     *Supported* after 60 minutes, *established* after 4 hours: start-up, the first evaluation and

@@ -29,11 +29,11 @@ class OveraskedTime(Detector):
     are not judged.
 
     What looks alike: a job that failed early, was cancelled or preempted, or has a step with an
-    exit code; all of these are no completed jobs. Checkpointing jobs that are restarted for as
-    long as they are let use up their limit.
+    exit code; none of these counts as completed. Checkpointing jobs that are restarted for as long
+    as they are let use up their limit.
 
-    No GPU-second is lost by it: the scheduler plans with limits, so that the next jobs in line, and
-    this user's own, start later than they could.
+    It costs no GPU time: the scheduler plans with limits, so the next jobs in line, and this user's
+    own, start later than they could.
     """
 
     name = "overasked_time"

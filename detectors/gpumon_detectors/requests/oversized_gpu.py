@@ -199,24 +199,24 @@ class OversizedGpu(Detector):
     What looks alike: inference with a deadline, which needs the speed for each single request. A
     job that works in bursts as servers do, or is named like one, stays a *hypothesis*, and so does
     each that rested in between and was watched for less than the four hours that recognising a
-    server takes; one that never rests for two minutes does not work in bursts. Kernels
-    that run half of the time or more on few SMs may only be small (`small_batch`): a
-    *hypothesis*. Where they run for less than that while one CPU is full, that launches them one by
-    one, which is said. A session is
-    `interactive_idle`, a GPU that is not used belongs to the idle classes, and several GPUs of one
-    job are used together. A job whose video engines work needs them, and of these a slice or a
-    smaller product may have none. With MIG nothing is claimed: the job has a slice already.
+    server takes; one that never rests for two minutes does not work in bursts. Kernels that run
+    half of the time or more on few SMs may only be small (`small_batch`): a *hypothesis*. Where
+    they run for less than that while one CPU is full, that CPU launches them one by one, and the
+    finding says so. A session is `interactive_idle`, a GPU that is not used belongs to the idle
+    classes, and several GPUs of one job are used together. A job whose video engines work needs
+    them, and of these a slice or a smaller product may have none. With MIG nothing is claimed: the
+    job has a slice already.
 
     SM activity of 0 in most samples in which kernels run half of the time is a counter that does
     not work, unless the GPU is known to draw little power: then utilisation counts instead.
 
     It is more than a hypothesis where there is something smaller: MIG can cut the product into
     slices, or the site has a smaller product with a fifth more memory than is in use and the
-    throughput that is. Lost is what the smallest that fits would have left free: MIG cuts SMs into
-    sevenths and memory into eighths, those of an A30 into quarters; of a smaller product the larger
-    of its shares of memory and throughput counts as needed. Where nothing smaller is known, runs
-    may share the GPU, with a fifth of memory and SMs to spare and four at most: a *hypothesis*, as
-    nobody knows from outside whether there are others that may.
+    throughput that is. The loss is what the smallest that fits would have left free: MIG cuts SMs
+    into sevenths and memory into eighths, those of an A30 into quarters; of a smaller product the
+    larger of its shares of memory and throughput counts as needed. Where nothing smaller is known,
+    runs may share the GPU, with a fifth of memory and SMs to spare and four at most: a
+    *hypothesis*, as it cannot be seen from outside whether there are others that may.
     """
 
     name = "oversized_gpu"

@@ -30,18 +30,18 @@ class CheckpointStall(Detector):
     times as much is written as between them, more than is read, so that what a neighbour writes
     does not count. Healthy checkpoints take less than 8 % of the time.
 
-    *Supported* from the third pause on, *established* once they have come for an hour. Where nobody
-    counts what is written and tasks wait for I/O in the pauses alone, it stays a *hypothesis*; so
-    it does of a session, and of what may be a server.
+    *Supported* from the third pause on, *established* once they have come for an hour. Where writes
+    are not counted and tasks wait for I/O in the pauses alone, it stays a *hypothesis*. It also
+    does for a session, and for what may be a server.
 
     What looks alike: an evaluation works on its GPUs; a compilation writes nothing; a program that
     prepares its next piece of work on CPUs keeps more of them busy; one trial after the other gives
-    its memory back in between; what is read in a pause is `storage_bound` at most; and where nobody
-    counts what is written, rest that changes with work as often as chance would have it is no
-    pause. Without profiling counters, and at periods of 30 s and more, pauses shorter than two
+    its memory back in between; what is read in a pause is `storage_bound` at most; and where writes
+    are not counted, rest that alternates with work as often as chance would have it does not count
+    as a pause. Without profiling counters, and at periods of 30 s and more, pauses shorter than two
     samples are missed.
 
-    Lost is all the time of the pauses, counted over whole rounds of work and pause.
+    The loss is all the time of the pauses, counted over whole rounds of work and pause.
     """
 
     name = "checkpoint_stall"

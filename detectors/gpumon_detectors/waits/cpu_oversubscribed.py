@@ -33,9 +33,9 @@ class CpuOversubscribed(Detector):
     CPUs, which is `input_bound`. Threads are not counted by the kernel for each job, so those of a
     few processes on a shared node are taken for `input_bound`.
 
-    A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30; what else keeps
-    the claim down is what keeps `input_bound` down. Lost is the share of the time in which no
-    kernel runs, over that of the job's own steps.
+    A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30; the claim stays
+    lower where that of `input_bound` does. The loss is the share of the time in which no kernel
+    runs, over that of the job's own steps.
     """
 
     name = "cpu_oversubscribed"

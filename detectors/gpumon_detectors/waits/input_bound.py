@@ -28,36 +28,36 @@ if TYPE_CHECKING:
 class InputBound(Detector):
     """Claims that a job's GPUs wait for data that its CPUs prepare.
 
-    Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
-    in nearly every two minutes some, or, where samples of a moment miss most of them, in as random
-    an order as these meet quick waits; the job keeps at least 85 % of the CPUs that it may use busy
-    all the while (lulls of up to five minutes, as for an evaluation, apart), and where it is told
-    for how long some task waits for a CPU, that is 2 % of the time or more; and its tasks do not
-    wait for I/O for as much as 30 % of the time in which the GPUs wait. Or, where CPUs are left:
-    processes of the job that hold no GPU keep a whole CPU each full, the same number all the while,
-    and what drives the GPU sleeps in three quarters of its rests at least. Or, with one GPU: what
-    drives it never sleeps, nobody else of the job is as busy, kernels run for half of the time at
-    most and fill half of the SMs then, and copies are few; what it does then only a profile can
-    show, so that is always a *hypothesis*. CPUs and I/O are those of its control group.
+    Signature: kernels run for less than 80 % of the time, even if such short samples missed some,
+    and a few run in nearly every two minutes, or, where samples of a moment miss most of them, in
+    as random an order as these meet quick waits; the job keeps at least 85 % of the CPUs that it
+    may use busy all the while (lulls of up to five minutes, as for an evaluation, apart), and where
+    it is known for how long some task waits for a CPU, that is 2 % of the time or more; and its
+    tasks do not wait for I/O for as much as 30 % of the time in which the GPUs wait. Or, where CPUs
+    are left: processes of the job that hold no GPU keep a whole CPU each full, the same number all
+    the while, and what drives the GPU sleeps in three quarters of its rests at least. Or, with one
+    GPU: what drives it never sleeps, no other process of the job is as busy, kernels run for half
+    of the time at most and fill half of the SMs then, and copies are few; what it does then only a
+    profile can show, so that is always a *hypothesis*. CPUs and I/O are those of its control group.
 
     A *hypothesis* after 5 minutes, *supported* after 10, *established* after 30. Utilisation is
-    that of a moment, so 30 samples of it are needed besides: at a period of 60 s that is half an
+    that of a moment, so 30 samples of it are needed as well: at a period of 60 s that is half an
     hour.
 
     What looks alike: with many more processes than CPUs it is `cpu_oversubscribed`, with tasks in
-    I/O `storage_bound`. Of work and rest in stretches of minutes nothing is told, even where CPUs
-    never rest. A program that prepares a chunk on CPUs and then works through it on GPUs rests its
-    CPUs meanwhile: where they may, it stays a *hypothesis*; so it does with fewer than two CPUs a
-    GPU for which hardly anything competes, as the program that drives the GPU may fill them, with
-    one GPU that sends back as much as it gets, of a session, and of what is called a server or
-    works in bursts as one does; bursts that samples make of quick waits are none. Where nobody
-    tells whether tasks wait for I/O it stays one, too, unless at least 95 % of the CPUs are busy
-    and the GPUs work for a quarter of the time at most.
-    Without a control group the CPU time of whole nodes counts, which is a *hypothesis* at most, and
-    nothing where other jobs are on them.
+    I/O `storage_bound`. Nothing is claimed of work and rest in stretches of minutes, even where
+    CPUs never rest. A program that prepares a chunk on CPUs and then works through it on GPUs rests
+    its CPUs meanwhile: where they may rest, it stays a *hypothesis*. It also does with fewer than
+    two CPUs a GPU for which hardly anything competes, as the program that drives the GPU may fill
+    them; with one GPU that sends back as much as it gets; for a session; and for a job that is
+    called a server or works in bursts like one. Bursts that are only an effect of sampling quick
+    waits do not count. Where it is unknown whether tasks wait for I/O it stays one, too, unless at
+    least 95 % of the CPUs are busy and the GPUs work for a quarter of the time at most. Without a
+    control group the CPU time of whole nodes counts, which is a *hypothesis* at most, and nothing
+    where other jobs are on them.
 
-    Lost is the share of the time in which no kernel runs, no more than that without busy SMs, over
-    that of the job's own steps without waits: as it was seen before, else 97 %.
+    The loss is the share of the time in which no kernel runs, no more than that without busy SMs,
+    over that of the job's own steps without waits: as it was seen before, else 97 %.
     """
 
     name = "input_bound"

@@ -31,8 +31,8 @@ class Recompiling(Detector):
     between the pauses, on average over all of them; and the pauses are of different lengths, as
     each new shape takes its own time, mostly below two and a half minutes.
 
-    Told after 30 minutes, and a *hypothesis* at most: breaks between files or batches look the same
-    to counters. Of sessions, and of what works in bursts as servers do, nothing is claimed.
+    Claimed after 30 minutes, and a *hypothesis* at most: breaks between files or batches look the
+    same to counters. Of sessions, and of what works in bursts as servers do, nothing is claimed.
 
     What looks alike: a compilation at the start is over after half an hour; a checkpoint writes; a
     program that prepares its next piece of work keeps more CPUs busy and takes about as long each
@@ -42,8 +42,8 @@ class Recompiling(Detector):
     nothing is claimed; where it is hardly rarer, as with compilations that are about as long as the
     time between two samples, the claim says so.
 
-    Lost is all the time of the pauses since the job's first ten minutes, counted over whole rounds
-    of work and pause.
+    The loss is all the time of the pauses since the job's first ten minutes, counted over whole
+    rounds of work and pause.
     """
 
     name = "recompiling"

@@ -50,13 +50,13 @@ _LISTED: Final = 4
 class StorageBound(Detector):
     """Claims that a job's GPUs wait for the file system.
 
-    Signature: kernels run for less than 80 % of the time, whatever such short samples leave open,
-    in nearly every two minutes some; meanwhile tasks of the job wait for I/O for at least 30 % of
-    the time in which its GPUs wait, and no less than 10 % of all time (pressure stall information
-    of its control group); and it keeps no more than 70 % of its CPUs busy. Processes in
-    uninterruptible sleep and the time of a mount's requests are told beside.
+    Signature: kernels run for less than 80 % of the time, even if such short samples missed some,
+    and a few run in nearly every two minutes; meanwhile tasks of the job wait for I/O for at least
+    30 % of the time in which its GPUs wait, and no less than 10 % of all time (pressure stall
+    information of its control group); and it keeps no more than 70 % of its CPUs busy. Processes in
+    uninterruptible sleep and the time of a mount's requests are named as well.
 
-    Told and *supported* after 10 minutes, as a single slow checkpoint looks alike before;
+    Claimed and *supported* after 10 minutes, as a single slow checkpoint looks alike before;
     *established* after 30. With fewer than 30 samples of utilisation, which is half an hour at a
     period of 60 s, it is a *hypothesis*.
 
@@ -66,12 +66,12 @@ class StorageBound(Detector):
     What looks alike: checkpoints come in pauses (`checkpoint_stall`), and a job that waits for a
     rank in uninterruptible sleep does not work in between (`hang`). The first pass over data that
     the page cache keeps: while the job's memory grows with what is read, it stays a *hypothesis*;
-    so it does of a session, and of what may be a server. Where the control group tells no pressure
-    that of the node counts, for a *hypothesis* and only of a job alone there: a neighbour's I/O
-    accuses nobody.
+    so it does of a session, and of what may be a server. Where the control group reports no
+    pressure, that of the node counts, for a *hypothesis* and only for a job alone there: a
+    neighbour's I/O is not held against a job.
 
-    Lost is the share of the time in which no kernel runs, over that of the job's own steps without
-    waits: as it was seen before, else 97 %.
+    The loss is the share of the time in which no kernel runs, over that of the job's own steps
+    without waits: as it was seen before, else 97 %.
     """
 
     name = "storage_bound"

@@ -36,16 +36,16 @@ _ADVICE: Final = {
 
 
 class UserWaits(Detector):
-    """Claims that a GPU waits for its node whose users hold it without a job.
+    """Claims that a GPU that users hold without a job waits for its node.
 
     Where no queue lists a node, a GPU is held by the users whose processes have memory on it, as
     `held_by_user` has it; the finding names them. Signatures are those of `input_bound`,
     `storage_bound` and `cpu_oversubscribed`, with all CPUs of the node and its pressure in place of
-    a job's: whose they are nobody says, so it is a *hypothesis*, and told only where nobody else
-    holds a GPU of the node.
+    a job's: it is unknown whose they are, so it is a *hypothesis*, and claimed only where no one
+    else holds a GPU of the node.
 
-    What looks alike is what looks like these classes. Lost is the share of the time in which no
-    kernel runs, over 97 %. No job's books have it.
+    What looks alike is what looks like these classes. The loss is the share of the time in which no
+    kernel runs, over 97 %. It is in no job's ledger.
     """
 
     name = "user_waits"

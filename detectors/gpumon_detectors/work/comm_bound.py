@@ -123,23 +123,23 @@ class CommBound(Detector):
     of its time is published. It computes in between, so it is a *hypothesis* unless more than half
     of the time goes into the exchange and hardly anything is computed: no more SMs active than a
     collective that waits fills (.25), tensor cores at .06 at most. So is an exchange for which the
-    SMs and tensor cores that are busy leave no room: a part of it is hidden. One that is
-    hidden altogether leaves them busy, and is not claimed. A straggler's peers wait, and carry
-    little; so do stages of a pipeline, and their SMs differ. A recommender and a solver are bound
-    by memory; where fp64 pipes work, and of servers and sessions, it stays a *hypothesis*. What
-    ports carry on nodes with other jobs is not told apart, so it is a *hypothesis* too; and where
-    fewer nodes would hold the job, `fragmented` says so.
+    SMs and tensor cores that are busy leave no room: a part of it is hidden. One that is hidden
+    altogether leaves them busy, and is not claimed. A straggler's peers wait, and carry little; so
+    do stages of a pipeline, and their SMs differ. A recommender and a solver are bound by memory;
+    where fp64 pipes work, and of servers and sessions, it stays a *hypothesis*. On nodes with other
+    jobs, ports do not show which job their traffic belongs to, so it is a *hypothesis* there too.
+    Where fewer nodes would hold the job, `fragmented` says so.
 
     It is off by default: since experts look the same it proves few of the jobs that lose time so,
-    and suspects experts. Let it run where none are trained. What tells the two better is learnt:
-    `learned` guesses this class by default, as a *hypothesis*.
+    and suspects experts. Let it run where none are trained. What distinguishes the two better is
+    learnt: `learned` guesses this class by default, as a *hypothesis*.
 
     Needs SM and tensor counters: without them a GPU that waits in a collective and one that
     computes look alike.
 
-    Lost is that share less a tenth, which an exchange usually takes, and never more than what the
-    SMs are short of being filled. How much of it could be hidden behind the computation nobody can
-    tell from outside.
+    The loss is that share less a tenth, which an exchange usually takes, and never more than the
+    share of the SMs that is not active. From outside it cannot be seen how much of it could be
+    hidden behind the computation.
     """
 
     name = "comm_bound"

@@ -111,7 +111,7 @@ class CopyBound(Detector):
 
     Signature, of all its GPUs: kernels run for at most 75 % of the time, they or copies for 15 %
     and more (utilisation counts both: an H200 that does nothing but copy shows 100 %, so that
-    beside a busy link the SMs tell how long kernels run), fewer than .45 of the SMs are active, and
+    beside a busy link the SMs show how long kernels run), fewer than .45 of the SMs are active, and
     over PCIe goes at least .08 of what the link carries, in one direction, on average; and copies
     are enough to fill the pauses, at a rate that copies have (.15 of the link and more). The link
     is as wide as the slot allows.
@@ -119,19 +119,19 @@ class CopyBound(Detector):
     *Supported* after 10 minutes, *established* after 30. Without SM counters utilisation alone says
     that kernels pause, and it is a *hypothesis*.
 
-    What looks alike: an optimizer's state that is kept on the host by design comes and goes alike
-    (the other way carries more than .6 as much), and is not claimed, nor is what ranks exchange so;
-    with one GPU, half of its memory free and no more than 1.6 CPUs busy there is no need for it,
-    and it is a *hypothesis*, as data may come and go by design. Not claimed are copies beside
-    kernels that never pause, as of a recommender, weights that are loaded once, a link that runs
-    narrower than it could (`pcie_degraded`), ranks on CPUs of another socket than their GPU's
-    (`numa_misplaced`), CPUs at their limit, and video. With more than .88 of the memory in use
+    What looks alike: an optimizer's state that is on the host by design comes and goes alike (the
+    other way carries more than .6 as much), and is not claimed, nor is what ranks exchange so; with
+    one GPU, half of its memory free and no more than 1.6 CPUs busy there is no need for it, and it
+    is a *hypothesis*, as data may come and go by design. These are not claimed: copies beside
+    kernels that never pause, as of a recommender; weights that are loaded once; a link that runs
+    narrower than it could (`pcie_degraded`); ranks on CPUs of another socket than their GPU's
+    (`numa_misplaced`); CPUs at their limit; and video. With more than .88 of the memory in use
     weights may be streamed from the host by design: a *hypothesis*, and so are servers, sessions,
     and processes that wait for files.
 
     Needs the PCIe counters that data-centre boards have.
 
-    Lost is the time without a kernel, less a twentieth.
+    The loss is the time without a kernel, less a twentieth.
     """
 
     name = "copy_bound"

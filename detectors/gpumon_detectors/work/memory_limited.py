@@ -90,15 +90,15 @@ class MemoryLimited(Detector):
     *Supported* after 30 minutes, *established* after 2 hours.
 
     What looks alike: a job that did more with as much memory before, which something else slows; a
-    server, which reserves its memory by design and answers in bursts; a cache
-    of an allocator that filled up beside any other reason to pause. Who waits for data, storage or
-    checkpoints fills the SMs in between, and is not claimed, nor what offloads its state. That
-    nothing else is the reason counters cannot prove: servers and sessions stay a *hypothesis*, and
-    so do jobs whose CPUs are not seen, or that rest for two minutes again and again.
+    server, which reserves its memory by design and answers in bursts; a cache of an allocator that
+    filled up beside any other reason to pause. A job that waits for data, storage or checkpoints
+    fills the SMs in between, and is not claimed; neither is one that offloads its state. Counters
+    cannot prove that there is no other reason: servers and sessions stay a *hypothesis*, and so do
+    jobs whose CPUs are not seen, or that rest for two minutes again and again.
 
     Needs SM and tensor counters.
 
-    Lost is the time without a kernel, less a twentieth.
+    The loss is the time without a kernel, less a twentieth.
     """
 
     name = "memory_limited"

@@ -90,14 +90,14 @@ class NoTensorCores(Detector):
     less than 8 GiB, as molecular dynamics does. Rays of light keep neither the fp32 pipes nor the
     memory as busy; where they do, they and solvers on grids look as convolutions do. Matrices are
     only supposed where neither .4 of the memory is in use nor .25 of its cycles are: other codes in
-    fp32 look so, and it stays a *hypothesis*. Where the fp32 pipes are not told, nothing says what
-    computes: a *hypothesis*. Integer work and graph analytics leave the fp32 pipes at rest. Servers
-    and sessions that compute so for half an hour lose as much as anyone.
+    fp32 look so, and it stays a *hypothesis*. Where the fp32 pipes are not known, nothing shows
+    what computes: a *hypothesis*. Integer work and graph analytics leave the fp32 pipes at rest.
+    Servers and sessions that compute so for half an hour lose as much as anyone.
 
-    Needs SM and tensor counters: without them nobody can tell which pipes compute.
+    Needs SM and tensor counters: without them it is unknown which pipes compute.
 
-    Lost is half of the time in which kernels run: whole trainings become 1.5 to 3 times as fast on
-    tensor cores, so a third to two thirds are.
+    The loss is half of the time in which kernels run: whole trainings become 1.5 to 3 times as fast
+    on tensor cores, so a third to two thirds are.
     """
 
     name = "no_tensor_cores"

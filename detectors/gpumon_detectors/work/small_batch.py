@@ -119,11 +119,11 @@ class SmallBatch(Detector):
     a *hypothesis*, or their fp32 pipes. GPUs that wait for one another in a collective show neither
     memory nor tensor cores, and are not claimed; nor is a kernel that spins and touches no memory,
     nor are those whose copies or links are busy. A GPU that is also too large is `oversized_gpu`'s
-    as well; the books take this first.
+    as well; the ledger charges this first.
 
     Needs SM and tensor counters: without them utilisation alone says nothing of how full a GPU is.
 
-    Lost is what its SM activity is short of .5, the least that usual work shows.
+    The loss is how far its SM activity is below .5, the least that usual work shows.
     """
 
     name = "small_batch"

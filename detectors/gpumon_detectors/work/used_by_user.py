@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class UsedByUser(Detector):
-    """Claims that what users run on a GPU without a queue is small kernels, or fp32 alone.
+    """Claims that users run only small kernels, or only fp32, on a GPU without a queue.
 
     Where no queue lists a node, a GPU is held by the users whose processes have memory on it, as
     `held_by_user` has it; what they run is judged as `small_batch` and `no_tensor_cores` judge a
     job, one GPU at a time. CPU time is that of the processes.
 
-    Nobody says what the GPU is for, so its users are given the time of a session: a *hypothesis*
-    until then, *supported* after two hours (the taxonomy's window for sessions), *established*
-    after four.
+    The GPU's purpose is unknown, so its users are given the time of a session: a *hypothesis* until
+    then, *supported* after two hours (the taxonomy's window for sessions), *established* after
+    four.
 
-    What looks alike is what does there; a server stays a *hypothesis* by its bursts or its
-    program's name. On a node that a queue lists nothing is claimed. No job's books have the loss.
+    What looks alike is the same as for those; a server stays a *hypothesis* by its bursts or its
+    program's name. On a node that a queue lists nothing is claimed. The loss is in no job's ledger.
     """
 
     name = "used_by_user"

@@ -71,7 +71,7 @@ def parser() -> Parser:
     )
     made.add_argument("--job", metavar="ID", help="only nodes of this job")
     made.add_argument("--user", metavar="NAME", help="only nodes of this user's jobs")
-    made.add_argument("--all", action="store_true", help="every job, not only mine")
+    made.add_argument("--all", action="store_true", help="every job, not only yours")
     return made
 
 

@@ -68,7 +68,7 @@ def parser() -> Parser:
     made.add_argument("--job", metavar="ID", help="only this job")
     made.add_argument("--user", metavar="NAME", help="only this user's jobs")
     made.add_argument(
-        "--all", action="store_true", help="every job that Slurm shows, not only mine"
+        "--all", action="store_true", help="every job that Slurm shows, not only yours"
     )
     made.add_argument(
         "--print",

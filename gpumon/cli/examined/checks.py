@@ -137,16 +137,18 @@ def gpm(gpus: Sequence[Gpu]) -> Check:
         return Check(
             "GPM",
             LESS,
-            f"refused on {refused} GPUs: SM, occupancy, tensor and memory activity are hidden",
+            f"refused on {units.gpus(refused)}: SM, occupancy, tensor and memory activity are "
+            "hidden",
             "ask an administrator to set NVreg_RestrictProfilingToAdminUsers=0 for the module "
             "nvidia",
         )
     if lacking:
+        some = f"{lacking} of {units.gpus(len(reasons))} {'has' if lacking == 1 else 'have'}"
         return Check(
             "GPM",
             ABSENT,
-            f"{lacking} of {len(reasons)} GPUs have none (Hopper and newer do): whether a kernel "
-            "runs is known, not how busy the SMs are",
+            f"{some} none (Hopper and newer do): whether a kernel runs is known, not how busy the "
+            "SMs are",
         )
     return Check("GPM", OK, "performance counters answer")
 
@@ -159,8 +161,8 @@ def persistence(gpus: Sequence[Gpu]) -> Iterator[Check]:
         yield Check(
             "persistence",
             LESS,
-            f"off on {off} GPUs: the driver unloads between users, so first answers take seconds "
-            "and counters restart",
+            f"off on {units.gpus(off)}: the driver unloads between users, so first answers take "
+            "seconds and counters restart",
             "ask an administrator to enable nvidia-persistenced, or to run nvidia-smi -pm 1",
         )
     elif modes.count(1):

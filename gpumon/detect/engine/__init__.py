@@ -1,4 +1,4 @@
-"""Detection as the monitor sees it: hand in a picture, collect findings with their life.
+"""Detection as the monitor sees it: hand in a tick, collect findings with their life.
 
 Sees the worker. `engine` is the entrance.
 """

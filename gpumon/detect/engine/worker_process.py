@@ -15,6 +15,7 @@ from gpumon.base.own_process import own_environment, own_words
 from gpumon.detect.wire.protocol import ProtocolError, encode, receive, send
 from gpumon.model.fault import shortage
 from gpumon.model.text import plain
+from gpumon.model.units import period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ class WorkerLink:
             received = receive(self._sock, self._set_timeout)
         except TimeoutError as error:
             budget_s = self._start_s if self._culprit is None else self._budget_s
-            raise self._lost(f"took longer than {budget_s:g} s") from error
+            raise self._lost(f"took longer than {period(budget_s)}") from error
         except ProtocolError as error:
             raise self._lost(f"broke the protocol: {error}") from error
         except OSError as error:

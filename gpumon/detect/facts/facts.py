@@ -88,7 +88,7 @@ class LinkFacts(NamedTuple):
 
 
 class EventFacts(NamedTuple):
-    """What a driver told of one of its GPUs."""
+    """What a driver reported about one of its GPUs."""
 
     uuid: str
     xid: Xid | None

@@ -28,7 +28,7 @@ LEAST_KNOWN: Final = 0.5
 
 
 class Feature(NamedTuple):
-    """One number, NaN where it cannot be told."""
+    """One number, NaN where it is unknown."""
 
     key: str
     unit: str

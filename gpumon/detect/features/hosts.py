@@ -40,7 +40,7 @@ _PRESSURES: Final = {
 USUAL: Final = (
     Feature("cores_per_gpu", "", "CPUs that the job keeps busy for each of its GPUs.", _CPU,
             absence=f"{_CGROUP}; or {TOO_SHORT}"),
-    Feature("cpu_share", "ratio", "Of the CPUs that it may use, those that are busy.",
+    Feature("cpu_share", "ratio", "Share of the CPUs that it may use that is busy.",
             (*_CPU, "job_cpu_count"), absence=f"{_CGROUP}; or {TOO_SHORT}"),
     Feature("cpu_unrest", "ratio", "Standard deviation of the share of its CPUs that are busy.",
             (*_CPU, "job_cpu_count"), absence=f"{_CGROUP}; or {TOO_SHORT}"),
@@ -49,7 +49,7 @@ USUAL: Final = (
     Feature("iowait", "ratio", "Share of the nodes' CPU time that waits for disks.",
             ("cpu_iowait_ratio",), absence=f"{_NODE}; or {TOO_SHORT}"),
     *(Feature(f"{kind}_pressure", "ratio",
-              f"Share of the time in which a task of the job, else of its nodes, waits for {what}.",
+              f"Share of the time in which a task of the job, or of its nodes, waits for {what}.",
               _PRESSURES[kind], absence=f"the kernel reports no pressure; or {TOO_SHORT}")
       for kind, what in (("cpu", "a CPU"), ("mem", "memory"), ("io", "a disk"))),
     Feature("blocked_per_gpu", "", "Tasks in uninterruptible sleep for each GPU.",

@@ -103,14 +103,14 @@ def _long() -> Iterator[Feature]:
     for name in _LONG:
         yield _feature(f"{name}_60m", "ratio", f"{_TITLES[name]}, mean of an hour.", name)
     for name in _MOVING:
-        text = f"{_TITLES[name]}, mean of 5 minutes less that of an hour."
+        text = f"{_TITLES[name]}, mean of 5 minutes minus the mean of an hour."
         yield _feature(f"{name}_change", "ratio", text, name)
     text = f"Share of an hour in which utilisation is below {AT_REST}."
     yield _feature("rest_share_60m", "ratio", text, "util")
     text = f"How often utilisation rises from below {AT_REST} to above {AT_WORK}."
     yield _feature("bursts_60m", "1/h", text, "util")
-    yield _feature("mem_peak_60m", "ratio", "Most memory in use as a share of all.", "mem")
-    text = "Memory in use: mean of the last 15 minutes less that of the first of the hour."
+    yield _feature("mem_peak_60m", "ratio", "Highest memory in use, as a share of all.", "mem")
+    text = "Memory in use: mean of the last 15 minutes of an hour minus that of the first 15."
     yield _feature("mem_growth_60m", "ratio", text, "mem")
 
 

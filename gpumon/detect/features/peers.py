@@ -51,15 +51,15 @@ def _declared() -> Iterator[Feature]:
     for name, (title, fields, absence) in _COMPARED.items():
         missing = f"{_ALONE}; or {absence}; or {TOO_SHORT}"
         for key, what in (
-            (f"{name}_least", "of the GPU that has least"),
-            (f"{name}_most", "of the GPU that has most"),
-            (f"{name}_lag", "of the job's median less that of the GPU that has least"),
-            (f"{name}_lead", "of the GPU that has most less the job's median"),
+            (f"{name}_least", ", of the lowest GPU"),
+            (f"{name}_most", ", of the highest GPU"),
+            (f"{name}_lag", ": how far the lowest GPU is below the job's median"),
+            (f"{name}_lead", ": how far the highest GPU is above the job's median"),
         ):
             yield Feature(
                 key=key,
                 unit="ratio",
-                doc=f"{title}, mean of 15 minutes, {what}.",
+                doc=f"{title}, mean of 15 minutes{what}.",
                 fields=fields,
                 absence=missing,
             )
@@ -68,8 +68,8 @@ def _declared() -> Iterator[Feature]:
         missing = f"{_ALONE}; or {absence}; or {TOO_SHORT}"
         yield Feature(
             key=f"{name}_leader_share", unit="ratio",
-            doc=f"{title}: share of 15 minutes in which the GPU that leads most often does, by "
-            f"{LEAST_LEAD} over the median or more.", fields=fields, absence=missing,
+            doc=f"{title}: share of 15 minutes in which the GPU that leads most often is "
+            f"above the median by {LEAST_LEAD} or more.", fields=fields, absence=missing,
         )  # fmt: skip
         yield Feature(
             key=f"{name}_together", unit="",

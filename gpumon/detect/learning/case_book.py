@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.model.text import plain
+from gpumon.model.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,5 +123,4 @@ class CaseBook:
         except (CasesError, FileError) as error:
             return plain(str(error))
         self._renew()
-        count = "1 case" if len(after) == 1 else f"{len(after)} cases"
-        return words(f"{count} in {plain(str(path))}")
+        return words(f"{counted(len(after), 'case')} in {plain(str(path))}")

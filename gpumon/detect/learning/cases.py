@@ -45,11 +45,11 @@ _LONGEST: Final = 200
 
 
 class CasesError(DamagedError):
-    """Cases that cannot be read or kept; the message is one line."""
+    """Cases that cannot be read or stored; the message is one line."""
 
 
 class Case(NamedTuple):
-    """One finding that somebody has judged."""
+    """One finding that a user has judged."""
 
     finding_class: str
     is_right: bool

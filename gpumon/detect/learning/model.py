@@ -31,7 +31,7 @@ MOST_BYTES: Final = 16 * 2**20
 """A file beyond this is no model of ours: the shipped one takes a few per cent of it."""
 
 ABSTAINS_BELOW: Final = 0.6
-"""Calibrated probability below which nothing is said (reference: abstain below .6)."""
+"""Calibrated probability below which nothing is claimed (reference: abstain below .6)."""
 
 
 LARGEST: Final = 2.0**63

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Signature(NamedTuple):
-    """What a class is told by: keys of features."""
+    """What a class is recognised by: keys of features."""
 
     rises: tuple[str, ...]
     """The more, the likelier."""

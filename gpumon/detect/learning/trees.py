@@ -24,7 +24,7 @@ _MOST_PLACES: Final = 2**31
 
 
 class ModelError(DamagedError):
-    """A file is no model that this version can use; the message says why, in one line."""
+    """A file is not a model that this version can use; the message says why, in one line."""
 
 
 class Tree(NamedTuple):

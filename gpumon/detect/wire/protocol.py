@@ -26,7 +26,7 @@ _HEADER: Final = struct.Struct("!II")
 
 
 class ProtocolError(DamagedError):
-    """What arrived is no message."""
+    """What arrived is not a message."""
 
 
 def encode(message: Mapping[str, object]) -> bytes:

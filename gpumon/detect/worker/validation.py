@@ -52,7 +52,7 @@ _FIELD: Final = re.compile(r"[a-z][a-z0-9_.]{0,63}")
 
 
 class RubbishError(DamagedError):
-    """What a detector returned is no finding; the message says what is wrong with it."""
+    """What a detector returned is not a finding; the message says what is wrong with it."""
 
 
 class Bounds(NamedTuple):

@@ -1,4 +1,4 @@
 """The one loop: collects frames, joins them, publishes a tick.
 
-Sees `join`; the past, the books and detection are handed in as `protocols`.
+Sees `join`; the past, the ledger and detection are handed in as `protocols`.
 """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.gpu.xid import RECOVERY_ACTIONS, code_name
+from gpumon.model.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -97,7 +98,7 @@ CONDITIONS: Final = (
     ),
     Condition(
         "ecc_uncorrected_volatile_count", gt, 0.0, True, word="ECC {value}",
-        sentence="{value} uncorrected ECC error{plural} since the driver was loaded",
+        sentence="{errors} since the driver was loaded",
         advice="drain the node, reset the GPU, check row remapping; replace it if it repeats",
     ),
     Condition(
@@ -156,8 +157,8 @@ CONDITIONS: Final = (
         advice="reseat the board or its riser",
     ),
 )  # fmt: skip
-"""In the order in which they are told among those as grave. NVML's own meaning of each field is the
-catalogue's; that any uncorrected error, failed remapping or recovery action takes a GPU out of
+"""In the order in which they are listed among those as grave. NVML's own meaning of each field is
+the catalogue's; that any uncorrected error, failed remapping or recovery action takes a GPU out of
 service is our choice."""
 
 
@@ -165,7 +166,7 @@ _CODES: Final = {"recovery_action": RECOVERY_ACTIONS, "open_error": RETURN_CODES
 
 
 class Wrong(NamedTuple):
-    """A condition that holds, with what tells it."""
+    """A condition that holds, with what shows it."""
 
     condition: Condition
     value: float
@@ -183,8 +184,8 @@ class Wrong(NamedTuple):
         codes = _CODES.get(self.condition.key)
         if codes is not None:
             value = code_name(self.value, codes) or value
-        plural = "s" if self.value > 1 else ""
-        return self.condition.sentence.format(value=value, limit=f"{self.limit:.0f}", plural=plural)
+        errors = counted(round(self.value), "uncorrected ECC error")
+        return self.condition.sentence.format(value=value, limit=f"{self.limit:.0f}", errors=errors)
 
 
 def wrong_with(value: Callable[[str], float | None]) -> list[Wrong]:

@@ -70,7 +70,7 @@ class Sheet(NamedTuple):
     `fp8`, `fp4`; of `int8` 10^12 operations. 16 bits and less on tensor cores that add up in
     fp32."""
     achievable_tflops: Mapping[str, Figure]
-    """Largest matrix product that was measured, by precision; empty where nobody has said."""
+    """Largest matrix product that was measured, by precision; empty where none was measured."""
     peak_clock_mhz: Figure | None
     """SM clock at which the peaks are reached; None where the vendor has not said."""
     nvlink_links: Figure | None
@@ -463,7 +463,7 @@ _BY_NAME: Final = {name: sheet for sheet in SHEETS for name in sheet.names}
 
 
 def sheet_named(name: str | None) -> Sheet | None:
-    """The data sheet of the product of exactly this name, whatever else is known of the GPU."""
+    """The data sheet of the product of exactly this name; nothing else about the GPU counts."""
     return _BY_NAME.get(name or "")
 
 

@@ -67,7 +67,7 @@ class Job(NamedTuple):
     eligible_at: float | None = None
     """Unix time from which it may start: after its begin time and its dependencies."""
     restart_count: int | None = None
-    """How often it was requeued and began anew."""
+    """How often it was requeued and started again."""
     exit_code: str = ""
     """Exit status and signal as the controller keeps them (scontrol), `3:0` or `0:15`; empty while
     unknown. sacct may tell others of a job that was cancelled or timed out."""

@@ -43,5 +43,5 @@ class Reservation(NamedTuple):
 
     @property
     def is_maintenance(self) -> bool:
-        """Whether nobody's jobs run in it."""
+        """Whether no jobs run in it."""
         return "MAINT" in self.flags

@@ -1,4 +1,4 @@
-"""What the node's kernel tells: host, processes, cgroups, ports, mounts, its log.
+"""What the node's kernel reports: host, processes, cgroups, ports, mounts, its log.
 
 Reads files below /proc and /sys, never a network mount. `host` is read first, `files` opens each.
 """

@@ -250,7 +250,7 @@ class Table(TypedDict):
 
 
 class ClassFit(TypedDict):
-    """How well a class is told."""
+    """How well a class is recognised."""
 
     jobs: int
     told: float | None

@@ -344,7 +344,7 @@ class CoverageDeclined(TypedDict):
 
 
 class CoverageUnseen(TypedDict):
-    """Parts of its claims that it cannot judge of subjects which it judges otherwise."""
+    """Parts of its claims that it cannot judge, of subjects that it judges in all else."""
 
     what: str
     subjects: int
@@ -457,7 +457,7 @@ class Stray(TypedDict):
 
 
 class EndedJob(TypedDict):
-    """One run of a job that has ended, as Slurm's accounting tells it."""
+    """One run of a job that has ended, as Slurm's accounting reports it."""
 
     job_id: str
     label: str
@@ -565,7 +565,7 @@ class LedgerNamedLine(TypedDict):
 
 
 class Ledger(TypedDict):
-    """What became of GPU time while gpumon kept the books."""
+    """What became of GPU time while gpumon recorded it."""
 
     since: Moment
     kept_in: str | None
@@ -606,7 +606,7 @@ class EndedWindow(TypedDict):
 
 
 class Document(TypedDict):
-    """One picture of GPUs and jobs, as gpumon --json writes it."""
+    """GPUs and jobs at one instant, as gpumon --json writes them."""
 
     schema: Literal["gpumon-document/2"]
     tool: Tool

@@ -82,7 +82,7 @@ def room_hints(digest: Digest, job: Job) -> list[Hint]:
 def _asked_words(job: Job, demand: _Demand) -> str:
     """`8 a100 GPUs on 2 nodes, 4 on each`."""
     must = f", which must be {some_names(job.nodes_required)}" if job.nodes_required else ""
-    on = "one node" if demand.nodes == 1 else f"{demand.nodes} nodes"
+    on = "one node" if demand.nodes == 1 else units.counted(demand.nodes, "node")
     if not demand.gpus:
         cpus = demand.cpus or 0
         each = "" if demand.nodes == 1 else " each"
@@ -125,7 +125,7 @@ def _compared(digest: Digest, job: Job, demand: _Demand) -> tuple[str, tuple[str
     if not found and known:
         one = demand.nodes == 1
         fitting = sum(_fits(room, demand) for room in known)
-        has = "1 node has" if fitting == 1 else f"{fitting} nodes have"
+        has = f"{units.counted(fitting, 'node')} {_has(fitting)}"
         free = f"{demand.gpus} free" if demand.gpus else "room for " + ("it" if one else "each")
         alone = ", unless it wants its nodes alone" if demand.is_exclusive is None else ""
         lacks = f"it lacks something other than {_judged(known, demand)}{alone}"
@@ -212,15 +212,9 @@ def _short_of(known: list[Room], demand: _Demand, where: str) -> str:
     nodes, each, types = demand.nodes, demand.gpus, demand.types
     able = [room for room in known if (room.gpus_of(types) or 0) >= each]
     if len(able) < nodes:
-        has = (
-            "no node"
-            if not able
-            else "only 1 node"
-            if len(able) == 1
-            else f"only {len(able)} nodes"
-        )
-        verb = "has" if len(able) < 2 else "have"
-        return f"{has} of {where} that may be used {verb} {demand.gpu_words(each)} at all"
+        some = f"only {units.counted(len(able), 'node')}" if able else "no node"
+        verb = _has(max(1, len(able)))
+        return f"{some} of {where} that may be used {verb} {demand.gpu_words(each)} at all"
     fitting = [room for room in able if (room.free_of(types) or 0) >= each]
     if len(fitting) < nodes:
         if not any(room.free_of(types) for room in known):
@@ -228,13 +222,13 @@ def _short_of(known: list[Room], demand: _Demand, where: str) -> str:
         gaps = _free(known, demand)
         if not fitting:
             return f"no node has {each} free, {gaps}"
-        return f"only {len(fitting)} {'has' if len(fitting) == 1 else 'have'} {each} free, {gaps}"
+        return f"only {len(fitting)} {_has(len(fitting))} {each} free, {gaps}"
     return _short_beside(fitting, demand)
 
 
 def _short_beside(able: list[Room], demand: _Demand) -> str:
     """What nodes with enough free GPUs have too little of; empty where enough have all."""
-    has = "1 node has" if len(able) == 1 else f"{len(able)} nodes have"
+    has = f"{units.counted(len(able), 'node')} {_has(len(able))}"
     begin, too = (f"{has} {demand.gpus} free, but ", " too") if demand.gpus else ("", "")
     if demand.is_exclusive:
         empty = [room for room in able if not room.node.cpus_used]
@@ -255,12 +249,17 @@ def _short_beside(able: list[Room], demand: _Demand) -> str:
     return ""
 
 
+def _has(count: int) -> str:
+    """The verb behind a number of nodes."""
+    return "has" if count == 1 else "have"
+
+
 def _only(some: list[Room]) -> str:
     return f"only {len(some)}" if some else "none"
 
 
 def _have(some: list[Room]) -> str:
-    return f"{_only(some)} {'has' if len(some) < 2 else 'have'}"
+    return f"{_only(some)} {_has(max(1, len(some)))}"
 
 
 def _others(some: list[Room]) -> str:
@@ -275,7 +274,7 @@ def _free(known: list[Room], demand: _Demand) -> str:
         return "the others have none"
     largest = max(small)
     count = small.count(largest)
-    return f"{count} {'have' if count != 1 else 'has'} {largest}"
+    return f"{count} {_has(count)} {largest}"
 
 
 def _instead(digest: Digest, job: Job, demand: _Demand) -> tuple[str, ...]:

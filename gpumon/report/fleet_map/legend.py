@@ -225,12 +225,12 @@ def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
         parts.append(_gravest_words(digest, node))
     elif not mark.is_filled and mark not in told:
         parts.append(mark.words)
-    parts.append(f"{held} of {unit.size} GPUs held")
+    parts.append(f"{held} of {units.gpus(unit.size)} held")
     if len(jobs) == 1:
         ((label, view),) = jobs.items()
         parts.append(f"job {label} {view.job.user} {view.job.name}".rstrip())
     elif jobs:
-        parts.append(f"{len(jobs)} jobs")
+        parts.append(units.counted(len(jobs), "job"))
     values = shares(digest, node, field) if field.keys else activities(digest, node)
     known = [value for value in values if value is not None]
     title = field.title if field.keys else "SM active"

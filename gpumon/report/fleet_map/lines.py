@@ -87,8 +87,7 @@ def heading(digest: Digest, line: MapLine, width: int) -> str:
     """The name of a group, how large it is, and what it loses."""
     nodes = len(line.cluster.units)
     gpus = sum(unit.size for unit in line.cluster.units)
-    plural = "" if nodes == 1 else "s"
-    text = f"{line.cluster.name} · {nodes:,} node{plural} · {words.gpus(gpus)}"
+    text = f"{line.cluster.name} · {words.counted(nodes, 'node')} · {words.gpus(gpus)}"
     known = digest.stakes_by_node
     stake = stake_together(known[u.name] for u in line.cluster.units if u.name in known)
     if max(stake.losing) >= LEAST_GPUS:

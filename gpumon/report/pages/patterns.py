@@ -52,9 +52,10 @@ def named_text(named: Sequence[Named]) -> str:
     for one in named:
         since = datetime.fromtimestamp(one.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
         who = f"named by {safe(one.owner)} on {since}, version {one.version}"
+        found = f"{units.counted(one.jobs, 'job')} ({_hours(one.gpu_seconds)})"
         lines += [
             f"{one.name}  {who}",
-            f"    found in {one.jobs} jobs ({_hours(one.gpu_seconds)}), as in {safe(one.exemplar)}",
+            f"    found in {found}, as in {safe(one.exemplar)}",
             *(f"    {_trait(trait)}" for trait in one.traits),
         ]
     return "\n".join(lines) + "\n"
@@ -102,7 +103,7 @@ def _told(found: Patterns) -> str:
     count = len(found.cards)
     made = "No three of these jobs behave alike"
     if count:
-        made = f"Jobs that behave alike make {count} pattern{'s' if count > 1 else ''}"
+        made = f"Jobs that behave alike make {units.counted(count, 'pattern')}"
     hours = f"{_hours(found.unexplained_s)} of {_hours(found.allocated_s)}"
     return (
         f"{hours} since {units.clock_time(found.since)} are unexplained: neither useful nor "
@@ -126,8 +127,8 @@ def _head(gathered: Gathered, found: Found) -> str:
         return f"{told}; no job has a quarter of an hour of it"
     count, cards = len(gathered.unexplained), len(found.patterns)
     listed = _hours(sum(job.gpu_seconds for job in gathered.unexplained))
-    jobs = "1 job has" if count == 1 else f"{count} jobs have"
-    patterns = f"{cards} patterns" if cards > 1 else "1 pattern" if cards else "no pattern"
+    jobs = f"{units.counted(count, 'job')} {'has' if count == 1 else 'have'}"
+    patterns = units.counted(cards, "pattern") if cards else "no pattern"
     return f"{told}; {jobs} most of it ({listed}), in {patterns}"
 
 
@@ -169,10 +170,11 @@ def _how_far(times: float) -> str:
 def _whose(card: PatternCard) -> str:
     """How much of it there is, of how many jobs, whose they are, and since when."""
     people = len(card.users)
-    users = "1 user" if people == 1 else f"{people} users"
+    users = units.counted(people, "user")
     since = datetime.fromtimestamp(card.since, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     hours = _hours(card.gpu_seconds)
-    return f"{hours}  {len(card.jobs)} jobs of {users} ({_some(card.users)}), since {since}"
+    jobs = units.counted(len(card.jobs), "job")
+    return f"{hours}  {jobs} of {users} ({_some(card.users)}), since {since}"
 
 
 def _ids(jobs: Iterable[Behaviour]) -> list[str]:

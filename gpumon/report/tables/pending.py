@@ -183,7 +183,7 @@ def pending_summary(digest: Digest, width: int) -> list[Line]:
     if not views:
         return []
     asked, jobs = sum_asked(views), count_tasks(views)
-    count = "1 job waits" if jobs == 1 else f"{jobs} jobs wait"
+    count = f"{units.counted(jobs, 'job')} wait{'s' * (jobs == 1)}"
     parts = [f"{count} for {units.gpus(asked)}"]
     free = [room.free for room in rooms(digest).values() if room.is_open and room.free]
     if rooms(digest):

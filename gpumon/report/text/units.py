@@ -6,6 +6,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.units import DAY_S, HOUR_S, KWH_J
+from gpumon.model.units import counted as counted
+from gpumon.model.units import period as period
 
 if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu
@@ -164,16 +166,6 @@ def milliseconds(value_s: float, places: int = 0) -> str:
 def hours(value_s: float, places: int = 2) -> str:
     """Seconds in hours without the unit, always as many decimals: `1,234.56`."""
     return f"{value_s / HOUR_S:,.{places}f}"
-
-
-def period(value_s: float) -> str:
-    """Seconds of a setting as it was given, with the unit: `0.5 s`, `10 s`."""
-    return f"{value_s:.10g} s"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things, whose plural ends in s: `1 tick`, `1,024 ticks`."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def gpus(count: int) -> str:

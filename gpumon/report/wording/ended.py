@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def ended_title(found: EndedJobs) -> str:
     """What the table is about: how many runs, in which window, with how much GPU time in it."""
     runs, count = len(found.jobs), len({ended.job.job_id for ended in found.jobs})
-    jobs = "1 job" if count == 1 else f"{count} jobs"
+    jobs = units.counted(count, "job")
     ended = jobs if runs == count else f"{runs} runs of {jobs}"
     seconds, _ = found.held
     held = f", {units.gpu_time(seconds)} within" if seconds else ""

@@ -226,7 +226,7 @@ def _place(digest: Digest, view: JobView) -> list[str]:
     place = place_of(digest, view)
     if place is None or not place.jobs_before:
         return []
-    jobs = "1 job" if place.jobs_before == 1 else f"{place.jobs_before} jobs"
+    jobs = units.counted(place.jobs_before, "job")
     gpus = f" and {units.gpus(place.gpus_before)}" if place.gpus_before else ""
     text = f"{place.position} of {place.of} by priority in {job_partitions(view.job)[0]}: "
     text += f"{jobs}{gpus} asked for before it; one that fits in between may start earlier"

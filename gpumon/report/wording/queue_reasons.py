@@ -18,7 +18,7 @@ class Meaning(NamedTuple):
     advice: str = ""
     """What its owner can do, empty where nothing but waiting helps."""
     is_stuck: bool = False
-    """Whether it will not start unless somebody does something."""
+    """Whether it will not start until its owner or an administrator acts."""
 
 
 UNKNOWN_REASON: Final = "Slurm gives no reason yet"

@@ -110,7 +110,7 @@ def offloaded(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
 
 
 def checkpoint_stall(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
-    """All ranks stand still for a good part of the time, because saving is slow and frequent."""
+    """All ranks wait for a good part of the time, because saving is slow and frequent."""
     model = dense_model(board, shape, chance)
     every_s, duty = chance.uniform(3.0, 12.0) * MINUTE_S, chance.uniform(0.18, 0.55)
     saving_s = every_s * duty

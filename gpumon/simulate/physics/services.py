@@ -78,7 +78,7 @@ def serving(
 
 
 def notebook(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
-    """Somebody at a keyboard: seconds of work between minutes of reading and typing."""
+    """A user at a keyboard: seconds of work between minutes of reading and typing."""
     held = chance.uniform(0.06, 0.2) * board.mem_total_bytes
     cell = [
         Work(
@@ -165,7 +165,7 @@ def idle_tail(board: Board, shape: Shape, chance: Random, lane: int) -> Program:
 
 
 def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
-    """A shell in which somebody tried something, ended it, and went home."""
+    """A shell in which a user tried something, ended it, and went home."""
     held = chance.uniform(0.03, 0.3) * board.mem_total_bytes
     cell = [
         Work(
@@ -186,7 +186,7 @@ def session_left(board: Board, _shape: Shape, chance: Random, _lane: int) -> Pro
 
 
 def active_session(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
-    """Somebody at work: cells of minutes, thought in between, a debugger that holds everything."""
+    """A user at work: cells of minutes, thought in between, a debugger that holds everything."""
     held = chance.uniform(0.1, 0.6) * board.mem_total_bytes
     cell = [
         Work(

@@ -1,4 +1,4 @@
-"""The text in which exporters tell metrics: Prometheus' exposition format and OpenMetrics.
+"""The text in which exporters publish metrics: Prometheus' exposition format and OpenMetrics.
 
 `parse` reads a page strictly, `shape` reads one that looks as the last did, much faster. Knows no
 metric by name.

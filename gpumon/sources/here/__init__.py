@@ -1,4 +1,4 @@
-"""Processes of the machine that the terminal runs on, read from /proc when somebody looks at them.
+"""Processes of the machine that the terminal runs on, read from /proc when a view shows them.
 
 Nothing of it leaves the terminal: no report, recording or file holds a command line.
 """

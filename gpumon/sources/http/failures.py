@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.text import plain
+from gpumon.model.units import period
 
 if TYPE_CHECKING:
     import ssl
@@ -94,7 +95,7 @@ def failure(
 
 def late(timeout_s: float, peer: Peer) -> Trouble:
     """No whole answer within its time."""
-    return Trouble(f"gave no {peer.answer} within {timeout_s:g} s", peer.overloaded)
+    return Trouble(f"gave no {peer.answer} within {period(timeout_s)}", peer.overloaded)
 
 
 def redirected(location: str) -> Trouble:

@@ -36,7 +36,7 @@ OWN_TOOL: Final = "gpumon "
 
 
 class RecordingError(DamagedError):
-    """A file is no recording that can be read; the message is one line for the user."""
+    """A file is not a recording that can be read; the message is one line for the user."""
 
 
 class LineError(DamagedError):

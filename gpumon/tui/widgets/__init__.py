@@ -1,4 +1,4 @@
 """What screens are made of.
 
-Sees the look. `table` is the one table, `map` draws cells, `text` lines.
+Sees `look`. `table` is the one table, `map` draws cells, `text` lines.
 """

@@ -24,8 +24,10 @@ def test_no_page_no_help_and_no_message_has_more_of_the_words_that_are_not_writt
         ("A stand-in for `told`.", 0),
         ("```\nsaid\n```\n[x](told.md)", 0),
         ("Rows as it is", 1),
+        ("Rows as it\n    is", 1),
         ("This is no target.", 1),
         ("There is no target, and it is no longer named.", 0),
+        ("The memory is no\none's.", 0),
     ],
 )
 def test_words_are_counted_outside_of_code(text: str, count: int) -> None:
@@ -74,11 +76,29 @@ def test_a_new_page_has_room_until_all_pages_are_too_long() -> None:
     assert longer == [f"{words.TOTAL}: 22001, at most 22000; shorten another page"]
 
 
-@pytest.mark.parametrize("name", words.TABLES)
-def test_tables_of_sentences_are_looked_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (words.ROOT / "docs" / name).read_text(encoding="utf-8")
-    rows = re.compile(r"\| ")
-    assert rows.search(page)
-    assert not rows.search(words.hand_written(page))
-    monkeypatch.setattr(words, "unwanted", lambda _glossary: rows)
-    assert words.today()[name] > 0
+def test_generated_parts_are_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {name: page.count("<!-- end -->") for name, page in words.pages().items()}
+    marked = {
+        name: page.replace("<!-- end -->", "Nobody knows.\n<!-- end -->")
+        for name, page in words.pages().items()
+    }
+    monkeypatch.setattr(words, "pages", lambda: dict(marked))
+    monkeypatch.setattr(words, "messages", dict)
+    found = words.today()
+    assert {name: found.get(name, 0) for name in ends} == ends
+    assert {"json.md", "detectors.md", "hardware.md", "plugins.md"} <= {
+        name for name, count in ends.items() if count
+    }
+
+
+def test_shipped_files_are_looked_through() -> None:
+    found = words.shipped()
+    assert "of the nodes report nothing" in found["gpumon/serve/prometheus-alerts.yml"]
+    assert "What gpumon serve reports" in found["gpumon/serve/grafana-dashboard.json"]
+    assert "GPUs and jobs at one instant" in found["gpumon/report/document-2.schema.json"]
+    assert '"told"' not in found["gpumon/report/train-1.schema.json"]
+
+
+def test_the_manual_page_is_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "unwanted", lambda _glossary: re.compile(r"\.SH"))
+    assert words.today()[words.MANUAL] > 0

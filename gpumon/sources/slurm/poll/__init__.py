@@ -1,4 +1,4 @@
-"""The queue on its beat, however it is asked, and the way to each node of the jobs in view.
+"""The queue at its period, however it is asked, and the way to each node of the jobs in view.
 
 `target` is the Slurm source as a whole.
 """

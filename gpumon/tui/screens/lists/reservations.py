@@ -11,6 +11,7 @@ from gpumon.report.tables.reservation import (
     reservation_search,
     when_words,
 )
+from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.fleet_view import FleetView
@@ -52,7 +53,7 @@ class ReservationsView(FleetView["ReservationRow"]):
                 text = f"maintenance {when_words(digest, what)} ({what.name})"
                 count = len(row.crossing)
                 if count:
-                    text += f": {count} job{'s' if count > 1 else ''} would run into it"
+                    text += f": {units.counted(count, 'job')} would run into it"
                 lines += paragraph(text, width, Tone.WARN, "! ", "  ")
         return lines
 

@@ -1,4 +1,4 @@
 """Lines, texts, sections and prompts; they draw visible lines only.
 
-Sees the look. `strips` turns toned cells into what textual draws.
+Sees `look`. `strips` turns toned cells into what textual draws.
 """

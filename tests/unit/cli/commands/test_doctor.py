@@ -58,6 +58,22 @@ def test_persistence_mode_that_is_off_is_told():
     assert "persistence" not in found(look())
 
 
+def test_one_gpu_is_no_plural():
+    gpu = ticks.gpu("node01", 0)
+    columns = {**gpu.block.columns, "persistence_mode": column_for(True, [0])}
+    del columns["sm_active_ratio"]
+
+    def lacking(reason):
+        missing = {**gpu.block.missing, ("sm_active_ratio", 0): reason}
+        return gpu._replace(block=gpu.block._replace(columns=columns, missing=missing))
+
+    assert checks.gpm([lacking(Reason.NO_PERMISSION)]).says.startswith("refused on 1 GPU: ")
+    some = checks.gpm([lacking(Reason.NOT_SUPPORTED), gpu]).says
+    assert some.startswith("1 of 2 GPUs has none ")
+    (off,) = checks.persistence([lacking(Reason.NO_PERMISSION)])
+    assert off.says.startswith("off on 1 GPU: ")
+
+
 @pytest.mark.parametrize(
     ("version", "note"),
     [

@@ -45,6 +45,11 @@ def test_a_silent_node_is_called_stale_once():
     assert below(silent(), "nodes") == "n1 · node stale 42s · 2 of 2 GPUs held · job 1 ada train"
 
 
+def test_one_gpu_of_a_node_is_no_plural():
+    view, gpus = job_with_gpus("1", {"n1": 1}, user="ada", name="train")
+    assert "1 of 1 GPU held · job 1" in below(tick((view,), gpus), "nodes")
+
+
 def test_a_node_without_a_gpu_says_what_failed():
     error = SourceError("NVML", "nvmlInit: NVML Shared Library Not Found", "")
     picture = tick()._replace(nodes={"vm": Node("vm", (), AT, False, None, (error,))})

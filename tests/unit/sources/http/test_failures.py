@@ -64,6 +64,7 @@ def test_what_the_system_said_first_counts() -> None:
 
 def test_answers_of_somebody_else() -> None:
     assert late(0.5, PEER).message == "gave no whole hour within 0.5 s"
+    assert late(1234567.0, PEER).message == "gave no whole hour within 1234567 s"
     assert redirected("http://x/\x1b[31m").message.isprintable()
     assert "redirects to nowhere" in redirected("").message
     assert web_page(PEER).message == "answers with a web page: a proxy or portal, not a clock"
