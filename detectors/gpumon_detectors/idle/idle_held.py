@@ -118,7 +118,7 @@ class IdleHeld(Detector):
             was_used = use.has_worked or was_used_before(job, use)
             if not was_used and computes_on_cpus(host, use):
                 continue
-            rest = rest_of(self, job, use, host, first)
+            rest = rest_of(self, view, job, use, host, first)
             if rest is not None and not faults.stopped(job, rest.window.start):
                 yield from self._findings(view, job, use, host, rest)
 

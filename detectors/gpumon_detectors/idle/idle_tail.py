@@ -96,7 +96,7 @@ class IdleTail(Detector):
             if not was_seen_at_work and began_with_job(job, use.past, float(use.past.begins[0])):
                 continue
             host = host_use(view, job, PAST_S)
-            rest = rest_of(self, job, use, host, first)
+            rest = rest_of(self, view, job, use, host, first)
             if rest is None:
                 continue
             before = None if was_seen_at_work else unwatched(job, use.past, host, rest.window.start)

@@ -90,7 +90,7 @@ class NeverStarted(Detector):
             first = use.empty_row()
             if first == len(use.past.times) or computes_on_cpus(host, use):
                 continue
-            rest = rest_of(self, job, use, host, first)
+            rest = rest_of(self, view, job, use, host, first)
             if rest is None:
                 continue
             before = rest.before or unwatched(job, use.past, host, rest.window.start)
