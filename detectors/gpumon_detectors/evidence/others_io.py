@@ -27,7 +27,7 @@ _ON_THE_WIRE: Final = 1.1
 TCP take 5 % of packets of 1,500 bytes, calls of a file server the rest (our choice)."""
 
 _LAG_S: Final = 60.0
-"""A page that is written leaves the page cache later: after 30 s by Linux' `dirty_expire_centisecs`,
+"""A page that is written leaves the page cache later: after 30 s (Linux' `dirty_expire_centisecs`),
 and so long again until it is out (our choice)."""
 
 _INSTANT_S: Final = 1e-3

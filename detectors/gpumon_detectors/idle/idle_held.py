@@ -75,7 +75,8 @@ class IdleHeld(Detector):
     and says so, but where no more than a CPU in ten spins it is *supported* after two hours. A
     neighbour's traffic on a shared node caps the claim alike, unless it came and went for half an
     hour and the job's own CPUs did not follow it: whoever moves a byte pays for it with CPU time.
-    Then the claim is *supported*, and no more. A job that computes on CPUs and never
+    Then the claim is *supported*, and no more. What processes of other jobs, on their GPUs, are
+    counted to read and write is theirs alike. A job that computes on CPUs and never
     used its GPUs is `cpu_only`. A program stopped in a debugger is mostly in an interactive job;
     one that is named like a notebook is given a session's time. A hang spins: its utilisation is
     not 0; where the ranks of a parallel job worked and now poll on about a CPU each they may hang
