@@ -63,19 +63,26 @@ def _beside_another(values: Values, work_s: float = 900.0) -> Scene:
     return scene
 
 
-def _beside_bursts(values: Values, work_s: float = 900.0) -> Scene:
-    """A job whose own CPUs rest while another one on its node fetches data every few minutes."""
-    scene = empty()
+def _in_company(values: Values, work_s: float, read: float) -> tuple[Scene, Mapping[str, Values]]:
+    """A job whose own CPUs rest, beside another one that reads; and what their GPUs do."""
+    scene, counted = empty(), {"read": read, "write": 0.0}
     uuids = scene.node("n1", 4)
     scene.job("42", uuids[:2], cpu_count=32)
     scene.job("43", uuids[2:], cpu_count=32)
-    scene.host("n1", **QUIET_HOST)
+    scene.host("n1", **{**QUIET_HOST, "net_rx_bytes_per_s": 2e4 + 1.05 * read})
+    io = {f"process_io_{way}_bytes_per_s": rate for way, rate in counted.items()}
+    scene.process(11, uuids[2:], job_id="43", **io)
     scene.cgroup("42", job_cpu_us=20_000_000, **QUIET_GROUP)
     if work_s:
         scene.cgroup("42", job_cpu_cores_used=6.0)
         scene.run(work_s, alike(uuids, WORKING))
         scene.cgroup("42", **QUIET_GROUP)
-    now = {**alike(uuids[:2], values), **alike(uuids[2:], WORKING)}
+    return scene, {**alike(uuids[:2], values), **alike(uuids[2:], WORKING)}
+
+
+def _beside_bursts(values: Values, work_s: float = 900.0) -> Scene:
+    """The other one fetches data every few minutes."""
+    scene, now = _in_company(values, work_s, 0.0)
     for _ in range(20):
         scene.host("n1", net_rx_bytes_per_s=QUIET_HOST["net_rx_bytes_per_s"])
         scene.run(150, now)
@@ -85,22 +92,9 @@ def _beside_bursts(values: Values, work_s: float = 900.0) -> Scene:
 
 
 def _beside_a_reader(values: Values, work_s: float = 900.0) -> Scene:
-    """A job that rests while a process of another one on its node reads its data all the while."""
-    scene = empty()
-    uuids = scene.node("n1", 4)
-    scene.job("42", uuids[:2], cpu_count=32)
-    scene.job("43", uuids[2:], cpu_count=32)
-    scene.host("n1", **{**QUIET_HOST, "net_rx_bytes_per_s": 4.2e8})
-    scene.process(
-        11, uuids[2:], job_id="43", name="python3", process_io_read_bytes_per_s=4e8,
-        process_io_write_bytes_per_s=0.0,
-    )  # fmt: skip
-    scene.cgroup("42", job_cpu_us=20_000_000, **QUIET_GROUP)
-    if work_s:
-        scene.cgroup("42", job_cpu_cores_used=6.0)
-        scene.run(work_s, alike(uuids, WORKING))
-        scene.cgroup("42", **QUIET_GROUP)
-    scene.run(4200, {**alike(uuids[:2], values), **alike(uuids[2:], WORKING)})
+    """A process of the other one reads its data all the while."""
+    scene, now = _in_company(values, work_s, 4e8)
+    scene.run(4200, now)
     return scene
 
 
