@@ -63,24 +63,38 @@ def _beside_another(values: Values, work_s: float = 900.0) -> Scene:
     return scene
 
 
-def _beside_bursts(values: Values, work_s: float = 900.0) -> Scene:
-    """A job whose own CPUs rest while another one on its node fetches data every few minutes."""
-    scene = empty()
+def _in_company(values: Values, work_s: float, read: float) -> tuple[Scene, Mapping[str, Values]]:
+    """A job whose own CPUs rest, beside another one that reads; and what their GPUs do."""
+    scene, counted = empty(), {"read": read, "write": 0.0}
     uuids = scene.node("n1", 4)
     scene.job("42", uuids[:2], cpu_count=32)
     scene.job("43", uuids[2:], cpu_count=32)
-    scene.host("n1", **QUIET_HOST)
+    scene.host("n1", **{**QUIET_HOST, "net_rx_bytes_per_s": 2e4 + 1.05 * read})
+    io = {f"process_io_{way}_bytes_per_s": rate for way, rate in counted.items()}
+    scene.process(11, uuids[2:], job_id="43", **io)
     scene.cgroup("42", job_cpu_us=20_000_000, **QUIET_GROUP)
     if work_s:
         scene.cgroup("42", job_cpu_cores_used=6.0)
         scene.run(work_s, alike(uuids, WORKING))
         scene.cgroup("42", **QUIET_GROUP)
-    now = {**alike(uuids[:2], values), **alike(uuids[2:], WORKING)}
+    return scene, {**alike(uuids[:2], values), **alike(uuids[2:], WORKING)}
+
+
+def _beside_bursts(values: Values, work_s: float = 900.0) -> Scene:
+    """The other one fetches data every few minutes."""
+    scene, now = _in_company(values, work_s, 0.0)
     for _ in range(20):
         scene.host("n1", net_rx_bytes_per_s=QUIET_HOST["net_rx_bytes_per_s"])
         scene.run(150, now)
         scene.host("n1", net_rx_bytes_per_s=4e8)
         scene.run(60, now)
+    return scene
+
+
+def _beside_a_reader(values: Values, work_s: float = 900.0) -> Scene:
+    """A process of the other one reads its data all the while."""
+    scene, now = _in_company(values, work_s, 4e8)
+    scene.run(4200, now)
     return scene
 
 
@@ -159,6 +173,11 @@ def untouched_beside_bursts_of_another_job() -> Scene:
     return _beside_bursts(UNUSED, work_s=0.0)
 
 
+def untouched_beside_a_reader_of_another_job() -> Scene:
+    """A process of another job reads all the while, and is counted to read as much."""
+    return _beside_a_reader(UNUSED, work_s=0.0)
+
+
 def untouched_out_of_sight() -> Scene:
     """Neither its CPU time nor its node's is known."""
     return _out_of_sight(UNUSED, 0)
@@ -218,6 +237,11 @@ def held_beside_another_job() -> Scene:
 def held_beside_bursts_of_another_job() -> Scene:
     """Another job fetches data every few minutes, while its own CPUs rest."""
     return _beside_bursts(HELD)
+
+
+def held_beside_a_reader_of_another_job() -> Scene:
+    """A process of another job reads all the while, and is counted to read as much."""
+    return _beside_a_reader(HELD)
 
 
 def held_out_of_sight() -> Scene:
@@ -286,6 +310,11 @@ def done_beside_another_job() -> Scene:
 def done_beside_bursts_of_another_job() -> Scene:
     """Another job fetches data every few minutes, while its own CPUs rest."""
     return _beside_bursts(UNUSED)
+
+
+def done_beside_a_reader_of_another_job() -> Scene:
+    """A process of another job reads all the while, and is counted to read as much."""
+    return _beside_a_reader(UNUSED)
 
 
 def done_out_of_sight() -> Scene:
@@ -420,6 +449,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         untouched_while_data_are_staged,
         untouched_beside_another_job,
         untouched_beside_bursts_of_another_job,
+        untouched_beside_a_reader_of_another_job,
         untouched_out_of_sight,
     ),
     "idle_held": (
@@ -432,6 +462,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         held_while_its_ranks_poll,
         held_beside_another_job,
         held_beside_bursts_of_another_job,
+        held_beside_a_reader_of_another_job,
         held_out_of_sight,
         held_by_a_server,
         held_after_bursts,
@@ -444,6 +475,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         done_but_data_are_uploaded,
         done_beside_another_job,
         done_beside_bursts_of_another_job,
+        done_beside_a_reader_of_another_job,
         done_out_of_sight,
         done_by_a_server,
         done_after_bursts,

@@ -90,6 +90,9 @@ _HOST: Final = (
 _NIC: Final = ("nic_rx_bytes_per_s", "nic_tx_bytes_per_s")
 _MOUNT: Final = ("fs_read_bytes_per_s", "fs_write_bytes_per_s")
 
+_STORED: Final = (_HOST[2], _HOST[4], _MOUNT[0])
+"""First fields of the flows that lead to storage; over network ports ranks exchange data, too."""
+
 
 class Flow(NamedTuple):
     """Something that may be a job's work, over time, summed over its nodes."""
@@ -109,6 +112,11 @@ class Flow(NamedTuple):
     quiet_since: float
     """Unix time since when it is background; infinity where it is not now."""
     is_cpu: bool
+
+    @property
+    def is_of_storage(self) -> bool:
+        """Whether it may be another job's, and be among what a process reads from or writes to."""
+        return not self.is_own and self.key in _STORED
 
     def mean(self, since: float, until: float = inf) -> float:
         """Mean from a Unix time to another one; NaN where nothing is known."""

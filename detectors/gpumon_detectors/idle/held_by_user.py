@@ -74,7 +74,7 @@ class HeldByUser(Detector):
             if first == len(use.past.times) or not held.all():
                 continue
             host = host_use(view, hold, PAST_S)
-            rest = rest_of(self, hold, use, host, first)
+            rest = rest_of(self, view, hold, use, host, first)
             if rest is not None and rest.known_s >= _LEAST_S:
                 yield from self._findings(view, hold, use, host, rest)
 

@@ -77,7 +77,8 @@ class IdleHeld(Detector):
     and says so, but where no more than a CPU in ten spins it is *supported* after two hours. A
     neighbour's traffic on a shared node caps the claim alike, unless it came and went for half an
     hour and the job's own CPUs did not follow it: to move a byte costs CPU time. Then the claim is
-    *supported*, and no more. A job that computes on CPUs and never used its GPUs is `cpu_only`. A
+    *supported*, and no more. So it is where GPU processes of other jobs are counted to read and
+    write all of that traffic. A job that computes on CPUs and never used its GPUs is `cpu_only`. A
     program stopped in a debugger is mostly in an interactive job; one that is named like a notebook
     is given a session's time. A hang spins: its utilisation is not 0; where the ranks of a parallel
     job worked and now poll on about a CPU each they may hang asleep, and that is `hang`'s to claim.
@@ -120,7 +121,7 @@ class IdleHeld(Detector):
             was_used = use.has_worked or was_used_before(job, use)
             if not was_used and computes_on_cpus(host, use):
                 continue
-            rest = rest_of(self, job, use, host, first)
+            rest = rest_of(self, view, job, use, host, first)
             if rest is not None and not faults.stopped(job, rest.window.start):
                 yield from self._findings(view, job, use, host, rest)
 

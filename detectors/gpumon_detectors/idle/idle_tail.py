@@ -57,7 +57,8 @@ class IdleTail(Detector):
     CPU time show such work, or a neighbour's traffic could be it, the claim comes after 15 minutes,
     stays a *hypothesis* and says so; where no more than a CPU in ten spins it is *supported* after
     two hours. A neighbour's traffic that came and went for half an hour, while the job's own CPUs
-    did not follow it, is not the job's: then the claim is *supported*, and no more. A pause between
+    did not follow it, is not the job's: then the claim is *supported*, and no more. So is what
+    processes of other jobs, on their GPUs, are counted to read and write. A pause between
     two programs of one script is shorter. A server that unloads its model between requests worked
     in bursts, and is not claimed before 258 minutes of rest; that one, and a job named like a
     server, stay a *hypothesis*. A process that holds its memory is `idle_held`; a user who left the
@@ -96,7 +97,7 @@ class IdleTail(Detector):
             if not was_seen_at_work and began_with_job(job, use.past, float(use.past.begins[0])):
                 continue
             host = host_use(view, job, PAST_S)
-            rest = rest_of(self, job, use, host, first)
+            rest = rest_of(self, view, job, use, host, first)
             if rest is None:
                 continue
             before = None if was_seen_at_work else unwatched(job, use.past, host, rest.window.start)

@@ -54,7 +54,8 @@ class NeverStarted(Detector):
     after 15 minutes, stays a *hypothesis* and says so; where no more than a CPU in ten spins it is
     *supported* after two hours. A neighbour's traffic that came and went for half an hour, while
     the job's own CPUs did not follow it, is not the job's: then the claim is *supported*, and no
-    more, as a daemon may move data for a job. Preprocessing on CPUs, or a program that never finds
+    more, as a daemon may move data for a job. So is what processes of other jobs, on their GPUs,
+    are counted to read and write. Preprocessing on CPUs, or a program that never finds
     its GPUs, is `cpu_only`. A GPU that was used before is `idle_tail`. A session that waits for its
     user is `interactive_idle`. Where no CPU time can be seen the claim stays a *hypothesis* for
     four hours.
@@ -90,7 +91,7 @@ class NeverStarted(Detector):
             first = use.empty_row()
             if first == len(use.past.times) or computes_on_cpus(host, use):
                 continue
-            rest = rest_of(self, job, use, host, first)
+            rest = rest_of(self, view, job, use, host, first)
             if rest is None:
                 continue
             before = rest.before or unwatched(job, use.past, host, rest.window.start)

@@ -6,13 +6,15 @@ be, and is named in it.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Evidence, Window
-from gpumon_detectors.evidence.gpu_use import COPY_KEYS
+from gpumon_detectors.evidence.gpu_use import COPY_KEYS, PAST_S
 from gpumon_detectors.evidence.host_use import SLICE_S, Flow, background, flow_of, is_spinning
+from gpumon_detectors.evidence.others_io import explained_since
 from gpumon_detectors.evidence.phrases import listed
 from gpumon_detectors.evidence.stretch import began_with_job
 from gpumon_detectors.evidence.watched import surest
@@ -21,7 +23,7 @@ from gpumon_detectors.idle.unwatched import unwatched
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumon.plugin import JobLook, Windows
+    from gpumon.plugin import JobLook, View, Windows
     from gpumon_detectors.evidence.gpu_use import GpuUse
     from gpumon_detectors.evidence.host_use import HostUse
     from gpumon_detectors.idle.unwatched import Unwatched
@@ -46,6 +48,9 @@ moves a few MB/s."""
 
 _MOST_COPIES_BACKGROUND: Final = 50e6
 """PCIe traffic that is taken for a GPU's background. Our choice: it fills 80 GB in half an hour."""
+
+_UNFOLLOWED: Final = "its own CPUs do not follow it"
+_COUNTED: Final = "processes of other jobs are counted to read and write as much"
 
 
 class Rest(NamedTuple):
@@ -85,7 +90,9 @@ class Rest(NamedTuple):
         return f", but {', and '.join(self.stirs)}" if self.stirs else ""
 
 
-def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: int) -> Rest | None:
+def rest_of(
+    detector: Windows, view: View, job: JobLook, use: GpuUse, host: HostUse, first: int
+) -> Rest | None:
     """The rest from a row on about which the surest claim can be made.
 
     The GPUs rest from the row on. Either the claim begins when everything else was quiet too, or
@@ -93,24 +100,28 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
     rest alone would be *supported*: before, what goes on explains it. None where the evidence is
     shorter than five minutes; what tells of the time before it was watched counts with its span.
 
-    Traffic that the job's own CPUs do not follow is another's, and leaves the claim *supported* at
-    most: a daemon may move data for it.
+    Traffic that the job's own CPUs do not follow, or that processes of other jobs account for, is
+    another's, and leaves the claim *supported* at most: a daemon may move data for it.
     """
     begun = float(use.past.begins[first])
     is_others = [host.is_others(flow, begun) for flow in host.flows]
     others = [flow for flow, is_one in zip(host.flows, is_others, strict=True) if is_one]
-    flows = (
-        *(flow for flow, is_one in zip(host.flows, is_others, strict=True) if not is_one),
-        *_copies(use, first),
-    )
+    mine = [flow for flow, is_one in zip(host.flows, is_others, strict=True) if not is_one]
+    explained_at = _explained_since(view, job, host, mine, begun)
+    flows = (*(_less_others(flow, explained_at) for flow in mine), *_copies(use, first))
     quiet_since = max(
         host.observed_since, max((f.quiet_since for f in flows), default=float("-inf"))
     )
     quiet_first = max(first, use.row_at(quiet_since))
+    explained = [
+        flow
+        for flow in mine
+        if _less_others(flow, explained_at) is not flow and flow.quiet_since > quiet_since
+    ]
     found: list[Rest] = []
     if quiet_first < len(use.past.times):
         most = _quiet_cap(use, host, first)
-        if any(flow.quiet_since > begun for flow in others):
+        if explained or any(flow.quiet_since > begun for flow in others):
             most = min(most, Confidence.SUPPORTED, key=lambda step: step.rank)
         found.append(_rest(detector, use, quiet_first, quiet_since, most))
     if quiet_first > first:
@@ -119,7 +130,10 @@ def rest_of(detector: Windows, job: JobLook, use: GpuUse, host: HostUse, first: 
         whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
         if whole.known_s >= detector.supported_after_s:
             found.append(_capped(detector, job, host, whole, stirring))
-    told = tuple(_others_evidence(job, flow, begun) for flow in others if flow.quiet_since > begun)
+    told = (
+        *(_others_evidence(job, f, begun, _UNFOLLOWED) for f in others if f.quiet_since > begun),
+        *(_others_evidence(job, flow, max(begun, quiet_since), _COUNTED) for flow in explained),
+    )
     found = [
         rest._replace(before=_before(job, use, host, rest), evidence=(*rest.evidence, *told))
         for rest in found
@@ -255,9 +269,23 @@ def _evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
     )
 
 
-def _others_evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
+def _explained_since(
+    view: View, job: JobLook, host: HostUse, flows: Sequence[Flow], begun: float
+) -> float:
+    """Unix time since when other jobs' processes account for what may be theirs; infinity: not."""
+    doubtful = [flow for flow in flows if flow.is_of_storage and flow.quiet_since > begun]
+    return explained_since(view, job, PAST_S) if doubtful and host.is_seen else inf
+
+
+def _less_others(flow: Flow, explained_at: float) -> Flow:
+    """A flow that is quiet as well where others account for it; else the same."""
+    is_explained = flow.is_of_storage and explained_at < flow.quiet_since
+    return flow._replace(quiet_since=explained_at) if is_explained else flow
+
+
+def _others_evidence(job: JobLook, flow: Flow, since: float, why: str) -> Evidence:
     mean = flow.mean(since)
-    text = f"{_words(job, flow, since)} is another job's: its own CPUs do not follow it"
+    text = f"{_words(job, flow, since)} is another job's: {why}"
     return Evidence(flow.key, job.subject, text, mean if mean == mean else None)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gpumon.detect.scene import HELD, START_AT, WORKING, Scene
 from gpumon_detectors.idle.idle_held import IdleHeld
+from gpumon_detectors.idle.never_started import NeverStarted
 from tests.unit.gpumon_detectors.idle_scenes import QUIET_GROUP, QUIET_HOST, all_of
 
 WORKED_S = 1500.0
@@ -164,3 +165,108 @@ def test_traffic_that_comes_with_the_jobs_own_cpu_time_may_be_its_own(cores_per_
 )
 def test_where_that_cannot_be_told_traffic_stays_a_doubt(minutes, given):
     assert moving(minutes, **given).confidence == "hypothesis"
+
+
+READS = "process_io_read_bytes_per_s"
+WRITES = "process_io_write_bytes_per_s"
+
+
+def reading(
+    minutes, *, moved=2e8, counted=2e8, own=0.0, job="43", key="net_rx_bytes_per_s", by=30.0
+):
+    """A job that worked and rests beside a process that reads all the while; its one finding.
+
+    Args:
+        minutes: How long it rests.
+        moved: What the node moves, bytes a second.
+        counted: What that process is counted to read; None: nobody may know.
+        own: What the node moves besides.
+        job: Whose process it is.
+        key: Where the node counts what it moves.
+        by: Seconds between two samples.
+    """
+    scene = Scene(period_s=by, span_s=24 * 3600.0)
+    uuids = scene.node("n", 6)
+    scene.job("42", uuids[:2], cpu_count=24)
+    scene.job("43", uuids[2:], cpu_count=48)
+    scene.host("n", **QUIET_HOST)
+    scene.process(11, uuids[2:3], job_id=job, **{READS: counted, WRITES: 0.0})
+    scene.cgroup("42", **{**QUIET_GROUP, "job_cpu_cores_used": 5.0})
+    if key.startswith("nic"):
+        scene.nic("n", "mlx5_0/1", **{key: moved, "nic_tx_bytes_per_s": 0.0})
+    else:
+        scene.host("n", **{key: moved + own})
+    scene.run(WORKED_S, all_of(uuids, WORKING))
+    scene.cgroup("42", **QUIET_GROUP)
+    scene.run(60 * minutes, {**all_of(uuids[:2], HELD), **all_of(uuids[2:], WORKING)})
+    (found,) = IdleHeld().evaluate(scene.view())
+    return found
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"moved": 2.1e8}, {"by": 60.0}, {"key": "disk_read_bytes_per_s"}],
+    ids=["as counted", "with its headers", "every minute", "from a disk"],
+)
+def test_what_a_process_of_another_job_is_counted_to_read_is_not_the_jobs(given):
+    """However steady it is: the kernel says whose it is."""
+    found = reading(70, **given)
+    assert found.confidence == "supported"
+    assert "MB/s" not in found.summary
+    (text,) = [one.text for one in found.evidence if "are counted" in one.text]
+    assert "is another job's: processes of other jobs are counted to read and write" in text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"counted": 1e8},
+        {"counted": None},
+        {"job": "42"},
+        {"job": None},
+        {"own": 3e7},
+        {"key": "nic_rx_bytes_per_s"},
+    ],
+    ids=["half of it", "not told", "its own", "nobody's", "and more is moved", "over ports"],
+)
+def test_what_no_other_job_is_counted_to_move_stays_a_doubt(given):
+    assert reading(70, **given).confidence == "hypothesis"
+
+
+def test_a_file_that_is_written_reaches_the_server_later():
+    """A neighbour's checkpoints: counted when they are in the page cache, sent half a minute on."""
+    scene = Scene(period_s=10.0, span_s=24 * 3600.0)
+    uuids = scene.node("n", 6)
+    scene.job("42", uuids[:2], cpu_count=24)
+    scene.job("43", uuids[2:], cpu_count=48)
+    scene.host("n", **QUIET_HOST)
+    scene.cgroup("42", **QUIET_GROUP)
+    told = []
+    for _ in range(4):
+        for written, sent, seconds in ((0.0, 2e4, 330), (1e9, 2e4, 30), (0.0, 1e9, 30)):
+            scene.process(11, uuids[2:3], job_id="43", **{READS: 0.0, WRITES: written})
+            scene.host("n", net_tx_bytes_per_s=sent)
+            scene.run(seconds, all_of(uuids[2:], WORKING))
+            told += NeverStarted().evaluate(scene.view())
+    late = [found for found in told if found.window.end - found.window.start > 900]
+    assert len(late) > 4
+    assert {found.confidence for found in late} == {"supported"}
+
+
+def test_what_is_moved_once_the_neighbour_has_gone_is_not_explained():
+    scene = Scene(period_s=30.0, span_s=24 * 3600.0)
+    uuids = scene.node("n", 7)
+    scene.job("42", uuids[:2], cpu_count=24)
+    scene.job("43", uuids[2:6], cpu_count=48)
+    scene.job("44", uuids[6:], cpu_count=8)
+    scene.host("n", **{**QUIET_HOST, "net_rx_bytes_per_s": 2e8})
+    scene.process(11, uuids[2:3], job_id="43", **{READS: 2e8, WRITES: 0.0})
+    scene.cgroup("42", **{**QUIET_GROUP, "job_cpu_cores_used": 5.0})
+    scene.run(WORKED_S, all_of(uuids, WORKING))
+    scene.cgroup("42", **QUIET_GROUP)
+    scene.run(4200, {**all_of(uuids[:2], HELD), **all_of(uuids[2:], WORKING)})
+    scene.no_process(11, "n")
+    scene.end("43")
+    scene.run(600, {**all_of(uuids[:2], HELD), **all_of(uuids[6:], WORKING)})
+    (found,) = IdleHeld().evaluate(scene.view())
+    assert found.confidence == "hypothesis"
