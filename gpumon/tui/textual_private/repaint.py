@@ -41,6 +41,14 @@ class PlainLines(_Mixin):
     Textual's own asks for some forty rules of style with every line, to find none of these.
     """
 
+    _width_now: int | None = None
+    """While lines are drawn, how many cells each has."""
+
+    @property
+    def line_width(self) -> int:
+        """Cells of a line: textual looks through the whole screen for a widget's size."""
+        return self.size.width if self._width_now is None else self._width_now
+
     @property
     def content_offset(self) -> Offset:
         """Where the content begins: nothing lies around it."""
@@ -54,14 +62,15 @@ class PlainLines(_Mixin):
             filters = [one for one in filters if type(one) is not ANSIToTruecolor]
         ground = self.background_colors[1] if filters else BLACK
         first, end = crop.column_span
-        is_whole = first == 0 and end >= self.size.width
-        lines: list[Strip] = []
-        for y in crop.line_range:
-            line = self.render_line(y)
-            for one in filters:
-                line = line.apply_filter(one, ground)
-            lines.append(line if is_whole else cropped(line, first, end))
-        return lines
+        self._width_now = self.size.width
+        try:
+            lines = [self.render_line(y) for y in crop.line_range]
+        finally:
+            is_whole = first == 0 and end >= self._width_now
+            self._width_now = None
+        for one in filters:
+            lines = [line.apply_filter(one, ground) for line in lines]
+        return lines if is_whole else [cropped(line, first, end) for line in lines]
 
 
 class LongList(PlainLines, ScrollView, inherit_bindings=False):

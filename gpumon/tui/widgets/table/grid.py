@@ -366,7 +366,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """The titles, a row, or a line of the notice."""
-        width = self.size.width
+        width = self.line_width
         look = look_of(self)
         if y == 0:
             return title_strip(self._placed, self._told_sorting, width, look)
