@@ -63,7 +63,7 @@ class Pane(PlainLines, Widget):
         found = ((y, *changed_cells(before, now)) for y, (before, now) in pairs)
         regions = [Region(x + a, top + y, end - a, 1) for y, a, end in found if end > a]
         if regions:
-            self.refresh(*regions)
+            self.repaint(*regions)
         announce(self)
 
     @property

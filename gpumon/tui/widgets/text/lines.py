@@ -48,7 +48,7 @@ class Lines(PlainLines, Widget):
         found = ((y, *changed_cells(before, now)) for y, (before, now) in pairs)
         regions = [Region(first, y, end - first, 1) for y, first, end in found if end > first]
         if regions:
-            self.refresh(*regions)
+            self.repaint(*regions)
         announce(self)
 
     @property

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from gpumon.report.text.cells import Cell, safe, text_width
-from gpumon.tui.textual_private.cropping import is_of_narrow
+from gpumon.tui.textual_private.cropping import cropped, is_of_narrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,11 +34,11 @@ def line_strip(line: Line, width: int, look: ThemeStyles, extra: Style | None = 
         taken += len(text)
         is_narrow = is_narrow and is_of_narrow(text)
         segments.append(Segment(text, look.over_ground(tone, extra)))
-    if is_narrow and taken <= width:
-        if taken < width:
-            segments.append(Segment(" " * (width - taken), base))
-        return Strip(segments, width)
-    return Strip(segments).adjust_cell_length(width, base)
+    if not is_narrow:
+        return Strip(segments).adjust_cell_length(width, base)
+    if taken < width:
+        segments.append(Segment(" " * (width - taken), base))
+    return cropped(Strip(segments, max(taken, width)), 0, width)
 
 
 def merged(cells: Iterable[Cell]) -> Line:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.segment import Segment
+from textual.strip import Strip
 
 from gpumon.report.tables.sections import Entry, Section
 from gpumon.report.text.cells import Cell, Tone
@@ -12,7 +14,7 @@ from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.widgets.table.split import Pane
 from gpumon.tui.widgets.text.lines import Lines
 from gpumon.tui.widgets.text.sections import Sections
-from gpumon.tui.widgets.text.strips import changed_cells
+from gpumon.tui.widgets.text.strips import changed_cells, line_strip
 
 
 def line(*parts):
@@ -66,6 +68,26 @@ def test_what_is_outside_of_the_stretch_is_as_it_was(before, now):
     assert old[max(first, end) :] == new[max(first, end) :]
 
 
+@given(LINES, st.integers(0, 12))
+def test_a_line_is_drawn_as_its_pieces_one_by_one(text, width):
+    look = DressedApp().look
+    pieces = [Segment(cell.text, look.over_ground(cell.tone)) for cell in text]
+    apart = Strip(pieces).adjust_cell_length(width, look.base)
+    drawn = line_strip(text, width, look)
+    assert drawn.cell_length == sum(segment.cell_length for segment in drawn)
+
+    def signs(strip):
+        return [(sign, segment.style) for segment in strip for sign in segment.text]
+
+    assert signs(drawn) == signs(apart)
+
+
+def test_neighbours_of_one_tone_are_one_piece():
+    text = line("a", " ", "b", ("c", Tone.BAD), ("d", Tone.BAD))
+    assert [one.text for one in line_strip(text, 7, DressedApp().look)] == ["a b", "cd", "  "]
+    assert [one.text for one in line_strip(text, 4, DressedApp().look)] == ["a b", "c"]
+
+
 class Held(DressedApp):
     """One widget."""
 
@@ -84,7 +106,7 @@ async def drawn_again(monkeypatch, widget, show):
         widget.display = True
         show(line("power ", ("408", Tone.BAD), " W of 700 W"))
         await pilot.pause()
-        monkeypatch.setattr(widget, "refresh", lambda *regions, **_: drawn.extend(regions))
+        monkeypatch.setattr(widget, "_set_dirty", lambda *regions: drawn.extend(regions))
         show(line("power ", ("411", Tone.BAD), " W of 700 W"))
     return [(one.x, one.width, one.height) for one in drawn]
 
