@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.strip import Strip
@@ -22,19 +20,17 @@ if TYPE_CHECKING:
 
 
 def line_strip(line: Line, width: int, look: ThemeStyles, extra: Style | None = None) -> Strip:
-    """A line cut or filled to `width` cells; `extra` lies over every tone.
-
-    Neighbours of one tone make one piece: whatever is done with a line goes through its pieces.
-    """
+    """A line cut or filled to `width` cells; `extra` lies over every tone."""
     base = look.base if extra is None else look.base + extra
     segments: list[Segment] = []
     taken, is_narrow = 0, True
-    for tone, cells in groupby(line, _tone_of):
-        text = safe("".join([text for text, _ in cells]))
+    for told, tone in line:
+        text = safe(told)
         taken += len(text)
         is_narrow = is_narrow and is_of_narrow(text)
         segments.append(Segment(text, look.over_ground(tone, extra)))
     if not is_narrow:
+        # Textual measures each character, and cuts through those of two cells.
         return Strip(segments).adjust_cell_length(width, base)
     if taken < width:
         segments.append(Segment(" " * (width - taken), base))
@@ -104,9 +100,6 @@ def _changed_in_place(before: Line, now: Line) -> tuple[int, int] | None:
 def _is_drawn_as_it_is(text: str) -> bool:
     """Whether nothing of it is unsafe, and each sign takes one cell."""
     return text.isprintable() if text.isascii() else safe(text) == text and is_of_narrow(text)
-
-
-_tone_of: Final = itemgetter(1)
 
 
 def _alike(old: Sequence[object], new: Sequence[object]) -> int:

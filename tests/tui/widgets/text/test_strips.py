@@ -82,10 +82,13 @@ def test_a_line_is_drawn_as_its_pieces_one_by_one(text, width):
     assert signs(drawn) == signs(apart)
 
 
-def test_neighbours_of_one_tone_are_one_piece():
-    text = line("a", " ", "b", ("c", Tone.BAD), ("d", Tone.BAD))
-    assert [one.text for one in line_strip(text, 7, DressedApp().look)] == ["a b", "cd", "  "]
-    assert [one.text for one in line_strip(text, 4, DressedApp().look)] == ["a b", "c"]
+def test_a_line_of_single_cells_is_measured_by_nobody_and_made_once(monkeypatch):
+    look, made = DressedApp().look, []
+    init = Strip.__init__
+    monkeypatch.setattr(Strip, "__init__", lambda *given: made.append(1) or init(*given))
+    monkeypatch.setattr(Segment, "cell_length", property(lambda _segment: made.append(1)))
+    drawn = line_strip(line("power ", ("408", Tone.BAD), " W ⣉"), 20, look)
+    assert (drawn.cell_length, made) == (20, [1])
 
 
 class Held(DressedApp):
