@@ -96,6 +96,51 @@ def test_who_answers_from_afar_is_asked_before_the_terminal_is_imported() -> Non
     assert "gpumon.fleet.sampler.sampler" not in names
 
 
+LOOP = """
+import sys
+from gpumon.cli import main, output, show
+
+def shown(feed, *_given, beside, **_named):
+    import gpumon.tui.terminal
+    import asyncio
+    import asyncio.base_events as events, asyncio.selector_events as selector
+    from asyncio.sslproto import SSLProtocol
+
+    async def speaks():
+        try:
+            SSLProtocol(asyncio.get_running_loop(), asyncio.Protocol(), ssl_context(), None)
+        except RuntimeError:
+            return False
+        return None not in (events.ssl, selector.ssl)
+
+    def ssl_context():
+        import ssl
+        return ssl.create_default_context()
+
+    print(*sorted({"ssl", "_ssl"} & set(sys.modules)), "/", asyncio.run(speaks()))
+    feed.close()
+    return 0
+
+show.show = shown
+output.is_tty = lambda: True
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("targets", "told"),
+    [
+        (["local"], "/ False"),
+        (["dcgm+http://127.0.0.1:9"], "_ssl ssl / True"),
+        (["local", "dcgm+http://127.0.0.1:9"], "_ssl ssl / True"),
+    ],
+)
+def test_only_a_terminal_of_its_own_machine_leaves_tls_out(targets: list[str], told: str) -> None:
+    command = [sys.executable, "-c", LOOP, *targets]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    assert done.stdout.strip() == told
+
+
 ONE = """
 import sys
 from gpumon.tui.screens.open import AllViews

@@ -407,6 +407,11 @@ def _tell_unkept(sampler: Sampler | LateSampler) -> None:
 
 
 def _terminal(request: Request) -> int:
+    if all(target.scheme == "local" for target in request.targets):
+        # Nothing will be asked over a network: no target comes while it runs.
+        from gpumon.base.loop_tls import import_asyncio_without_tls
+
+        import_asyncio_without_tls()
     from gpumon.cli.show import show
 
     title = " ".join(target.url for target in request.targets)

@@ -52,7 +52,10 @@ def _is_calm(block: Block, node: Node) -> bool:
 def _is_whole(block: Block, key: str) -> bool:
     """Whether every GPU has a value."""
     column = block.columns.get(key)
-    return column is not None and not any(v == MISSING_INTEGER or isnan(v) for v in set(column))
+    if column is None:
+        return False
+    values = set(column)
+    return MISSING_INTEGER not in values and not any(map(isnan, values))
 
 
 def _values(block: Block, key: str) -> set[float | int]:

@@ -8,6 +8,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from gpumon.base.loop_tls import give_back_tls
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -31,6 +33,7 @@ class LoopThread:
             main: Makes the coroutine.
             end: Makes the one that frees what is left when it is over, which nobody breaks off.
         """
+        give_back_tls()
         self._main = main
         self._end = end
         self._is_ending = False

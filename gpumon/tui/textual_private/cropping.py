@@ -22,25 +22,31 @@ NARROW: Final = re.compile(
 """Texts of which each character takes one cell, as `rich.cells` has them."""
 
 
+def is_of_narrow(text: str) -> bool:
+    """Whether each character of a text takes one cell, whoever measures it."""
+    return text.isascii() or NARROW.fullmatch(text) is not None
+
+
 def cropped(strip: Strip, first: int, end: int) -> Strip:
     """The cells from `first` to the one before `end`, as `Strip.crop` gives them."""
     if first <= 0 and end >= strip.cell_length:
         return strip
-    return Strip(_between(strip, max(first, 0), end), _length(strip, first, end))
+    return Strip(pieces_between(strip, max(first, 0), end), _length(strip, first, end))
 
 
 def _length(strip: Strip, first: int, end: int) -> int:
     return max(0, min(end, strip.cell_length) - max(first, 0))
 
 
-def _between(strip: Strip, first: int, end: int) -> Iterator[Segment]:
+def pieces_between(strip: Strip, first: int, end: int) -> Iterator[Segment]:
+    """What `cropped` makes a strip of: a strip has a dozen memories that nobody asks."""
     at = 0
     for segment in strip:
         if at >= end:
             return
         text, style, control = segment
         left, right = first - at, end - at
-        length = segment.cell_length
+        length = len(text) if text.isascii() else segment.cell_length
         if left <= 0 and right >= length:
             yield segment
         elif left < length and NARROW.fullmatch(text):

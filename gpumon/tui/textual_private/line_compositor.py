@@ -8,20 +8,59 @@ The compositor is no part of what textual promises: what fails here is drawn by 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from textual._compositor import ChopsUpdate, Compositor
 from textual.geometry import Region
 
-from gpumon.tui.textual_private.cropping import cropped
+from gpumon.tui.textual_private.cropping import cropped, pieces_between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from rich.segment import Segment
     from textual.strip import Strip
 
     Stretch = tuple[int, int]
     """First cell of a line and the one behind the last."""
+
+    Part = tuple[int, int, Strip, int]
+    """First cell on the screen and the one behind the last, a line that has them, and its cell
+    that is the first."""
+
+_column_of: Final = itemgetter(0)
+
+
+class LineUpdate(ChopsUpdate):
+    """An update that knows its stretches as parts of whole lines; cut for whoever asks."""
+
+    def __init__(
+        self, spans: list[tuple[int, int, int]], lines: Mapping[int, Sequence[Part]]
+    ) -> None:
+        self.spans = spans
+        self.lines = lines
+        """From left to right, by the number of the line on the screen."""
+
+    @cached_property
+    def chops(self) -> Mapping[int, Mapping[int, Strip]]:  # type: ignore[override]
+        """The stretches by where they begin."""
+        return {
+            y: {x: cropped(strip, first, first + end - x) for x, end, strip, first in parts}
+            for y, parts in self.lines.items()
+        }
+
+    @cached_property
+    def chop_ends(self) -> Mapping[int, list[int]]:  # type: ignore[override]
+        """Where they end."""
+        return {y: [end for _, end, _, _ in parts] for y, parts in self.lines.items()}
+
+    def pieces(self) -> Iterator[tuple[int, int, Iterable[Segment]]]:
+        """Column and line of each stretch, and what it is made of."""
+        for y, parts in self.lines.items():
+            for x, end, strip, first in parts:
+                yield x, y, pieces_between(strip, first, first + end - x)
 
 
 class ThriftyCompositor(Compositor):
@@ -48,7 +87,7 @@ class ThriftyCompositor(Compositor):
         bare: dict[int, list[Stretch]] = {}
         for y, first, end in spans:
             bare.setdefault(y, []).append((first, end))
-        drawn: dict[int, dict[int, tuple[int, Strip]]] = {y: {} for y in bare}
+        lines: dict[int, list[Part]] = {y: [] for y in bare}
         for widget, (region, clip) in self.visible_widgets.items():
             shown = region.intersection(clip)
             covered: dict[int, list[Stretch]] = {}
@@ -58,13 +97,10 @@ class ThriftyCompositor(Compositor):
             for run in _runs(y for y, stretches in covered.items() if stretches):
                 part = Region(shown.x - region.x, run[0] - region.y, shown.width, len(run))
                 for y, strip in zip(run, widget.render_lines(part), strict=True):
-                    for first, end in covered[y]:
-                        drawn[y][first] = end, cropped(strip, first - shown.x, end - shown.x)
-        lines = {y: sorted(line.items()) for y, line in drawn.items()}
-        chops = {y: {x: strip for x, (_, strip) in line} for y, line in lines.items()}
-        ends = {y: [end for _, (end, _) in line] for y, line in lines.items()}
-        # Both are only asked for the lines of the spans.
-        return ChopsUpdate(chops, spans, ends)  # type: ignore[arg-type]
+                    lines[y] += [(x, end, strip, x - shown.x) for x, end in covered[y]]
+        for parts in lines.values():
+            parts.sort(key=_column_of)
+        return LineUpdate(spans, lines)
 
 
 def _parted(stretches: list[Stretch], first: int, end: int) -> tuple[list[Stretch], list[Stretch]]:

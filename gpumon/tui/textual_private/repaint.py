@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.color import BLACK
+from textual.dom import NoScreen
 from textual.filter import ANSIToTruecolor
 from textual.geometry import NULL_OFFSET, Size
 from textual.reactive import Reactive
@@ -35,11 +36,43 @@ def announce(widget: Widget) -> None:
         check()
 
 
+def _told_directly(widget: Widget, regions: tuple[Region, ...]) -> bool:
+    """Whether the screen knows by now that these are to be painted, without a message."""
+    try:
+        screen = widget.screen
+        if not widget.is_mounted or not widget.display or screen not in screen._compositor:
+            return False
+        widget._set_dirty(*regions)
+        screen._dirty_widgets.add(widget)
+    # Private to textual: in another of its versions the widget tells in its own time.
+    except (AttributeError, NoScreen):
+        return False
+    screen.check_idle()
+    return True
+
+
 class PlainLines(_Mixin):
     """Its lines are finished as `render_line` gives them: no border, no padding, no opacity.
 
     Textual's own asks for some forty rules of style with every line, to find none of these.
     """
+
+    _width_now: int | None = None
+    """While lines are drawn, how many cells each has."""
+
+    @property
+    def line_width(self) -> int:
+        """Cells of a line: textual looks through the whole screen for a widget's size."""
+        return self.size.width if self._width_now is None else self._width_now
+
+    def repaint(self, *regions: Region) -> None:
+        """Have stretches of these lines painted in the next frame.
+
+        Textual's `refresh` wakes the widget up, so that it sends the screen a message: of what a
+        picture a second costs, these messages were a tenth.
+        """
+        if not _told_directly(self, regions):
+            self.refresh(*regions)
 
     @property
     def content_offset(self) -> Offset:
@@ -54,14 +87,15 @@ class PlainLines(_Mixin):
             filters = [one for one in filters if type(one) is not ANSIToTruecolor]
         ground = self.background_colors[1] if filters else BLACK
         first, end = crop.column_span
-        is_whole = first == 0 and end >= self.size.width
-        lines: list[Strip] = []
-        for y in crop.line_range:
-            line = self.render_line(y)
-            for one in filters:
-                line = line.apply_filter(one, ground)
-            lines.append(line if is_whole else cropped(line, first, end))
-        return lines
+        self._width_now = self.size.width
+        try:
+            lines = [self.render_line(y) for y in crop.line_range]
+        finally:
+            is_whole = first == 0 and end >= self._width_now
+            self._width_now = None
+        for one in filters:
+            lines = [line.apply_filter(one, ground) for line in lines]
+        return lines if is_whole else [cropped(line, first, end) for line in lines]
 
 
 class LongList(PlainLines, ScrollView, inherit_bindings=False):

@@ -18,13 +18,15 @@ from rich.console import COLOR_SYSTEMS
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-from gpumon.tui.textual_private.cropping import cropped
+from gpumon.tui.textual_private.cropping import pieces_between
+from gpumon.tui.textual_private.line_compositor import LineUpdate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.color import Color
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.segment import Segment
     from rich.style import Style
 
 _RESET: Final = "\x1b[0m"
@@ -99,9 +101,9 @@ class LeanUpdate(CompositorUpdate):
         system = COLOR_SYSTEMS.get(console.color_system or "truecolor", ColorSystem.TRUECOLOR)
         out: list[str] = []
         pen = _BARE
-        for x, y, strips in self._pieces():
+        for x, y, pieces in self._pieces():
             out.append(f"\x1b[{y + 1};{x + 1}H")
-            for text, style, control in chain.from_iterable(strips):
+            for text, style, control in pieces:
                 if control or not text:
                     continue
                 wanted = _BARE if style is None else _pen(style, system)
@@ -110,19 +112,22 @@ class LeanUpdate(CompositorUpdate):
         out.append(_change(pen, _BARE))
         return "".join(out)
 
-    def _pieces(self) -> Iterator[tuple[int, int, Iterable[Strip]]]:
+    def _pieces(self) -> Iterator[tuple[int, int, Iterable[Segment]]]:
         """Where to write what."""
         update = self._update
+        if isinstance(update, LineUpdate):
+            yield from update.pieces()
+            return
         if isinstance(update, LayoutUpdate):
             for y, line in enumerate(update.strips, update.region.y):
-                yield update.region.x, y, line
+                yield update.region.x, y, chain.from_iterable(line)
             return
         for y, first, last in update.spans:
             for end, (x, chop) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
                 if chop is None or x >= last or end <= first:
                     continue
                 left = max(first, x)
-                yield left, y, (cropped(chop, left - x, min(end, last) - x),)
+                yield left, y, pieces_between(chop, left - x, min(end, last) - x)
 
 
 def lean(renderable: RenderableType | None) -> RenderableType | None:

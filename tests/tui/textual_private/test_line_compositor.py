@@ -31,6 +31,8 @@ SIZE = (40, 16)
 class Letters(Widget):
     """Lines that say whose they are; it counts which are asked for."""
 
+    sign = "漢"
+
     def __init__(self, letter: str, **given: str) -> None:
         super().__init__(**given)
         self.letter = letter
@@ -39,7 +41,7 @@ class Letters(Widget):
     def render_line(self, y: int) -> Strip:
         self.asked.append(y)
         style = Style(color="red" if y % 2 else "green")
-        text = f"{self.letter}{y:02}漢" * 20
+        text = f"{self.letter}{y:02}{self.sign}" * 20
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
 
@@ -104,6 +106,34 @@ async def test_what_changed_looks_as_textual_draws_it(scrolled: int) -> None:
             own._dirty_regions = set(regions)
             theirs = Compositor.render_partial_update(own)
             assert cells(ours) == cells(theirs), regions
+
+
+async def test_an_update_that_is_cut_late_is_the_same_where_textual_itself_writes_it() -> None:
+    console = Console(file=io.StringIO(), color_system="truecolor", force_terminal=True)
+    async with Overlaps().run_test(size=SIZE) as pilot:
+        own = pilot.app.screen._compositor
+        for seed in range(20):
+            own._dirty_regions = dirty(random.Random(seed))
+            update = own.changed_lines()
+            shown = Shown(*SIZE)
+            shown.feed(update.render_segments(console).encode())
+            assert shown.cells() == cells(update)
+
+
+async def test_what_is_written_leanly_is_cut_into_no_strips(monkeypatch) -> None:
+    async with Overlaps().run_test(size=SIZE) as pilot:
+        own = pilot.app.screen._compositor
+        # A text with signs of two cells is cut by textual's own strip.
+        monkeypatch.setattr(Letters, "sign", "·")
+        pilot.app.screen.query_one("#head", Letters)._styles_cache.clear()
+        own._dirty_regions = {Region(0, 1, 3, 1)}
+        made = []
+        init = Strip.__init__
+        update = own.changed_lines()
+        monkeypatch.setattr(Strip, "__init__", lambda *given: made.append(1) or init(*given))
+        console = Console(file=io.StringIO(), color_system="truecolor", force_terminal=True)
+        assert "h01" in LeanUpdate(update).lean_segments(console)
+        assert made == []
 
 
 async def test_lines_that_did_not_change_are_not_asked_for() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from textual.app import App
 from textual.geometry import Region, Size
-from textual.messages import Update
+from textual.messages import Prompt, Update
 from textual.widget import Widget
 
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.text.cells import Cell
 from gpumon.tui.textual_private.repaint import PlainLines, announce
+from gpumon.tui.themed_app import DressedApp
+from gpumon.tui.widgets.text.lines import Lines
 from tests.tui.widgets.table.test_grid import GridApp, rows
 from tests.worlds.tick import fleet, tick
 
@@ -70,6 +73,59 @@ async def test_a_widget_is_announced_at_once_and_only_where_it_changed(monkeypat
             widget.refresh()
             announce(widget)
         assert [type(message) for message in told] == [Update]
+
+
+class Clock(DressedApp):
+    """A line of text."""
+
+    def compose(self):
+        yield Lines(is_bar=True, id="clock")
+
+
+async def test_a_line_that_changes_wakes_its_widget_not_at_all_and_its_screen_once(monkeypatch):
+    async with Clock().run_test(size=(20, 3)) as pilot:
+        line = pilot.app.query_one(Lines)
+        line.show_lines([(Cell("12:00:00"),)])
+        while pilot.app.screen not in pilot.app.screen._compositor or line._repaint_regions:
+            await pilot.pause(0.01)
+        told = []
+        with monkeypatch.context() as patched:
+            for pump in (line, pilot.app.screen):
+                patched.setattr(pump, "post_message", lambda m, pump=pump: told.append((pump, m)))
+            line.show_lines([(Cell("12:00:01"),)])
+        assert [(pump, type(message)) for pump, message in told] == [(pilot.app.screen, Prompt)]
+        assert pilot.app.screen._dirty_widgets == {line}
+        assert line._repaint_regions == {Region(7, 0, 1, 1)}
+
+
+async def test_where_the_screen_cannot_be_told_so_the_widget_tells_it(monkeypatch):
+    async with Clock().run_test(size=(20, 3)) as pilot:
+        line, screen = pilot.app.query_one(Lines), pilot.app.screen
+        line.show_lines([(Cell("12:00:00"),)])
+        while pilot.app.screen not in pilot.app.screen._compositor or line._repaint_regions:
+            await pilot.pause(0.01)
+        told = []
+        with monkeypatch.context() as patched:
+            patched.delattr(screen, "_dirty_widgets")
+            patched.setattr(screen, "post_message", told.append)
+            line.show_lines([(Cell("12:00:01"),)])
+        assert [type(message) for message in told] == [Update]
+
+
+async def test_all_lines_of_a_frame_look_up_their_width_once(monkeypatch):
+    async with GridApp().run_test(size=(60, 12)) as pilot:
+        grid = pilot.app.grid
+        grid.show(Digest(tick()), rows(8))
+        await pilot.pause()
+        asked = []
+        size = Widget.size
+        monkeypatch.setattr(Widget, "size", property(lambda one: asked.append(1) or size.fget(one)))
+        few, many = [], []
+        for count, found in ((2, few), (8, many)):
+            asked.clear()
+            grid.render_lines(Region(0, 0, 60, count))
+            found += asked
+        assert len(few) == len(many)
 
 
 async def test_more_or_fewer_rows_move_the_scrollbar_without_laying_out_the_screen(monkeypatch):

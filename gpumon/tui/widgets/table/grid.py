@@ -357,16 +357,16 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
                 self._pictures.keep(index, old or cells)
         # Without any it would be all.
         if regions:
-            self.refresh(*regions)
+            self.repaint(*regions)
 
     def _redraw_rows(self, *indices: int) -> None:
         top, width = self.scroll_offset.y, self.size.width
         if indices:
-            self.refresh(*(Region(0, index - top + 1, width, 1) for index in indices))
+            self.repaint(*(Region(0, index - top + 1, width, 1) for index in indices))
 
     def render_line(self, y: int) -> Strip:
         """The titles, a row, or a line of the notice."""
-        width = self.size.width
+        width = self.line_width
         look = look_of(self)
         if y == 0:
             return title_strip(self._placed, self._told_sorting, width, look)

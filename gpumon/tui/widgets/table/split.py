@@ -63,7 +63,7 @@ class Pane(PlainLines, Widget):
         found = ((y, *changed_cells(before, now)) for y, (before, now) in pairs)
         regions = [Region(x + a, top + y, end - a, 1) for y, a, end in found if end > a]
         if regions:
-            self.refresh(*regions)
+            self.repaint(*regions)
         announce(self)
 
     @property
@@ -86,7 +86,7 @@ class Pane(PlainLines, Widget):
 
     def render_line(self, y: int) -> Strip:
         """A line, with the rule that parts it from the table."""
-        look, width = look_of(self), self.size.width
+        look, width = look_of(self), self.line_width
         if self.is_below and y == 0:
             return line_strip((Cell("─" * width, Tone.DIM),), width, look)
         place = y - self._first

@@ -48,7 +48,7 @@ class Lines(PlainLines, Widget):
         found = ((y, *changed_cells(before, now)) for y, (before, now) in pairs)
         regions = [Region(first, y, end - first, 1) for y, first, end in found if end > first]
         if regions:
-            self.refresh(*regions)
+            self.repaint(*regions)
         announce(self)
 
     @property
@@ -60,7 +60,7 @@ class Lines(PlainLines, Widget):
         """One line of the widget."""
         look = look_of(self)
         line = self._lines[y] if y < len(self._lines) else ()
-        return line_strip(line, self.size.width, look, look.bar if self._is_bar else None)
+        return line_strip(line, self.line_width, look, look.bar if self._is_bar else None)
 
 
 class KeyBar(Lines):

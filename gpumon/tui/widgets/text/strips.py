@@ -8,6 +8,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from gpumon.report.text.cells import Cell, safe, text_width
+from gpumon.tui.textual_private.cropping import cropped, is_of_narrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,8 +22,19 @@ if TYPE_CHECKING:
 def line_strip(line: Line, width: int, look: ThemeStyles, extra: Style | None = None) -> Strip:
     """A line cut or filled to `width` cells; `extra` lies over every tone."""
     base = look.base if extra is None else look.base + extra
-    segments = [Segment(safe(cell.text), look.over_ground(cell.tone, extra)) for cell in line]
-    return Strip(segments).adjust_cell_length(width, base)
+    segments: list[Segment] = []
+    taken, is_narrow = 0, True
+    for told, tone in line:
+        text = safe(told)
+        taken += len(text)
+        is_narrow = is_narrow and is_of_narrow(text)
+        segments.append(Segment(text, look.over_ground(tone, extra)))
+    if not is_narrow:
+        # Textual measures each character, and cuts through those of two cells.
+        return Strip(segments).adjust_cell_length(width, base)
+    if taken < width:
+        segments.append(Segment(" " * (width - taken), base))
+    return cropped(Strip(segments, max(taken, width)), 0, width)
 
 
 def merged(cells: Iterable[Cell]) -> Line:
@@ -51,8 +63,10 @@ def changed_cells(before: Line, now: Line) -> tuple[int, int]:
         return 0, 0
     # Mostly a number or two is another: pieces of the same text and tone are passed over whole.
     first = _alike(before, now)
-    left = sum(text_width(safe(cell.text)) for cell in now[:first])
+    left = sum([text_width(safe(text)) for text, _ in now[:first]])
     last = _alike(before[:first:-1], now[:first:-1])
+    if found := _changed_in_place(before[first : len(before) - last], now[first : len(now) - last]):
+        return left + found[0], left + found[1]
     old, new = _signs(before[first : len(before) - last]), _signs(now[first : len(now) - last])
     width = text_width(_text(new))
     if len(old) == len(new) and text_width(_text(old)) == width:
@@ -65,6 +79,27 @@ def changed_cells(before: Line, now: Line) -> tuple[int, int]:
         same = _alike(old, new)
         end = max(text_width(_text(old)), text_width(_text(new)))
     return left + text_width(_text(new[:same])), left + end
+
+
+def _changed_in_place(before: Line, now: Line) -> tuple[int, int] | None:
+    """The same of pieces of which the first and the last differ, where none is longer or shorter.
+
+    None: one is, or has another tone, or signs that may take two cells.
+    """
+    if not before or len(before) != len(now):
+        return None
+    for (was, old_tone), (text, tone) in zip(before, now, strict=True):
+        is_in_place = old_tone is tone and len(was) == len(text)
+        if not (is_in_place and _is_drawn_as_it_is(was) and _is_drawn_as_it_is(text)):
+            return None
+    begin = _alike(before[0].text, now[0].text)
+    end = sum([len(text) for text, _ in now]) - _alike(before[-1].text[::-1], now[-1].text[::-1])
+    return begin, end
+
+
+def _is_drawn_as_it_is(text: str) -> bool:
+    """Whether nothing of it is unsafe, and each sign takes one cell."""
+    return text.isprintable() if text.isascii() else safe(text) == text and is_of_narrow(text)
 
 
 def _alike(old: Sequence[object], new: Sequence[object]) -> int:

@@ -184,7 +184,7 @@ async def test_only_changed_lines_are_drawn_again(monkeypatch):
         app.grid.show(Digest(tick()), rows(8))
         await pilot.pause()
         regions = []
-        monkeypatch.setattr(app.grid, "refresh", lambda *r, **_k: regions.extend(r) or app.grid)
+        monkeypatch.setattr(app.grid, "_set_dirty", lambda *r: regions.extend(r))
         app.grid.show(Digest(tick()), rows(8))
         assert regions == []
         changed = rows(8)
@@ -200,7 +200,7 @@ async def test_the_mark_of_the_cursor_moves_with_its_row(monkeypatch):
         app.grid.move_to(1)
         await pilot.pause()
         regions = []
-        monkeypatch.setattr(app.grid, "refresh", lambda *r, **_k: regions.extend(r) or app.grid)
+        monkeypatch.setattr(app.grid, "_set_dirty", lambda *r: regions.extend(r))
         app.grid.show(Digest(tick()), rows(4, offset=3))
         assert app.grid.current.key == "r1"
         whole = {region.y for region in regions if region.width == app.grid.size.width}
@@ -265,7 +265,7 @@ async def test_another_order_draws_the_titles_again_and_rows_that_moved(monkeypa
         app.grid.show(Digest(tick()), rows(3))
         await pilot.pause()
         regions = []
-        monkeypatch.setattr(app.grid, "refresh", lambda *r, **_k: regions.extend(r) or app.grid)
+        monkeypatch.setattr(app.grid, "_set_dirty", lambda *r: regions.extend(r))
         app.grid.sort_by("rank")
         app.grid.reverse()
         assert {region.y for region in regions} == {0, 1, 3}
@@ -276,8 +276,6 @@ async def test_the_screen_knows_of_new_rows_before_the_next_frame():
     async with app.run_test(size=(40, 12)) as pilot:
         app.grid.show(Digest(tick()), rows(3))
         await pilot.pause()
-        told = []
-        post = app.screen.post_message
-        app.screen.post_message = lambda message: told.append(message) or post(message)
+        assert not app.screen._dirty_widgets
         app.grid.show(Digest(tick()), rows(3, offset=1))
-        assert [type(message).__name__ for message in told] == ["Update"]
+        assert app.screen._dirty_widgets == {app.grid}

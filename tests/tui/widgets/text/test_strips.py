@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.segment import Segment
+from textual.strip import Strip
 
 from gpumon.report.tables.sections import Entry, Section
 from gpumon.report.text.cells import Cell, Tone
@@ -12,7 +14,7 @@ from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.widgets.table.split import Pane
 from gpumon.tui.widgets.text.lines import Lines
 from gpumon.tui.widgets.text.sections import Sections
-from gpumon.tui.widgets.text.strips import changed_cells
+from gpumon.tui.widgets.text.strips import changed_cells, line_strip
 
 
 def line(*parts):
@@ -66,6 +68,29 @@ def test_what_is_outside_of_the_stretch_is_as_it_was(before, now):
     assert old[max(first, end) :] == new[max(first, end) :]
 
 
+@given(LINES, st.integers(0, 12))
+def test_a_line_is_drawn_as_its_pieces_one_by_one(text, width):
+    look = DressedApp().look
+    pieces = [Segment(cell.text, look.over_ground(cell.tone)) for cell in text]
+    apart = Strip(pieces).adjust_cell_length(width, look.base)
+    drawn = line_strip(text, width, look)
+    assert drawn.cell_length == sum(segment.cell_length for segment in drawn)
+
+    def signs(strip):
+        return [(sign, segment.style) for segment in strip for sign in segment.text]
+
+    assert signs(drawn) == signs(apart)
+
+
+def test_a_line_of_single_cells_is_measured_by_nobody_and_made_once(monkeypatch):
+    look, made = DressedApp().look, []
+    init = Strip.__init__
+    monkeypatch.setattr(Strip, "__init__", lambda *given: made.append(1) or init(*given))
+    monkeypatch.setattr(Segment, "cell_length", property(lambda _segment: made.append(1)))
+    drawn = line_strip(line("power ", ("408", Tone.BAD), " W ⣉"), 20, look)
+    assert (drawn.cell_length, made) == (20, [1])
+
+
 class Held(DressedApp):
     """One widget."""
 
@@ -84,7 +109,7 @@ async def drawn_again(monkeypatch, widget, show):
         widget.display = True
         show(line("power ", ("408", Tone.BAD), " W of 700 W"))
         await pilot.pause()
-        monkeypatch.setattr(widget, "refresh", lambda *regions, **_: drawn.extend(regions))
+        monkeypatch.setattr(widget, "_set_dirty", lambda *regions: drawn.extend(regions))
         show(line("power ", ("411", Tone.BAD), " W of 700 W"))
     return [(one.x, one.width, one.height) for one in drawn]
 
