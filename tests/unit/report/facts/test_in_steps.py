@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from gpumon.report.facts import charges, groups, slurm_nodes
@@ -42,10 +44,8 @@ def step(monkeypatch):
 
 def growth(steps, made):
     """By how much something grew with each step."""
-    sizes = [len(made())]
-    for _ in steps:
-        sizes.append(len(made()))
-    return [after - before for before, after in zip(sizes, sizes[1:], strict=False)]
+    sizes = [len(made()), *(len(made()) for _ in steps)]
+    return [after - before for before, after in pairwise(sizes)]
 
 
 @pytest.mark.parametrize("gpus_used", [None, 2], ids=["jobs are counted", "Slurm counts"])
