@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _FINDINGS: Final = 50
 """Findings that are charged to their GPUs in one step."""
 
+_GPUS: Final = 500
+"""GPUs whose charges are added up by node in one step."""
+
 _JOBS: Final = 1_000
 """Jobs whose GPUs are written down in one step."""
 
@@ -56,24 +59,34 @@ def charge_steps(digest: Looked) -> Generator[None, None, dict[str, Stake]]:
 
 def charges(digest: Looked) -> dict[str, Stake]:
     """The same at once."""
-    steps = charge_steps(digest)
+    return _at_once(charge_steps(digest))
+
+
+def _node_steps(digest: Looked) -> Generator[None, None, dict[str, Stake]]:
+    """The same by name of the node, as `Digest.stakes_by_node` has it."""
+    found: dict[str, Stake] = {}
+    for number, (uuid, stake) in enumerate(digest.stakes.items(), 1):
+        gpu = digest.tick.gpus.get(uuid)
+        if gpu is not None:
+            before = found.get(gpu.node)
+            found[gpu.node] = stake if before is None else before.plus(stake)
+        if number % _GPUS == 0:
+            yield
+    return found
+
+
+def charges_by_node(digest: Looked) -> dict[str, Stake]:
+    """The same at once."""
+    return _at_once(_node_steps(digest))
+
+
+def _at_once(steps: Generator[None, None, dict[str, Stake]]) -> dict[str, Stake]:
     while True:
         try:
             next(steps)
         except StopIteration as end:
             found: dict[str, Stake] = end.value
             return found
-
-
-def charges_by_node(digest: Looked) -> dict[str, Stake]:
-    """The same by name of the node, as `Digest.stakes_by_node` has it."""
-    found: dict[str, Stake] = {}
-    for uuid, stake in digest.stakes.items():
-        gpu = digest.tick.gpus.get(uuid)
-        if gpu is not None:
-            before = found.get(gpu.node)
-            found[gpu.node] = stake if before is None else before.plus(stake)
-    return found
 
 
 def charges_at(digest: Looked, uuids: Collection[str]) -> dict[str, Stake]:
@@ -124,7 +137,7 @@ def stake_steps(digest: Looked) -> Iterator[None]:
         known["stakes"] = yield from charge_steps(digest)
     if "stakes_by_node" not in known:
         yield
-        known["stakes_by_node"] = charges_by_node(digest)
+        known["stakes_by_node"] = yield from _node_steps(digest)
 
 
 def holder_among(jobs: Sequence[JobView], uuid: str) -> JobView | None:

@@ -11,7 +11,7 @@ from gpumon.report.facts.array_tasks import asked_gpus, task_count
 from gpumon.report.facts.losses import NO_STAKE
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.facts.reservations import reservation_rows
-from gpumon.report.facts.slurm_nodes import job_partitions, partition_nodes, partitions, rooms
+from gpumon.report.facts.slurm_nodes import job_partitions, partition_nodes, partitions, room_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.tick_index import Digest
 
-_STEP: Final = 250
-"""Jobs that are summed up in one step."""
+_STEP: Final = 50
+"""Jobs that are summed up in one step: a few milliseconds where each has a finding."""
 
 GroupKind = Literal["user", "account", "partition"]
 
@@ -153,7 +153,7 @@ def groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
 
 
 def group_steps(digest: Digest, kind: GroupKind) -> Iterator[None]:
-    """Sum up, some hundred jobs in a step; `groups` then only reads off the sums."""
+    """Sum up, some jobs in a step; `groups` then only reads off the sums."""
     rolled, jobs = _rolled(digest, kind), digest.tick.jobs
     while rolled.done < len(jobs):
         for view in jobs[rolled.done : rolled.done + _STEP]:
@@ -243,9 +243,10 @@ def partition_rows(digest: Digest) -> tuple[PartitionRow, ...]:
 def partition_row_steps(digest: Digest) -> Iterator[None]:
     """Sum up jobs, then nodes; `partition_rows` then only reads off the sums."""
     yield from group_steps(digest, "partition")
-    rooms(digest)
+    yield from room_steps(digest)
+    found = groups(digest, "partition")
     yield
-    for group in groups(digest, "partition"):
+    for group in found:
         partition_nodes(digest, (group.name,))
         yield
 

@@ -12,10 +12,11 @@ from gpumon.report.text.cells import Tone, paragraph, some_names
 from gpumon.report.text.units import short_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from gpumon.model.records.cluster import Job, Node, SlurmNode
+    from gpumon.model.records.cluster import Job, JobView, Node, SlurmNode
     from gpumon.model.records.queue import Partition, Reservation
+    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
 
@@ -29,6 +30,10 @@ OUT_FLAGS: Final = frozenset(
 
 AWAY_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "powered_down"})
 """Those under which a node is away, and not only closed to new jobs."""
+
+
+_STEP: Final = 500
+"""Nodes or jobs that are looked at in one step: a few milliseconds."""
 
 
 class Room(NamedTuple):
@@ -107,35 +112,62 @@ def state_words(state: str) -> list[str]:
 
 def rooms(digest: Digest) -> Mapping[str, Room]:
     """What every node of the queue has, by name."""
-    return digest.remembered(("rooms", ""), lambda: _rooms(digest))
+    for _ in room_steps(digest):
+        pass
+    return _made(digest)
 
 
-def _rooms(digest: Digest) -> dict[str, Room]:
-    queue = digest.tick.queue
+def room_steps(digest: Digest) -> Iterator[None]:
+    """Look at some hundred nodes or jobs in a step; `rooms` then has nothing left to do."""
+    found, tick = _made(digest), digest.tick
+    # Without the digest: while some steps are left, it and they would hold each other.
+    for _ in digest.remembered(("steps to rooms", ""), lambda: _steps(tick, found)):
+        yield
+
+
+def _made(digest: Digest) -> dict[str, Room]:
+    return digest.remembered(("rooms", ""), dict)
+
+
+def _steps(tick: Tick, found: dict[str, Room]) -> Iterator[None]:
+    queue = tick.queue
     if queue is None:
-        return {}
+        return
     held: Counter[str] = Counter()
     types: dict[str, tuple[str, ...]] = {}
-    for view in digest.tick.jobs:
+    counts_jobs = not queue.is_filtered and any(node.gpus_used is None for node in queue.nodes)
+    for start in range(0, len(tick.jobs) if counts_jobs else 0, _STEP):
+        _count_held(tick.jobs[start : start + _STEP], held, types)
+        yield
+    for start in range(0, len(queue.nodes), _STEP):
+        for node in queue.nodes[start : start + _STEP]:
+            used, types_used = node.gpus_used, node.gpu_types_used
+            if used is None and counts_jobs:
+                used, types_used = held[node.name], types.get(node.name, ())
+            found[node.name] = _room(node, used, types_used)
+        yield
+
+
+def _count_held(
+    jobs: Iterable[JobView], held: Counter[str], types: dict[str, tuple[str, ...]]
+) -> None:
+    """Add what these jobs hold of each node."""
+    for view in jobs:
         if view.job.state in HOLDING_STATES:
             for part in view.job.allocations:
                 held[part.node] += part.gpu_count
                 types[part.node] = types.get(part.node, ()) + part.gpu_types
-    found = {}
-    for node in queue.nodes:
-        used, types_used = node.gpus_used, node.gpu_types_used
-        if used is None and not queue.is_filtered:
-            used, types_used = held[node.name], types.get(node.name, ())
-        is_known = node.gpu_count is not None and used is not None
-        free = max(0, (node.gpu_count or 0) - (used or 0)) if is_known else None
-        found[node.name] = Room(
-            node=node,
-            gpus=node.gpu_count,
-            free=free,
-            is_open=is_open(node.state),
-            types_used=types_used if len(types_used) == used else None,
-        )
-    return found
+
+
+def _room(node: SlurmNode, used: int | None, types_used: tuple[str, ...]) -> Room:
+    is_known = node.gpu_count is not None and used is not None
+    return Room(
+        node=node,
+        gpus=node.gpu_count,
+        free=max(0, (node.gpu_count or 0) - (used or 0)) if is_known else None,
+        is_open=is_open(node.state),
+        types_used=types_used if len(types_used) == used else None,
+    )
 
 
 def has_unseen_holders(digest: Digest, node: Node) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 
     from gpumon.model.records.cluster import SlurmNode
     from gpumon.report.facts.tick_index import Digest
@@ -44,11 +44,19 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 def clusters(digest: Digest, units: tuple[Unit, ...], grouping: str) -> tuple[Cluster, ...]:
     """The nodes by group, those in the order of their names; groups as `grouped` orders them."""
-    return grouped(digest, sorted(units, key=lambda unit: natural(unit.name)), grouping)
+    steps = grouped(digest, sorted(units, key=lambda unit: natural(unit.name)), grouping)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[Cluster, ...] = end.value
+            return found
 
 
-def grouped(digest: Digest, units: Iterable[Unit], grouping: str) -> tuple[Cluster, ...]:
-    """The same of nodes that are in the order of their names already.
+def grouped(
+    digest: Digest, units: Iterable[Unit], grouping: str
+) -> Generator[None, None, tuple[Cluster, ...]]:
+    """The same of nodes that are in the order of their names already, in steps.
 
     The group that loses most comes first, as in every list, then by name; those of no group last.
     """
@@ -60,10 +68,14 @@ def grouped(digest: Digest, units: Iterable[Unit], grouping: str) -> tuple[Clust
     else:
         # Each name is worked out once for a node, without a call for each of ten thousand units.
         told = {name: of(node) for name, node in _listed(digest).items()}
+        yield
         for unit in units:
             name = told.get(unit.name) or f"{_NONE}{grouping}"
             found.setdefault(name, []).append(unit)
-    lost = {name: urgency_of(digest, found[name]) for name in found}
+    lost: dict[str, float] = {}
+    for name, members in found.items():
+        yield
+        lost[name] = urgency_of(digest, members)
     names = sorted(found, key=lambda name: (name.startswith(_NONE), -lost[name], natural(name)))
     return tuple(Cluster(name, tuple(found[name])) for name in names)
 

@@ -17,10 +17,11 @@ from gpumon.report.fleet_map import marks
 from gpumon.report.fleet_map.marks import OWNERS, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumon.model.finding import Finding
     from gpumon.model.records.cluster import Gpu, JobView, Node
+    from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.fleet_map.marks import HeatField
 
@@ -29,6 +30,9 @@ FINDING_MARKS: Final = {
     Severity.WARNING: marks.WARNING,
     Severity.CRITICAL: marks.CRITICAL,
 }
+
+_STEP: Final = 2_000
+"""Nodes that are looked at in one step: some milliseconds."""
 
 OWNER_RANK: Final = 5
 """Rank of the mark of any owner: above free GPUs, below all that is no owner."""
@@ -80,18 +84,34 @@ class Unit(NamedTuple):
 
 def units(digest: Digest) -> tuple[Unit, ...]:
     """Every node that has GPUs or whose GPUs are not known; nodes without any are left out."""
-    return digest.remembered(("heat units", ""), lambda: _units(digest))
+    for _ in unit_steps(digest):
+        pass
+    return digest.remembered(("heat units", ""), lambda: tuple(_made(digest)))
 
 
-def _units(digest: Digest) -> tuple[Unit, ...]:
-    queue = digest.tick.queue
+def unit_steps(digest: Digest) -> Iterator[None]:
+    """Look at some thousand nodes in a step; `units` then has nothing left to do."""
+    found, tick = _made(digest), digest.tick
+    # Without the digest: while some steps are left, it and they would hold each other.
+    for _ in digest.remembered(("steps to units", ""), lambda: _steps(tick, found)):
+        yield
+
+
+def _made(digest: Digest) -> list[Unit]:
+    """The units that were made so far."""
+    return digest.remembered(("units made", ""), list)
+
+
+def _steps(tick: Tick, found: list[Unit]) -> Iterator[None]:
+    queue = tick.queue
     promised = {node.name: node.gpu_count for node in queue.nodes} if queue else {}
-    found = []
-    for name, node in digest.tick.nodes.items():
+    yield
+    for number, (name, node) in enumerate(tick.nodes.items(), 1):
         listed = promised.get(name)
         if node.gpu_uuids or listed is None or listed > 0:
             found.append(Unit(name, max(len(node.gpu_uuids), listed or 0, 1)))
-    return tuple(found)
+        if number % _STEP == 0:
+            yield
 
 
 def gravest_by_gpu(digest: Digest) -> dict[str, Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpumon.report.fleet_map.groups import natural
-from gpumon.report.fleet_map.map import units
+from gpumon.report.fleet_map.map import unit_steps, units
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -88,8 +88,11 @@ def roster_of(digest: Digest, before: Roster | None) -> Generator[None, None, Ro
         if before.units == units(digest):
             before.queue = queue
             return before
+    yield from unit_steps(digest)
     drawn = units(digest)
+    yield
     made = Roster(drawn, [nodes[unit.name].gpu_uuids for unit in drawn])
+    yield
     made.listed, made.listed_uuids, made.queue = names, every, queue
     return (yield from made.complete())
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.job_states import HOLDING_STATES
+from gpumon.report.facts.charges import stake_steps
 from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.healthy_nodes import has_calm_node
 from gpumon.report.facts.losses import NO_STAKE, stake_of
 from gpumon.report.facts.rows import host_row
-from gpumon.report.facts.slurm_nodes import is_open, rooms
+from gpumon.report.facts.slurm_nodes import is_open, room_steps, rooms
 from gpumon.report.tables.place import place_columns, types_column
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone, some_names
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 _SILENT: Final = "+not_responding"
 """Slurm's flag of a node that does not answer it; sinfo says `*` as well."""
 
-_STEP: Final = 250
-"""Nodes whose rows are made in one step."""
+_STEP: Final = 50
+"""Nodes whose rows are made in one step: of each all GPUs are looked at for what is wrong."""
 
 
 class NodeRow(NamedTuple):
@@ -84,15 +85,17 @@ def node_rows(digest: Digest) -> tuple[NodeRow, ...]:
 
 
 def node_row_steps(digest: Digest) -> Iterator[None]:
-    """Make the rows, those of some hundred nodes in a step; `node_rows` has nothing left to do."""
+    """Make the rows, those of some nodes in a step; `node_rows` has nothing left to do."""
     nodes, made = tuple(digest.tick.nodes.values()), _made(digest)
     if len(made) == len(nodes):
         return
     held = digest.remembered(("jobs by node", ""), lambda: _held_jobs(digest))
     yield
     about = digest.remembered(("findings by node", ""), lambda: _findings(digest))
-    listed = rooms(digest)
     yield
+    yield from stake_steps(digest)
+    yield from room_steps(digest)
+    listed = rooms(digest)
     while len(made) < len(nodes):
         for node in nodes[len(made) : len(made) + _STEP]:
             made.append(_row(digest, node, listed.get(node.name), held, about))
@@ -148,13 +151,14 @@ def _wrong(digest: Digest, gpus: tuple[Gpu, ...]) -> list[tuple[Trouble, ...]]:
 def _findings(digest: Digest) -> dict[str, Finding]:
     """What loses most about each node or one of its GPUs."""
     found: dict[str, Finding] = {}
-    for finding in digest.by_loss(digest.tick.findings):
+    # Put in order without those of jobs, which are most of them.
+    told = [f for f in digest.tick.findings if f.subject.startswith(("gpu:", "node:"))]
+    for finding in digest.by_loss(told):
         kind, _, name = finding.subject.partition(":")
         if kind == "gpu":
             gpu = digest.tick.gpus.get(name)
             name = gpu.node if gpu else ""
-        if kind in ("gpu", "node"):
-            found.setdefault(name, finding)
+        found.setdefault(name, finding)
     return found
 
 

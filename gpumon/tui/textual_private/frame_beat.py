@@ -24,7 +24,7 @@ PERIOD_S: Final = 1 / 60
 
 QUICK_S: Final = 1 / 120
 """Between a frame and the first one after a key. What follows keeps the period: a page that opens
-is laid out several times, and each time written as a whole."""
+is laid out several times."""
 
 _PLACE: Final = "_Screen__update_timer"
 """Where textual's screen keeps its beat."""

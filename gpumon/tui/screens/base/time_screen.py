@@ -6,9 +6,8 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from textual.screen import Screen
-
 from gpumon.model.units import MINUTE_S
+from gpumon.tui.textual_private.one_layout import PaintedOnce
 
 if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from gpumon.tui.widgets.text.prompt import Prompt
 
 
-class TimeScreen(Screen[None]):
+class TimeScreen(PaintedOnce):
     """A screen whose picture is of an instant that the user chooses."""
 
     def __init__(self) -> None:

@@ -69,7 +69,7 @@ class HeatDesk:
         passing = yield from self._filtered(asked, columns.roster)
         yield from stake_steps(digest)
         yield
-        self._group(columns, passing, grouping)
+        yield from self._group(columns, passing, grouping)
         yield
         if field.name_of is not None:
             owner_marks(digest, field)
@@ -95,7 +95,9 @@ class HeatDesk:
             self._passing = (asked, found)
         return self._passing[1]
 
-    def _group(self, columns: FleetColumns, passing: Sequence[Unit], grouping: str) -> None:
+    def _group(
+        self, columns: FleetColumns, passing: Sequence[Unit], grouping: str
+    ) -> Generator[None, None, None]:
         """Put the nodes into groups, anew only where something about them has changed."""
         tick = columns.digest.tick
         states = columns.states if grouping == "state" else ()
@@ -104,7 +106,7 @@ class HeatDesk:
         old = self._basis
         is_same = bool(old) and old[0] is basis[0] and old[1] is basis[1] and old[2:] == basis[2:]
         if not is_same:
+            made = yield from grouped(columns.digest, passing, grouping)
             self._basis = basis
-            made = grouped(columns.digest, passing, grouping)
             # The same object tells that nothing has to be placed anew.
             self._clusters = self._clusters if made == self._clusters else made

@@ -15,6 +15,7 @@ from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import LongList, announce
 from gpumon.tui.widgets.table import column_layout
 from gpumon.tui.widgets.table.column_layout import followed_steps
+from gpumon.tui.widgets.table.release import release
 from gpumon.tui.widgets.table.row_pictures import RowPictures
 from gpumon.tui.widgets.table.row_steps import Asked, Desk, needle_of
 from gpumon.tui.widgets.table.table_spec import Moved, Plan
@@ -105,8 +106,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     def on_unmount(self) -> None:
         """Let go of the fleet: a dead widget stays for a while."""
         self.slices.drop()
+        desk: Desk[R] | None = vars(self).pop("_desk", None)
+        release(self.app, list(self._all), *(desk.cleared() if desk else ()))
         self._digest = self._asked = self._under_way = self._keeps = None
-        vars(self).pop("_desk", None)
         self._all, self._rows, self._found = (), (), []
         self._pictures.clear()
 
@@ -274,6 +276,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
 
     def _take(self, digest: Digest, rows: Sequence[R], near: int | None = None) -> None:
         """Show these rows, keep the cursor on its row, which is `near`, redraw what changed."""
+        if self._all is not self._desk.all:
+            release(self.app, list(self._all))
         self._digest, self._all = digest, self._desk.all
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.columns import Column, Sorting
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.filter.tree import FilterError
+    from gpumon.tui.widgets.table.release import Held
 
 R = TypeVar("R")
 
@@ -84,6 +85,10 @@ class Desk(Generic[R]):
         self._shelf: RowShelf[R] = RowShelf(plan)
         self.search = self._shelf.search
         self._orders = {c.key: c.order for c in plan.columns if c.order is not None}
+
+    def cleared(self) -> tuple[Held, ...]:
+        """What it holds of every row, to be let go of."""
+        return self._shelf.cleared()
 
     def steps(
         self,

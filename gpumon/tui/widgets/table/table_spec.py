@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from gpumon.report.facts.columns import Column, SortKey
     from gpumon.report.facts.tick_index import Digest
+    from gpumon.tui.widgets.table.release import Held
 
 R = TypeVar("R")
 
@@ -118,6 +119,12 @@ class RowShelf(Generic[R]):
         if found is None or found[0] != made_of:
             found = self._texts[key] = (made_of, plan.search(digest, row))
         return found[1]
+
+    def cleared(self) -> tuple[Held, ...]:
+        """Its keys and texts, one for each row, of which it holds none any more."""
+        held = self._keys, self._texts, self._read
+        self._keys, self._texts, self._read = [], {}, {}
+        return held
 
     def keep_only(self, digest: Digest) -> None:
         """Let go of any other picture: whole fleets hang on it."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from math import inf
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from textual.app import App
     from textual.widget import Widget
 
 SLICE_S: Final = 0.008
@@ -32,8 +33,8 @@ class HasKeys(Protocol):
     """When the last one came, by `time.perf_counter`."""
 
 
-def last_key(widget: Widget) -> Callable[[], float]:
-    """Tells when the last key came to a widget's application."""
+def last_key(widget: Widget | App[Any]) -> Callable[[], float]:
+    """Tells when the last key came to an application, or to that of a widget."""
     return lambda: cast("HasKeys", widget.app).typed_s
 
 

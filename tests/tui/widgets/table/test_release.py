@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gc
 import weakref
+from functools import partial
 
 import pytest
 
 from gpumon.report.facts.tick_index import Digest
 from gpumon.tui.widgets.map.fleet_map import HeatMap
 from gpumon.tui.widgets.map.rank_chart import RankChart
+from gpumon.tui.widgets.table import release as release_module
 from gpumon.tui.widgets.table.grid import Grid
+from gpumon.tui.widgets.table.release import release_steps
 from gpumon.tui.widgets.text.reader import Reader
+from gpumon.tui.widgets.text.time_slices import Slices
 from tests.tui.test_resize import VIEWS
-from tests.tui.widgets.table.test_grid import GridApp, rows
-from tests.tui.widgets.text.test_time_slices import COUNT, sliced
+from tests.tui.widgets.table.test_grid import GridApp, Row, rows
+from tests.tui.widgets.text.test_time_slices import COUNT, Later, sliced
 from tests.worlds.tick import fleet, tick
 
 CLOSED = {
@@ -72,3 +76,85 @@ async def test_slices_end_with_their_table():
         later.all_turns()
         assert app.sort_keys == []
         assert app.grid.shown == (0, 0)
+
+
+class Seen:
+    """Something that a row holds; how many there are is counted."""
+
+    alive = 0
+
+    def __init__(self) -> None:
+        Seen.alive += 1
+
+    def __del__(self) -> None:
+        Seen.alive -= 1
+
+
+def held_rows(count):
+    """Rows that nothing but their table holds."""
+    made = []
+    for row in rows(count):
+        made.append(Holding(*row))
+        made[-1].seen = Seen()
+    return made
+
+
+class Holding(Row):
+    """A row that a picture made for itself."""
+
+
+@pytest.fixture
+def freed_later(monkeypatch):
+    """Five rows are freed in one step, and the next step comes when it is told."""
+    monkeypatch.setattr(release_module, "EACH", 5)
+    monkeypatch.setattr(Seen, "alive", 0)
+    later = Later(looks=1)
+    slices = partial(Slices, clock=later.clock)
+    monkeypatch.setattr(release_module, "Slices", lambda _later, **_: slices(later))
+    return later
+
+
+def left_by_turn(later):
+    """How many rows are there still, then after each turn."""
+    found = [Seen.alive]
+    while later.turn():
+        found.append(Seen.alive)
+    return found
+
+
+async def test_the_rows_of_a_table_that_is_closed_are_freed_in_steps(freed_later):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), held_rows(23))
+        await pilot.pause()
+        await app.grid.remove()
+        await pilot.pause()
+        assert app.grid.shown == (0, 0)
+        assert left_by_turn(freed_later)[:6] == [23, 18, 13, 8, 3, 0]
+
+
+async def test_the_rows_of_the_picture_before_are_freed_in_steps(freed_later):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), held_rows(23))
+        await pilot.pause()
+        app.grid.show(Digest(tick()), rows(3))
+        await pilot.pause()
+        assert app.grid.shown == (3, 3)
+        assert left_by_turn(freed_later)[:6] == [23, 18, 13, 8, 3, 0]
+
+
+async def test_few_rows_are_freed_at_once(freed_later):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), held_rows(5))
+        await pilot.pause()
+        app.grid.show(Digest(tick()), rows(3))
+        await pilot.pause()
+        assert left_by_turn(freed_later) == [0]
+
+
+def test_lists_and_texts_by_key_are_emptied_from_the_end(freed_later):
+    keys, texts = list(range(7)), dict.fromkeys("abcdef", "")
+    left = [(len(keys), len(texts)) for _ in release_steps(keys, texts)]
+    assert left == [(2, 6), (0, 6), (0, 1), (0, 0)]

@@ -1,0 +1,90 @@
+"""A page that opens is laid out for its size once, and the whole of it is painted once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from textual._compositor import LayoutUpdate
+from textual.app import App
+from textual.screen import Screen
+
+from tests.worlds.tick import fleet
+
+if TYPE_CHECKING:
+    from textual.geometry import Size
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Views that were painted from the first line to the last, in order."""
+    painted: list[str] = []
+    display = App._display
+
+    def noted(app: App[int], screen: Any, update: Any) -> None:
+        if isinstance(getattr(update, "_update", update), LayoutUpdate):
+            painted.append(screen.view)
+        display(app, screen, update)
+
+    monkeypatch.setattr(App, "_display", noted)
+    return painted
+
+
+@pytest.fixture
+def sized(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Views that were laid out for a size, in order."""
+    laid_out: list[str] = []
+    refresh_layout = Screen._refresh_layout
+
+    def noted(screen: Any, size: Size | None = None, scroll: bool = False) -> None:
+        if size is not None:
+            laid_out.append(screen.view)
+        refresh_layout(screen, size, scroll)
+
+    monkeypatch.setattr(Screen, "_refresh_layout", noted)
+    return laid_out
+
+
+@pytest.mark.parametrize(
+    ("keys", "view"),
+    [(("enter",), "job"), (("2",), "gpus"), (("2", "enter"), "gpu"), (("f",), "findings")],
+)
+async def test_a_view_that_opens_is_painted_whole_once(stage, whole, sized, keys, view):
+    async with stage(fleet()) as s:
+        *way, key = keys
+        await s.press(*way)
+        whole.clear()
+        sized.clear()
+        await s.press(key)
+        assert s.app.screen.view == view
+        assert whole == [view]
+        assert sized == [view]
+
+
+async def test_a_view_that_comes_back_is_painted_whole_once(stage, whole, sized):
+    async with stage(fleet()) as s:
+        await s.press("enter")
+        whole.clear()
+        sized.clear()
+        await s.press("escape")
+        assert whole == ["jobs"]
+        assert sized == []
+
+
+async def test_a_prompt_that_opens_and_closes_paints_no_whole_screen(stage, whole):
+    async with stage(fleet()) as s:
+        whole.clear()
+        await s.press("slash", "a", "backspace", "enter")
+        assert whole == []
+
+
+async def test_another_size_and_theme_above_are_those_of_the_view_below(stage):
+    async with stage(fleet()) as s:
+        await s.press("enter")
+        await s.resize(100, 30)
+        s.app.next_theme()
+        await s.press("escape")
+        lines = s.lines
+        assert len(lines) == 30
+        await s.press("ctrl+l")
+        assert s.lines == lines

@@ -1,0 +1,110 @@
+"""What is looked up for a large fleet is looked up in short steps, with the same result."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gpumon.report.facts import charges, groups, slurm_nodes
+from gpumon.report.facts.charges import stake_steps
+from gpumon.report.facts.groups import partition_row_steps, partition_rows
+from gpumon.report.facts.slurm_nodes import room_steps, rooms
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.fleet_map import map as fleet_map
+from gpumon.report.fleet_map.map import unit_steps, units
+from gpumon.report.fleet_map.numbered_nodes import roster_of
+from gpumon.report.tables import node as node_table
+from gpumon.report.tables.node import node_row_steps, node_rows
+from tests.worlds.queue import cluster, slurm_node
+from tests.worlds.tick import finding, job_with_gpus, tick, uuid_of
+
+NODES = 23
+
+
+def told(gpus_used=None, count=NODES, **queue):
+    """A node for each job, of which each has a finding, and one GPU has a finding too."""
+    made = [job_with_gpus(str(number), {f"n{number:02}": 2}) for number in range(count)]
+    found = tuple(finding(f"job:{number}") for number in range(count))
+    nodes = tuple(slurm_node(f"n{n:02}", gpus=8, gpus_used=gpus_used) for n in range(count))
+    views, gpus = tuple(v for v, _ in made), [gpu for _, some in made for gpu in some]
+    picture = tick(views, gpus, findings=(*found, finding(f"gpu:{uuid_of('n03', 1)}")))
+    asked = cluster().queue
+    return picture._replace(queue=asked._replace(nodes=nodes, **queue))
+
+
+@pytest.fixture
+def step(monkeypatch):
+    """So many nodes, jobs or GPUs at most are looked at in one step."""
+    for module in (slurm_nodes, groups, node_table, fleet_map):
+        monkeypatch.setattr(module, "_STEP", 5)
+    monkeypatch.setattr(charges, "_GPUS", 5)
+    return 5
+
+
+def growth(steps, made):
+    """By how much something grew with each step."""
+    sizes = [len(made()), *(len(made()) for _ in steps)]
+    return [after - before for before, after in pairwise(sizes)]
+
+
+@pytest.mark.parametrize("gpus_used", [None, 2], ids=["jobs are counted", "Slurm counts"])
+def test_no_step_makes_more_than_some_rooms(step, gpus_used):
+    digest = Digest(told(gpus_used))
+    grown = growth(room_steps(digest), lambda: slurm_nodes._made(digest))
+    assert max(grown) == step
+    assert sum(grown) == NODES
+    assert len(grown) == (2 if gpus_used is None else 1) * -(-NODES // step)
+    assert list(room_steps(digest)) == []
+    assert {room.free for room in rooms(digest).values()} == {6}
+
+
+def test_rooms_that_were_begun_are_completed_for_who_asks_for_all(step):
+    digest = Digest(told())
+    begun = iter(room_steps(digest))
+    for _ in range(6):
+        next(begun)
+    assert 0 < len(slurm_nodes._made(digest)) < NODES
+    assert rooms(digest) == rooms(Digest(told()))
+    assert list(begun) == []
+    assert len(rooms(digest)) == NODES
+
+
+def test_jobs_of_a_user_alone_say_nothing_of_what_is_free(step):
+    found = rooms(Digest(told(is_filtered=True)))
+    assert {(room.free, room.types_used) for room in found.values()} == {(None, None)}
+
+
+def test_rows_of_nodes_rest_on_what_was_looked_up_in_steps(step):
+    digest = Digest(told())
+    steps, rows = node_row_steps(digest), node_table._made(digest)
+    while not rows:
+        next(steps)
+    assert {"stakes", "stakes_by_node"} <= vars(digest).keys()
+    assert list(room_steps(digest)) == []
+    assert len(rows) == step
+    assert max(growth(steps, lambda: rows)) == step
+    assert node_rows(digest) == node_rows(Digest(digest.tick))
+    worst = next(row for row in node_rows(digest) if row.node.name == "n03")
+    assert worst.finding is not None
+    assert worst.finding.subject == f"gpu:{uuid_of('n03', 1)}"
+
+
+def test_what_nodes_lose_is_added_up_in_steps(step):
+    digest = Digest(told())
+    assert len(list(stake_steps(digest))) >= 2 * NODES // step
+    assert vars(digest)["stakes_by_node"] == Digest(told()).stakes_by_node
+
+
+def test_rooms_of_partitions_are_made_in_steps(step):
+    digest = Digest(told())
+    assert max(growth(partition_row_steps(digest), lambda: slurm_nodes._made(digest))) == step
+    assert partition_rows(digest) == partition_rows(Digest(told()))
+
+
+def test_the_nodes_of_a_map_are_numbered_in_steps(step):
+    digest = Digest(told())
+    assert max(growth(roster_of(digest, None), lambda: fleet_map._made(digest))) == step
+    assert list(unit_steps(digest)) == []
+    assert units(digest) == units(Digest(told()))
+    assert len(units(digest)) == NODES
