@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.block import Block
     from gpumon.model.records.tick import Tick
     from gpumon.sources.exposition.parse import Sample
+    from gpumon.sources.prometheus.cut import Orders
     from gpumon.sources.prometheus.response import Answer
 
 LOOKBACK_S: Final = 300.0
@@ -187,9 +188,11 @@ class Server:
     def renew(self) -> None:
         """Nothing lets anybody in here."""
 
-    async def ask(self, path: str, params: Mapping[str, str]) -> Answer:
+    async def ask(
+        self, path: str, params: Mapping[str, str], orders: Orders | None = None
+    ) -> Answer:
         """What it answers, opened as a client does."""
-        return opened(self.body(path, params), 200)
+        return opened(self.body(path, params), 200, orders)
 
     def body(self, path: str, params: Mapping[str, str]) -> bytes:
         """What it answers."""

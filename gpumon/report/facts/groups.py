@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.losses import Stake
     from gpumon.report.facts.tick_index import Digest
 
-_STEP: Final = 50
+_JOBS_A_STEP: Final = 50
 """Jobs that are summed up in one step: a few milliseconds where each has a finding."""
 
 GroupKind = Literal["user", "account", "partition"]
@@ -156,13 +156,13 @@ def group_steps(digest: Digest, kind: GroupKind) -> Iterator[None]:
     """Sum up, some jobs in a step; `groups` then only reads off the sums."""
     rolled, jobs = _rolled(digest, kind), digest.tick.jobs
     while rolled.done < len(jobs):
-        for view in jobs[rolled.done : rolled.done + _STEP]:
+        for view in jobs[rolled.done : rolled.done + _JOBS_A_STEP]:
             for name in name_in(kind, view):
                 found = rolled.sums.get(name)
                 if found is None:
                     found = rolled.sums[name] = GroupSum()
                 found.add(digest, view)
-        rolled.done += _STEP
+        rolled.done += _JOBS_A_STEP
         yield
 
 

@@ -32,7 +32,7 @@ AWAY_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "power
 """Those under which a node is away, and not only closed to new jobs."""
 
 
-_STEP: Final = 500
+_ENTITIES_A_STEP: Final = 500
 """Nodes or jobs that are looked at in one step: a few milliseconds."""
 
 
@@ -136,11 +136,11 @@ def _steps(tick: Tick, found: dict[str, Room]) -> Iterator[None]:
     held: Counter[str] = Counter()
     types: dict[str, tuple[str, ...]] = {}
     counts_jobs = not queue.is_filtered and any(node.gpus_used is None for node in queue.nodes)
-    for start in range(0, len(tick.jobs) if counts_jobs else 0, _STEP):
-        _count_held(tick.jobs[start : start + _STEP], held, types)
+    for start in range(0, len(tick.jobs) if counts_jobs else 0, _ENTITIES_A_STEP):
+        _count_held(tick.jobs[start : start + _ENTITIES_A_STEP], held, types)
         yield
-    for start in range(0, len(queue.nodes), _STEP):
-        for node in queue.nodes[start : start + _STEP]:
+    for start in range(0, len(queue.nodes), _ENTITIES_A_STEP):
+        for node in queue.nodes[start : start + _ENTITIES_A_STEP]:
             used, types_used = node.gpus_used, node.gpu_types_used
             if used is None and counts_jobs:
                 used, types_used = held[node.name], types.get(node.name, ())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SILENT: Final = "+not_responding"
 """Slurm's flag of a node that does not answer it; sinfo says `*` as well."""
 
-_STEP: Final = 50
+_NODES_A_STEP: Final = 50
 """Nodes whose rows are made in one step: of each all GPUs are looked at for what is wrong."""
 
 
@@ -97,7 +97,7 @@ def node_row_steps(digest: Digest) -> Iterator[None]:
     yield from room_steps(digest)
     listed = rooms(digest)
     while len(made) < len(nodes):
-        for node in nodes[len(made) : len(made) + _STEP]:
+        for node in nodes[len(made) : len(made) + _NODES_A_STEP]:
             made.append(_row(digest, node, listed.get(node.name), held, about))
         yield
 

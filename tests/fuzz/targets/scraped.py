@@ -21,6 +21,8 @@ from tests.fuzz.target import Target
 if TYPE_CHECKING:
     from random import Random
 
+    from gpumon.sources.prometheus.cut import Orders
+
 PAGES: Final = (
     '# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\nDCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aa",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="gpu01",hpc_job="7"} 97\nDCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-bb",pci_bus_id="00000000:2B:00.0",device="nvidia1",modelName="NVIDIA H100 80GB HBM3",Hostname="gpu01",container="",namespace="",pod=""} 0\n',
     'DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-aa",GPU_I_PROFILE="1g.10gb",GPU_I_ID="7",Hostname="gpu01"} 0.250000\nDCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-aa"} 9223372036854775794\nDCGM_FI_DEV_FB_FREE{gpu="0",UUID="GPU-aa"} 40000\n',
@@ -123,7 +125,9 @@ class _Said:
     def renew(self) -> None:
         """Nothing lets anybody in."""
 
-    async def ask(self, path: str, params: dict[str, str]) -> response.Answer:
+    async def ask(
+        self, path: str, params: dict[str, str], orders: Orders | None = None
+    ) -> response.Answer:
         """The answer to any question: mostly one of its kind."""
         kinds = {"label/__name__/values": 3, "time()": 2}
         kind = kinds.get(path, kinds.get(params.get("query", ""), 0))
@@ -131,7 +135,7 @@ class _Said:
         kind = 4 if "[300s]" in params.get("query", "") else kind
         self._count += 1
         own = self._bodies[kind] if self._count % 7 else self._bodies[self._count % 6]
-        return response.opened(own, 200)
+        return response.opened(own, 200, orders)
 
 
 def _answers_made(rng: Random) -> list[bytes]:
