@@ -31,7 +31,7 @@ FINDING_MARKS: Final = {
     Severity.CRITICAL: marks.CRITICAL,
 }
 
-_UNITS_A_STEP: Final = 2_000
+_NODES_A_STEP: Final = 2_000
 """Nodes that are looked at in one step: some milliseconds."""
 
 OWNER_RANK: Final = 5
@@ -110,7 +110,7 @@ def _steps(tick: Tick, found: list[Unit]) -> Iterator[None]:
         listed = promised.get(name)
         if node.gpu_uuids or listed is None or listed > 0:
             found.append(Unit(name, max(len(node.gpu_uuids), listed or 0, 1)))
-        if number % _UNITS_A_STEP == 0:
+        if number % _NODES_A_STEP == 0:
             yield
 
 
