@@ -118,7 +118,18 @@ class KnownProcesses:
             made = _renewed(made._replace(contexts=contexts, owners=owners), listed)
         else:
             bare = tuple(_bare(node, contexts, owners))
-            made = _with_jobs(_Made(node, contexts, owners, bare, listed, (), {}), listed)
+            made = _with_jobs(
+                _Made(
+                    node=node,
+                    contexts=contexts,
+                    owners=owners,
+                    bare=bare,
+                    listed=listed,
+                    job_ids=(),
+                    held={},
+                ),
+                listed,
+            )
         self._now[key] = made
         return made.held
 

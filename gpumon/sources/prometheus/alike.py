@@ -176,7 +176,15 @@ def _sheet_of(plan: NodePlan, spots: Sequence[Spot], gpus: int) -> Sheet | None:
     if not takes or any(sorted(places) != rows for _, _, places in takes):
         return None
     given = {key: column_for(key in table.integers, [*some]) for key, some in table.given.items()}
-    return Sheet(gpus, takes, len(spots), tuple(fields), given, table.sums, table.integers)
+    return Sheet(
+        gpus=gpus,
+        takes=takes,
+        width=len(spots),
+        fields=tuple(fields),
+        given=given,
+        sums=table.sums,
+        integers=table.integers,
+    )
 
 
 def side_by_side(

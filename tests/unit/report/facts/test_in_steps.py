@@ -36,8 +36,10 @@ def told(gpus_used=None, count=NODES, **queue):
 @pytest.fixture
 def step(monkeypatch):
     """So many nodes, jobs or GPUs at most are looked at in one step."""
-    for module in (slurm_nodes, groups, node_table, fleet_map):
-        monkeypatch.setattr(module, "_STEP", 5)
+    monkeypatch.setattr(slurm_nodes, "_ENTITIES_A_STEP", 5)
+    monkeypatch.setattr(groups, "_JOBS_A_STEP", 5)
+    monkeypatch.setattr(node_table, "_NODES_A_STEP", 5)
+    monkeypatch.setattr(fleet_map, "_NODES_A_STEP", 5)
     monkeypatch.setattr(charges, "_GPUS", 5)
     return 5
 
