@@ -109,7 +109,7 @@ def view_of_answers(one: Watched, now: float, seen: Seen, recalled: Recalled | N
     told, _ = nodes.read(seen, now, limit_s)
     if recalled is not None:
         # As it is after the next look.
-        nodes.remember(recalled.xids(), seen)
+        nodes.remember(recalled.xids(seen), seen)
         told, _ = nodes.read(seen, now, limit_s)
     frames = frames_of(told, URL, now, 0.0, limit_s)
     return view_of_frames(one, now, frames, recalled and partial(recalled.beats, URL), period_s)

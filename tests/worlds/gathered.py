@@ -108,7 +108,8 @@ def pages_of(ticks: list[Tick], names: Mapping[str, str] | None = None) -> Itera
         for place, (node, one) in enumerate(tick.nodes.items()):
             is_due = tick.at - read_at.get(node, -inf) >= interval_s - 1e-6
             is_first = node not in read_at and number < every and number < len(ticks) - 1
-            is_turn = not is_first or (number + place) % every == 0
+            # The last page of the first node has the scene's last word, which may be an event.
+            is_turn = not is_first or (len(ticks) - 1 - number - place) % every == 0
             gpus, events = one.blocks.get("gpu"), one.blocks.get("event")
             stale = frozenset(uuid for uuid in one.gpu_uuids if tick.gpus[uuid].is_stale)
             if one.taken_at != tick.at or gpus is None or not (is_due and is_turn):

@@ -105,8 +105,12 @@ class Recalled(NamedTuple):
             what = "has nothing of the time in which it was not read"
         return f"{what}: {self.failure.message}", _LESS
 
-    def xids(self) -> Iterator[tuple[Key, tuple[float, str, int]]]:
-        """Xids that came meanwhile: GPU or instance; Unix time on our own clock, UUID, number."""
+    def xids(self, seen: Seen) -> Iterator[tuple[Key, tuple[float, str, int]]]:
+        """Xids that came meanwhile: GPU or instance; Unix time on our own clock, UUID, number.
+
+        Args:
+            seen: The look that the past was asked for with: what came since its last step.
+        """
         last: dict[Key, float] = {}
         for told in self.told:
             for name in told.values.keys() & XIDS:
@@ -118,6 +122,13 @@ class Recalled(NamedTuple):
                         if value and last.get(key, value) != value:
                             yield key, (at - self.ahead_s, key[0], int(value))
                         last[key] = value
+        for name in seen.values.keys() & XIDS:
+            for key, before in last.items():
+                value, one = seen.values[name].get(key), seen.known.get(key)
+                if value is None or one is None or value == before:
+                    continue
+                if 0.0 < value < FIRST_BLANK:
+                    yield key, (one.told_at - self.ahead_s, key[0], int(value))
 
     def beats(self, url: str) -> Iterator[PastBeat]:
         """Frames of every step as they would have come then, the oldest first."""

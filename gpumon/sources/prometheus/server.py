@@ -238,7 +238,7 @@ class PrometheusServer:
             self._is_recalling = False
             return
         self._remark, self._recalled_at = told.remark, self._clock.monotonic()
-        self._nodes.remember(told.xids(), seen)
+        self._nodes.remember(told.xids(seen), seen)
         if told.told:
             self._recalled = told
         else:

@@ -374,8 +374,45 @@ def test_an_xid_that_came_before_the_first_look_is_an_event_of_its_time() -> Non
     assert reading.blocks["event"].keys == ()
     for _ in range(2):
         # Told again it is the same one.
-        nodes.remember(recalled.xids(), seen)
+        nodes.remember(recalled.xids(seen), seen)
         ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
         (key,) = reading.blocks["event"].keys
         assert key.startswith("GPU-0/79/")
         assert reading.blocks["event"].value("event_age_s", 0) == pytest.approx(900.0, abs=31.0)
+
+
+@pytest.mark.parametrize("last_s", [3.0, 22.0], ids=["just now", "nearly an interval ago"])
+def test_an_xid_of_the_first_look_is_an_event_where_the_past_had_another(last_s: float) -> None:
+    """No step of the past has it: the look itself comes behind them."""
+    times = [NOW - last_s - 30.0 * number for number in range(60)][::-1]
+    xids = {
+        "GPU-0": [*[0.0] * 59, 48.0],
+        "GPU-1": [*[31.0] * 59, 45.0],
+        "GPU-2": [31.0] * 60,
+        "GPU-3": [*[31.0] * 59, 0.0],
+    }
+    name = "DCGM_FI_DEV_XID_ERRORS"
+    held = [
+        Series(name, labels(uuid), array("d", times), array("d", values))
+        for uuid, values in xids.items()
+    ]
+    # One that nobody heard of before: its Xid may be of last month.
+    held.append(Series(name, labels("GPU-4"), array("d", times[-1:]), array("d", [62.0])))
+    server = Server(held, NOW, is_victoria=False)
+
+    async def asked() -> tuple[Seen, Recalled]:
+        questions = Questions(server)  # type: ignore[arg-type]
+        seen = await questions.look()
+        past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
+        return seen, await past.past(seen, questions.told_by, NOW)
+
+    seen, recalled = asyncio.run(asked())
+    nodes = Nodes()
+    nodes.read(seen, NOW, 60.0)
+    nodes.remember(recalled.xids(seen), seen)
+    ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
+    events = reading.blocks["event"]
+    assert [key.rpartition("/")[0] for key in events.keys] == ["GPU-0/48", "GPU-1/45"]
+    assert [events.value("event_age_s", row) for row in (0, 1)] == [
+        pytest.approx(last_s, abs=3.1)
+    ] * 2
