@@ -124,11 +124,11 @@ class Recalled(NamedTuple):
                         last[key] = value
         for name in seen.values.keys() & XIDS:
             for key, before in last.items():
-                value, one = seen.values[name].get(key), seen.known.get(key)
-                if value is None or one is None or value == before:
+                now, one = seen.values[name].get(key), seen.known.get(key)
+                if now is None or one is None or now == before:
                     continue
-                if 0.0 < value < FIRST_BLANK:
-                    yield key, (one.told_at - self.ahead_s, key[0], int(value))
+                if 0.0 < now < FIRST_BLANK:
+                    yield key, (one.told_at - self.ahead_s, key[0], int(now))
 
     def beats(self, url: str) -> Iterator[PastBeat]:
         """Frames of every step as they would have come then, the oldest first."""
