@@ -27,6 +27,7 @@ from gpumon.tui.screens.base.view import View
 from gpumon.tui.screens.open import AllViews, ViewsAhead, first_view
 from gpumon.tui.status import Mood
 from gpumon.tui.textual_private.app_hooks import act_first, take
+from gpumon.tui.textual_private.one_layout import draw_afresh
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.time_travel import ReplayTravel, travel_of
@@ -207,7 +208,7 @@ class GpumonApp(DressedApp):
                 loop.call_soon_threadsafe(what, *given)
 
     def _draw_afresh(self) -> None:
-        self.screen.refresh(repaint=True, layout=True)
+        draw_afresh(self.screen)
 
     async def on_event(self, event: Event) -> None:
         """Act upon a key before the next is looked at, which may be meant for what this one opens.

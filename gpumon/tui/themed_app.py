@@ -15,6 +15,7 @@ from gpumon.tui.look.theme import FALLBACKS, ThemeStyles
 from gpumon.tui.look.themes import DARK, MONO, SHORT_NAMES, THEMES
 from gpumon.tui.textual_private.app_hooks import HookedApp
 from gpumon.tui.textual_private.ascii_filter import AsciiFilter
+from gpumon.tui.textual_private.one_layout import draw_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -191,7 +192,7 @@ class DressedApp(HookedApp):
     def _look_anew(self) -> None:
         self.look = self._look(self.get_css_variables())
         for screen in self.screen_stack:
-            screen.refresh(repaint=True, layout=True)
+            draw_afresh(screen)
             for widget in screen.walk_children():
                 widget.refresh()
         self.show_again()

@@ -186,7 +186,9 @@ def _may_drift(job: JobLook) -> bool:
     if not len(times) or times[-1] - times[0] < 2 * _STRETCH * WINDOW_S:
         return False
     lately = values[times > times[-1] - _BESIDE_S]
-    return bool(len(lately)) and float(lately.mean()) < 0.97 * float(np.percentile(values, 90.0))
+    return bool(len(lately)) and float(lately.mean()) < _LOW_CLOCK * float(
+        np.percentile(values, 90.0)
+    )
 
 
 def _has_late_rank(view: View, job: JobLook, windows: WorkWindows) -> bool:

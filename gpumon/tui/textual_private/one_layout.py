@@ -9,7 +9,7 @@ all, and then paints as often as it likes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from textual.events import ScreenResume
     from textual.geometry import Region, Size
     from textual.widget import Widget
+
+
+def draw_afresh(screen: Screen[Any]) -> None:
+    """Have all of a screen laid out and painted: a terminal may have lost what it showed."""
+    screen.refresh(layout=True)
+    screen.refresh()
 
 
 class PaintedOnce(Screen[None]):

@@ -71,6 +71,23 @@ async def test_a_view_that_comes_back_is_painted_whole_once(stage, whole, sized)
         assert sized == []
 
 
+@pytest.mark.parametrize("key", ["ctrl+l", "r"])
+async def test_who_asks_for_a_whole_screen_gets_it(stage, whole, key):
+    """A terminal may have lost what it showed."""
+    async with stage(fleet()) as s:
+        whole.clear()
+        await s.press(key)
+        assert "jobs" in whole
+
+
+async def test_another_theme_is_painted_whole(stage, whole):
+    async with stage(fleet()) as s:
+        whole.clear()
+        s.app.next_theme()
+        await s.press("down")
+        assert "jobs" in whole
+
+
 async def test_a_prompt_that_opens_and_closes_paints_no_whole_screen(stage, whole):
     async with stage(fleet()) as s:
         whole.clear()

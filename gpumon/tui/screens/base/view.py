@@ -22,6 +22,7 @@ from gpumon.tui.status import (
     trouble_line,
 )
 from gpumon.tui.textual_private.app_hooks import forget_styles
+from gpumon.tui.textual_private.one_layout import draw_afresh
 from gpumon.tui.textual_private.signals import has_shell
 from gpumon.tui.widgets.text.lines import KeyBar, Lines
 
@@ -227,7 +228,7 @@ class View(HandOff):
     def action_refresh(self) -> None:
         """Draw everything afresh."""
         self.gpumon.show_newest()
-        self.refresh(repaint=True, layout=True)
+        draw_afresh(self)
 
     def action_theme(self) -> None:
         """Draw in the next theme."""
