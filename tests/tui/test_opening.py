@@ -77,3 +77,14 @@ async def test_the_first_command_is_spelled_out_as_soon_as_the_list_opens(monkey
         assert any(line.strip().startswith("→ sbatch --gpus=5") for line in opened.lines)
         await b.press("ctrl+l")
         assert b.look().lines == opened.lines
+
+
+async def test_a_command_is_spelled_out_only_while_the_table_has_it():
+    async with board("x") as b:
+        first = next(line for line in b.look().lines if line.strip().startswith("→"))
+        await b.press("slash", *"zzz")
+        lines = b.look().lines
+        assert any("None of" in line for line in lines)
+        assert not any(line.strip().startswith("→") for line in lines)
+        await b.press("escape")
+        assert first in b.look().lines

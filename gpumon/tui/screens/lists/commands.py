@@ -98,6 +98,11 @@ class CommandsView(TableView["Command"]):
         if was_empty and self.grid.current is not None:
             self.draw_head()
 
+    def apply_needle(self, needle: str) -> None:
+        """Spell out what the cursor is on now, or nothing."""
+        super().apply_needle(needle)
+        self.draw_head()
+
     def on_grid_settled(self) -> None:
         """Spell it out where rows took longer than a key may wait."""
         self.draw_head()
