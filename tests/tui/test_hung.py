@@ -38,10 +38,11 @@ VIEWS = (
     (b":gpus\r", b"MEM GiB"),
     (b"\x1b[B\x1b[B\r", b"00000000:"),
     (b"\x1b", b"MEM GiB"),
-    (b"/zz\r", b"0 of 8 lines"),
+    (b"/zz\r", b"0 of 8 line"),
     (b"e", b"Targets"),
-    (b"\x1b", b"0 of 8 lines"),
+    (b"\x1b", b"0 of 8 line"),
     # Without the filter only what changes is drawn, none of which is sure; another view is whole.
+    # So the last sign of a title is not sent where the title before ended with it.
     (b"\x1b:nodes\r", b"HELD"),
     (b":gpus\r", b"8 GPUs on 1 node"),
 )
