@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,6 +80,26 @@ async def test_who_asks_for_a_whole_screen_gets_it(stage, whole, key):
         whole.clear()
         await s.press(key)
         assert "jobs" in whole
+
+
+@pytest.mark.parametrize("error", [None, OSError(2, "No such file")], ids=["ended", "not found"])
+async def test_a_terminal_that_a_shell_gives_back_is_painted_whole(
+    stage, whole, monkeypatch, error
+):
+    """Textual asks for a new layout then (`App.suspend`), and nothing on the terminal is ours."""
+
+    def run(words: Any, **_: Any) -> subprocess.CompletedProcess[str]:
+        if error:
+            raise error
+        return subprocess.CompletedProcess(words, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(App, "suspend", lambda _: nullcontext())
+    async with stage(fleet()) as s:
+        await s.press("enter")
+        whole.clear()
+        await s.press("exclamation_mark")
+        assert whole == ["job"]
 
 
 async def test_another_theme_is_painted_whole(stage, whole):

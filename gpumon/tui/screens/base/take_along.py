@@ -12,6 +12,7 @@ from textual.app import SuspendNotSupported
 from gpumon.tui.actions.registry import stray_words
 from gpumon.tui.screens.base.files import FORMATS, FileRefusedError, form_of, picture, write_beside
 from gpumon.tui.screens.base.time_screen import TimeScreen
+from gpumon.tui.textual_private.one_layout import draw_afresh
 from gpumon.tui.textual_private.signals import standing_back
 
 if TYPE_CHECKING:
@@ -169,7 +170,10 @@ class HandOff(TimeScreen):
         except SuspendNotSupported:
             self.say("this terminal cannot run a shell")
         except OSError as error:
+            draw_afresh(self)
             self.say(f"{road.shell_words[0]} {node}: {error.strerror}")
         else:
+            # The shell left nothing of ours on it.
+            draw_afresh(self)
             name = "the shell" if road.is_here else f"ssh {node}"
             self.say(f"{name} ended with {code}" + (": x names srun" if code == 255 else ""))
