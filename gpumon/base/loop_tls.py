@@ -1,6 +1,6 @@
 """An event loop without TLS, where nothing is ever asked over a network.
 
-Asyncio imports Python's `ssl` with itself, and it takes OpenSSL into memory: 1.6 MiB of a terminal
+Asyncio imports Python's `ssl` with itself, and it takes OpenSSL into memory: 1.5 MiB of a terminal
 that only looks at its own machine. Asyncio runs without it, as in a Python that was built so.
 """
 

@@ -129,6 +129,8 @@ class Recalled(NamedTuple):
                     continue
                 if 0.0 < now < FIRST_BLANK:
                     yield key, (one.told_at - self.ahead_s, key[0], int(now))
+                    # Another exporter may tell it by another name.
+                    last[key] = now
 
     def beats(self, url: str) -> Iterator[PastBeat]:
         """Frames of every step as they would have come then, the oldest first."""

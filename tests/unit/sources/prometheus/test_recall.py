@@ -396,6 +396,12 @@ def test_an_xid_of_the_first_look_is_an_event_where_the_past_had_another(last_s:
         Series(name, labels(uuid), array("d", times), array("d", values))
         for uuid, values in xids.items()
     ]
+    # One exporter's name for it beside another's: it is one Xid all the same.
+    held.append(
+        Series(
+            "DCGM_FI_DEV_XID_ERROR", labels("GPU-0"), array("d", times), array("d", xids["GPU-0"])
+        )
+    )
     # One that nobody heard of before: its Xid may be of last month.
     held.append(Series(name, labels("GPU-4"), array("d", times[-1:]), array("d", [62.0])))
     server = Server(held, NOW, is_victoria=False)
