@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds what asks for the tests that take long."""
     parser.addoption("--slow", action="store_true", help="run slow tests and the lab's, too")
+    every = "run slow scenes with every pair of period and trouble, and every seed"
+    parser.addoption("--every", action="store_true", help=every)
 
 
 @pytest.hookimpl(trylast=True)

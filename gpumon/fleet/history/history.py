@@ -94,8 +94,10 @@ class History:
             return
         if self.begins_at is None:
             self.begins_at = tick.at
+        reported = {block for node in tick.nodes.values() for block in node.blocks}
         for block in HISTORY_BLOCKS:
-            self._track(block).append(tick)
+            if block == "gpu" or block in reported or block in self._tracks:
+                self._track(block).append(tick)
 
     def blank(self) -> History:
         """An empty one to take its place: no chunk of both has the same number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from zlib import crc32
 
 HOLE_S = 60.0
 BETWEEN_HOLES_S = 1440.0
@@ -22,6 +23,22 @@ what the others do to rules shows at longer periods."""
 def troubles_at(period_s):
     """What a scene of a period suffers, one after the other."""
     return OF_EACH_SECOND if period_s < 10.0 else TROUBLES
+
+
+def of_one_colour(scene: str, pairs: list[tuple[float, str]]) -> list[bool]:
+    """Which of a scene's pairs of period and trouble run every day, as fields of a chessboard.
+
+    Every period and every trouble is among them where the scene has two of the other. Scenes begin
+    with the colour that their name draws, so that each pair is met by every second scene.
+    """
+    periods = sorted({period_s for period_s, _ in pairs})
+    if len(periods) == 1 or len({trouble for _, trouble in pairs}) == 1:
+        return [True] * len(pairs)
+    first = crc32(scene.encode())
+    return [
+        (first + periods.index(period_s) + TROUBLES.index(trouble)) % 2 == 0
+        for period_s, trouble in pairs
+    ]
 
 
 def later(values, begun_s):
