@@ -80,11 +80,11 @@ def _played(parts: Sequence[Part], width: int) -> tuple[list[Scene], list[_Run]]
 
 def _lines(scenes: Sequence[Scene], width: int) -> Iterator[_Run]:
     """Each line of the terminal, for as long and as often as it stands there."""
-    pictures = [
+    images = [
         ["".join((*row.boxes, *row.words)) for row in drawn_rows(s.ansi, width, is_stacked=False)]
         for s in scenes
     ]
-    for y, versions in enumerate(zip(*pictures, strict=True)):
+    for y, versions in enumerate(zip(*images, strict=True)):
         found: dict[str, list[tuple[int, int]]] = {}
         for first, end in _stretches(versions):
             found.setdefault(versions[first], []).append((first, end))

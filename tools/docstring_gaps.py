@@ -77,12 +77,12 @@ def caught(node: ast.AST) -> set[str]:
 def gaps(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
     """Name, line and what is left out, for each public function of a module."""
     for one in public(tree.body):
-        said = ast.get_docstring(one) or ""
+        doc = ast.get_docstring(one) or ""
         leaving = set(raised(one)) - caught(one) - {"NotImplementedError"}
-        if leaving and said and not re.search(r"\braises\b", said, re.IGNORECASE):
+        if leaving and doc and not re.search(r"\braises\b", doc, re.IGNORECASE):
             yield one.name, one.lineno, f"raises {', '.join(sorted(leaving))}"
         returned = ast.unparse(one.returns) if one.returns else ""
-        if _ARRAY.search(returned) and said and not _ALONG.search(said):
+        if _ARRAY.search(returned) and doc and not _ALONG.search(doc):
             yield one.name, one.lineno, f"what stands along the {returned}"
 
 
@@ -107,9 +107,9 @@ def _documented(body: list[ast.stmt], within: str) -> Iterator[tuple[str, str, i
 
 def echoes(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Name and line of each docstring that says no more than the name, and the class's, do."""
-    for name, within, line, said in _documented(tree.body, ""):
-        told = _stems(_FILLING.sub(" ", said))
-        if told and told <= _stems(name) | _stems(within) and not name.startswith("__"):
+    for name, within, line, doc in _documented(tree.body, ""):
+        stems = _stems(_FILLING.sub(" ", doc))
+        if stems and stems <= _stems(name) | _stems(within) and not name.startswith("__"):
             yield name, line
 
 
@@ -135,8 +135,8 @@ def bare_numbers(tree: ast.Module) -> Iterator[tuple[str, int]]:
             continue
         if not isinstance(target, ast.Name) or value is None or not is_number(value):
             continue
-        is_said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        if target.id.isupper() and not target.id.startswith("_") and not is_said:
+        is_documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if target.id.isupper() and not target.id.startswith("_") and not is_documented:
             yield target.id, part.lineno
 
 

@@ -57,8 +57,8 @@ def offered() -> str:
     for imported in _tree(OFFERED).body:
         if isinstance(imported, ast.ImportFrom) and imported.module:
             body = _tree(imported.module.replace(".", "/") + ".py").body
-            said = {name: doc for name, _, doc in _documented(body)}
-            lines += [_line(one.name, _first(said.get(one.name, ""))) for one in imported.names]
+            docs = {name: doc for name, _, doc in _documented(body)}
+            lines += [_line(one.name, _first(docs.get(one.name, ""))) for one in imported.names]
     return "".join(sorted(lines, key=str.lower))
 
 

@@ -34,7 +34,7 @@ class Raised(NamedTuple):
     bases: tuple[str, ...]
     place: str
     """Path of its module."""
-    says: str
+    summary: str
     """First line of its docstring."""
 
 
@@ -52,8 +52,8 @@ def _in_package(package: Path) -> Iterator[Raised]:
             if isinstance(node, ast.ClassDef):
                 bases = tuple(ast.unparse(base).rpartition(".")[2] for base in node.bases)
                 if any(base.endswith(("Error", "Exception")) for base in bases):
-                    says = (ast.get_docstring(node) or "").partition("\n")[0]
-                    yield Raised(node.name, bases, place, says)
+                    summary = (ast.get_docstring(node) or "").partition("\n")[0]
+                    yield Raised(node.name, bases, place, summary)
 
 
 def outside(found: tuple[Raised, ...]) -> list[str]:
@@ -77,7 +77,7 @@ def exceptions() -> str:
         code = codes.get(one.name, code)
         indent = "&nbsp;&nbsp;" * 2 * depth
         where = f"`{one.place.removesuffix('.py').replace('/', '.')}`"
-        lines.append(f"| {indent}`{one.name}` | {code} | {one.says} | {where} |")
+        lines.append(f"| {indent}`{one.name}` | {code} | {one.summary} | {where} |")
         for child in found:
             if one.name in child.bases and not child.name.startswith("_"):
                 add(child, depth + 1, code)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tools.fault_rows import Fault
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-KEPT: Final = ROOT / "tools" / "faults.json"
+STORED: Final = ROOT / "tools" / "faults.json"
 """What was said when the faults were last made, by the test."""
 
 HEAD: Final = ("fault", "survives", "message", "lost", "made by")
-_MOST_SAID: Final = 240
+_MOST_SHOWN: Final = 240
 
 
 class Made(NamedTuple):
@@ -40,7 +40,7 @@ class Made(NamedTuple):
     passed: int
     other: int
     """How often it failed or was skipped."""
-    said: tuple[str, ...]
+    shown: tuple[str, ...]
 
 
 def made(results: str) -> dict[str, Made]:
@@ -52,22 +52,22 @@ def made(results: str) -> dict[str, Made]:
             # Of a Slurm that changes any day, and could not be had today.
             continue
         is_whole = not any(case.find(kind) is not None for kind in ("failure", "error", "skipped"))
-        said = tuple(
+        shown = tuple(
             one.get("value", "") for one in case.iter("property") if one.get("name") == "said"
         )
         before = found.get(name, Made(0, 0, ()))
         found[name] = Made(
-            before.passed + is_whole, before.other + (not is_whole), (*before.said, *said)
+            before.passed + is_whole, before.other + (not is_whole), (*before.shown, *shown)
         )
     return found
 
 
-def said_of(fault: Fault, results: dict[str, Made]) -> str | None:
+def shown_of(fault: Fault, results: dict[str, Made]) -> str | None:
     """The words that its tests were told; None where one of them failed, or nothing fits."""
     own = [results.get(_in_xml(name), Made(0, 1, ())) for name in fault.tests]
     if any(not one.passed or one.other for one in own):
         return None
-    fits = (line for one in own for line in one.said if re.search(fault.says, line))
+    fits = (line for one in own for line in one.shown if re.search(fault.words_shown, line))
     return next(fits, None)
 
 
@@ -77,7 +77,7 @@ def complaints(results: dict[str, Made]) -> list[str]:
         f"not green: {fault.what}: {', '.join(fault.tests)}"
         for faults in FAULTS.values()
         for fault in faults
-        if said_of(fault, results) is None
+        if shown_of(fault, results) is None
     ]
 
 
@@ -89,10 +89,10 @@ def _in_xml(name: str) -> str:
 
 def page() -> str:
     """The tables of the page, by heading, with what was said when the faults were last made."""
-    kept = json.loads(KEPT.read_text(encoding="utf-8"))
-    parts = [f"Last made on {kept['date']}: {kept['green']} of {kept['faults']} are green."]
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    parts = [f"Last made on {stored['date']}: {stored['green']} of {stored['faults']} are green."]
     for heading, faults in FAULTS.items():
-        rows = [(one.what, one.survives, _shown(kept["said"].get(one.what)), one.lost,
+        rows = [(one.what, one.survives, _shown(stored["said"].get(one.what)), one.lost,
                  ", ".join(f"`{name}`" for name in one.tests)) for one in faults]  # fmt: skip
         lines = [HEAD, ("---",) * len(HEAD), *rows]
         table = "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in lines)
@@ -100,10 +100,10 @@ def page() -> str:
     return "\n\n".join(parts)
 
 
-def _shown(said: str | None) -> str:
-    if said is None:
+def _shown(shown: str | None) -> str:
+    if shown is None:
         return "**not green**"
-    return f"“{said[:_MOST_SAID]}{'…' if len(said) > _MOST_SAID else ''}”"
+    return f"“{shown[:_MOST_SHOWN]}{'…' if len(shown) > _MOST_SHOWN else ''}”"
 
 
 def _cell(text: str) -> str:
@@ -119,9 +119,9 @@ def main() -> int:
                 print(line, file=sys.stderr)
             return int(bool(found))
         case ["keep", path]:
-            return _keep(made(Path(path).read_text(encoding="utf-8")))
+            return _store(made(Path(path).read_text(encoding="utf-8")))
         case ["run"]:
-            return _keep(_run())
+            return _store(_run())
     print(__doc__)
     return 2
 
@@ -136,13 +136,18 @@ def _run() -> dict[str, Made]:
         return made(path.read_text(encoding="utf-8"))
 
 
-def _keep(results: dict[str, Made]) -> int:
+def _store(results: dict[str, Made]) -> int:
     """Keep what was said, for the page; 1: some faults are not green."""
     every = [fault for faults in FAULTS.values() for fault in faults]
-    said = {fault.what: said_of(fault, results) for fault in every}
-    green = sum(words is not None for words in said.values())
-    kept = {"date": time.strftime("%Y-%m-%d"), "faults": len(every), "green": green, "said": said}
-    KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    shown = {fault.what: shown_of(fault, results) for fault in every}
+    green = sum(words is not None for words in shown.values())
+    stored = {
+        "date": time.strftime("%Y-%m-%d"),
+        "faults": len(every),
+        "green": green,
+        "said": shown,
+    }
+    STORED.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for line in complaints(results):
         print(line, file=sys.stderr)
     return int(green < len(every))

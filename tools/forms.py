@@ -117,8 +117,8 @@ class Forms:
         for key, classes in self._measured.items():
             for name, properties in classes.items():
                 members = list(self._members(name, properties))
-                said = f"What the catalogue says of the document's `{key}`."
-                self._classes.append(_class(name, said, (), members))
+                summary = f"What the catalogue says of the document's `{key}`."
+                self._classes.append(_class(name, summary, (), members))
         doc = "What is measured of each kind of entity, as types: the catalogue's fields and texts."
         return _HEAD.format(doc=doc, names="TypedDict") + "".join(self._classes)
 
@@ -135,7 +135,7 @@ class Forms:
             bases.append(part)
         if self._is_new(name, form["properties"]):
             members = list(self._members(name, left))
-            self._classes.append(_class(name, _said(form), tuple(bases), members))
+            self._classes.append(_class(name, _summary_of(form), tuple(bases), members))
 
     def _is_new(self, name: str, properties: Mapping[str, Any]) -> bool:
         """Whether no class is called so: objects may share a part, which is the same in each."""
@@ -184,16 +184,16 @@ def camel(key: str) -> str:
     return "".join(word.capitalize() for word in re.split("[_-]", key))
 
 
-def _said(form: Mapping[str, Any]) -> str:
-    """The beginning of what the schema says of an object."""
+def _summary_of(form: Mapping[str, Any]) -> str:
+    """The beginning of what the schema states of an object."""
     return re.split(r"[.:;]\s", form["description"])[0].rstrip(".") + "."
 
 
-def _class(name: str, said: str, bases: tuple[str, ...], members: list[tuple[str, str]]) -> str:
+def _class(name: str, summary: str, bases: tuple[str, ...], members: list[tuple[str, str]]) -> str:
     if any(iskeyword(key) for key, _ in members):
         lines = "".join(f'        "{key}": "{kind}",\n' for key, kind in members)
-        doc = f'"""{said}"""\n'
+        doc = f'"""{summary}"""\n'
         return f'\n\n{name} = TypedDict(\n    "{name}",\n    {{\n{lines}    }},\n)\n{doc}'
     lines = "".join(f"    {key}: {kind}\n" for key, kind in members)
-    doc = f'    """{said}"""\n'
+    doc = f'    """{summary}"""\n'
     return f"\n\nclass {name}({', '.join(bases) or 'TypedDict'}):\n{doc}\n{lines}"

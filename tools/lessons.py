@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 MODEL: Final = ROOT / "detectors" / "gpumon_detectors" / "learned" / "model.json"
 
-KEPT: Final = ("comm_bound",)
+ALWAYS_LEARNT: Final = ("comm_bound",)
 """Classes of the shipped model: of the others rules tell more on recordings of the second
 generator, or as much."""
 
@@ -73,7 +73,7 @@ _UNLEARNT: Final = ("memory_leak", "overasked", "fragmented")
 """Kinds that need longer or rest on exact counters alone."""
 
 _EQUAL: Final = {"dense": 6.0, **{one.kind: 1.5 for one in BENIGN if one.kind != "dense"}}
-_TELLING: Final = {
+_WEIGHTS: Final = {
     "comm_bound": 8.0,
     "mixture": 8.0,
     "dense": 6.0,
@@ -102,12 +102,12 @@ def main() -> None:
         model, taught = read_model(MODEL), taught_in(options.folder, EXEMPLARY)
     else:
         taught = taught_in(options.folder, (*BROAD, *EXCHANGING, *LARGE))
-        model, scores = fitted(Examples.joined(list(taught.values())), KEPT)
+        model, scores = fitted(Examples.joined(list(taught.values())), ALWAYS_LEARNT)
         for score in scores:
             print(score)
     shown = Examples.joined([taught[seed] for seed in EXEMPLARY])
-    told = tuple(one._replace(exemplars=exemplars_of(one.key, shown)) for one in model.classes)
-    text = json.dumps(model._replace(classes=told).plain(), allow_nan=False)
+    classes = tuple(one._replace(exemplars=exemplars_of(one.key, shown)) for one in model.classes)
+    text = json.dumps(model._replace(classes=classes).plain(), allow_nan=False)
     MODEL.write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -137,7 +137,7 @@ def examples_in(path: Path, seed: int) -> Examples:
 
 def written(path: Path, seed: int) -> None:
     """One lesson with its labels."""
-    weights = _EQUAL if seed in BROAD else _TELLING
+    weights = _EQUAL if seed in BROAD else _WEIGHTS
     other = 2.0 if seed in BROAD else 0.3
     mix = WORLD._replace(draw=partial(_draw, weights, other))
     period_s = next(period_s for number, period_s in PERIODS_S if seed % number == 0)

@@ -47,7 +47,7 @@ LIFE_S: Final = 1.5
 _HOST: Final = "desk"
 """What the machine is called in the pictures."""
 _HIDING: Final = 'mount -t proc -o hidepid=2 proc /proc && exec "$@"'
-_AS_NOBODY: Final = (
+_WITHOUT_RIGHTS: Final = (
     "setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups",
 )  # fmt: skip
 _PS: Final = (":", "p", "s", "Enter")
@@ -165,9 +165,11 @@ EIGHT: Final = Place("eight", _of_eight, gpus=8)
 PLACES: Final = (
     EIGHT,
     Place("root"),
-    Place("user", words=_AS_NOBODY),
+    Place("user", words=_WITHOUT_RIGHTS),
     Place("container", words=("unshare", "-p", "-f", "--mount-proc"), keys=_PS),
-    Place("hidepid", words=("unshare", "-m", "sh", "-c", _HIDING, "sh", *_AS_NOBODY), keys=_PS),
+    Place(
+        "hidepid", words=("unshare", "-m", "sh", "-c", _HIDING, "sh", *_WITHOUT_RIGHTS), keys=_PS
+    ),
     Place("mig", _cut, profile="mig"),
     Place("graphics", _drawing),
     Place("restless", _restless),
@@ -250,9 +252,9 @@ def main() -> int:
     return 0
 
 
-def _write(name: str, picture: str) -> None:
+def _write(name: str, image: str) -> None:
     target = IMAGES / f"{name}.svg"
-    target.write_text(picture, encoding="utf-8")
+    target.write_text(image, encoding="utf-8")
     print(target, flush=True)
 
 

@@ -63,24 +63,24 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     return made.parse_args(words)
 
 
-def changes(told: argparse.Namespace) -> tuple[Change, ...]:
+def changes(options: argparse.Namespace) -> tuple[Change, ...]:
     """The lines that make the field, file by file."""
-    section = next(name for name, keys in _sections().items() if keys == SECTIONS[told.section])
+    section = next(name for name, keys in _sections().items() if keys == SECTIONS[options.section])
     field = (
-        f"    Field(\n        {_q(told.key)},\n        \"gpu\",\n        Kind.GAUGE,\n"
-        f"        {_q(told.unit)},\n        low=0,\n        high={told.highest:g},\n"
-        f"        title={_q(told.title)},\n        doc={_q(told.doc)},\n"
-        f"        origin={_q(told.call)},\n        dcgm={_q(told.dcgm)},\n"
+        f"    Field(\n        {_q(options.key)},\n        \"gpu\",\n        Kind.GAUGE,\n"
+        f"        {_q(options.unit)},\n        low=0,\n        high={options.highest:g},\n"
+        f"        title={_q(options.title)},\n        doc={_q(options.doc)},\n"
+        f"        origin={_q(options.call)},\n        dcgm={_q(options.dcgm)},\n"
         "        is_kept=False,\n    ),\n"
     )  # fmt: skip
-    reading = f"        ({_q(told.key)}, {_q(told.call)}, (), {told.factor:g}),\n"
-    expected = f"    {_q(told.key)}: _times({_q(told.made_of)}, {told.factor:g}),\n"
+    reading = f"        ({_q(options.key)}, {_q(options.call)}, (), {options.factor:g}),\n"
+    expected = f"    {_q(options.key)}: _times({_q(options.made_of)}, {options.factor:g}),\n"
     return (
         Change("gpumon/model/catalogue/gpu.py", "GPU_FIELDS: Final = (", field,
                "    *GPU_ENGINE_FIELDS,"),
-        Change("gpumon/probe/tiers.py", f"    {told.tier.upper()}: (", reading),
+        Change("gpumon/probe/tiers.py", f"    {options.tier.upper()}: (", reading),
         Change("gpumon/report/pages/gpu_layout.py", f"{section}: Final = {{",
-               f"    {_q(told.key)}: {_q(told.name)},\n"),
+               f"    {_q(options.key)}: {_q(options.name)},\n"),
         Change("tests/contract/expected_gpu.py", "GPU: Final[Mapping[str, Reckon]] = {", expected),
     )  # fmt: skip
 
@@ -115,26 +115,26 @@ def changed(text: str, change: Change) -> str:
     return text[:at] + change.lines + text[at:]
 
 
-def add(told: argparse.Namespace, root: Path, tell: Callable[[str], object]) -> None:
+def add(options: argparse.Namespace, root: Path, report: Callable[[str], object]) -> None:
     """Write the field's lines below a folder, and tell what is left.
 
     Raises:
         PlaceError: one of the files is not as expected; none is written.
     """
-    if told.key in CATALOGUE:
-        raise PlaceError(f"the catalogue has {told.key} already")
-    made = changes(told)
+    if options.key in CATALOGUE:
+        raise PlaceError(f"the catalogue has {options.key} already")
+    made = changes(options)
     texts = {one.path: changed((root / one.path).read_text(encoding="utf-8"), one) for one in made}
     for path, text in texts.items():
         (root / path).write_text(text, encoding="utf-8")
-        tell(f"written: {path}")
-    tell("left to do, in this order:")
-    tell(f"  ruff format {' '.join(texts)}")
+        report(f"written: {path}")
+    report("left to do, in this order:")
+    report(f"  ruff format {' '.join(texts)}")
     for command in GENERATED:
-        tell(f"  {command}")
-    tell("  GPUMON_SNAPSHOTS=write python -m pytest tests/tui/test_snapshots.py -k gpu")
-    tell("  python -m pytest tests/contract/test_catalogue_gpu.py")
-    tell("  tests/contract/products.py, where some board lacks it; CHANGELOG.md, one line")
+        report(f"  {command}")
+    report("  GPUMON_SNAPSHOTS=write python -m pytest tests/tui/test_snapshots.py -k gpu")
+    report("  python -m pytest tests/contract/test_catalogue_gpu.py")
+    report("  tests/contract/products.py, where some board lacks it; CHANGELOG.md, one line")
 
 
 def main(words: Sequence[str]) -> int:

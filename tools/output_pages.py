@@ -27,7 +27,7 @@ CALM_S: Final = 0.25
 """So long nothing may move before a page is taken: a timer of the screen's own is shorter."""
 BETWEEN_S: Final = 0.06
 """The same between two keys."""
-LOOK_S: Final = 0.012
+POLL_S: Final = 0.012
 """From one look at the threads to the next."""
 MOST_S: Final = 90.0
 """What is not at rest by then never will be."""
@@ -260,7 +260,7 @@ def rest(session: Session, calm_s: float, page: str) -> None:
         if session.has_ended:
             raise PageError(f"{page}: the program has ended")
         before = session.bytes
-        session.pump(LOOK_S)
+        session.pump(POLL_S)
         if session.bytes != before or not _sleeps(session.pid):
             calm_since = time.monotonic()
         elif time.monotonic() - calm_since >= calm_s:

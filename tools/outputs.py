@@ -35,7 +35,7 @@ FROZEN: Final = (
 GPUMON: Final = (sys.executable, "-c", FROZEN)
 AT_ONCE: Final = 3
 """Programs at a time."""
-MOST_TOLD: Final = 12
+MOST_SHOWN: Final = 12
 """Differing lines of a file that are told."""
 WIDTH: Final = 160
 """Characters of a line that are told."""
@@ -60,7 +60,7 @@ RECORDINGS: Final = ("six.gpumon.zst", "twelve.gpumon.zst", "lab.gpumon.zst")
 GROUPINGS: Final = ("user", "account", "partition", "gpu", "node", "job", "class")
 
 
-class Said(NamedTuple):
+class CliCall(NamedTuple):
     """One call of the command line."""
 
     name: str
@@ -69,21 +69,21 @@ class Said(NamedTuple):
     """Variables of the environment."""
 
 
-def words_of_help() -> Iterator[Said]:
+def words_of_help() -> Iterator[CliCall]:
     """Every help, and what the commands without a fleet say."""
     for words in (*COMMANDS, *PARTS):
-        yield Said(f"help/{words.replace(' ', '-') or 'gpumon'}", (*words.split(), "--help"))
-    yield Said("version", ("--version",))
-    yield Said("config/print", ("config", "print"))
-    yield Said("config/path", ("config", "path"))
-    yield Said("config/validate", ("config", "validate"))
-    yield Said("config/init", ("config", "init"), (("GPUMON_CONFIG", "made.toml"),))
-    yield Said("detectors/list", ("detectors", "list"))
-    yield Said("doctor/text", ("doctor", DEMOS[0]))
-    yield Said("doctor/json", ("doctor", "--json", DEMOS[0]))
+        yield CliCall(f"help/{words.replace(' ', '-') or 'gpumon'}", (*words.split(), "--help"))
+    yield CliCall("version", ("--version",))
+    yield CliCall("config/print", ("config", "print"))
+    yield CliCall("config/path", ("config", "path"))
+    yield CliCall("config/validate", ("config", "validate"))
+    yield CliCall("config/init", ("config", "init"), (("GPUMON_CONFIG", "made.toml"),))
+    yield CliCall("detectors/list", ("detectors", "list"))
+    yield CliCall("doctor/text", ("doctor", DEMOS[0]))
+    yield CliCall("doctor/json", ("doctor", "--json", DEMOS[0]))
 
 
-def words_of_errors() -> Iterator[Said]:
+def words_of_errors() -> Iterator[CliCall]:
     """One line for each mistake."""
     wrong = {
         "option": ("--nosuch",),
@@ -102,37 +102,39 @@ def words_of_errors() -> Iterator[Said]:
         "file-there": ("simulate", "lab.gpumon.zst", "--for", "1m"),
     }
     for name, words in wrong.items():
-        yield Said(f"errors/{name}", words)
-    yield Said("errors/config", ("config", "validate"), (("GPUMON_CONFIG", "wrong.toml"),))
-    yield Said("errors/config-used", ("--json", DEMOS[0]), (("GPUMON_CONFIG", "wrong.toml"),))
+        yield CliCall(f"errors/{name}", words)
+    yield CliCall("errors/config", ("config", "validate"), (("GPUMON_CONFIG", "wrong.toml"),))
+    yield CliCall("errors/config-used", ("--json", DEMOS[0]), (("GPUMON_CONFIG", "wrong.toml"),))
 
 
-def words_of_fleets() -> Iterator[Said]:
+def words_of_fleets() -> Iterator[CliCall]:
     """Documents and tables of demos and recordings, and of the books."""
     for number, demo in enumerate(DEMOS, 1):
         one = f"demo-{number}"
-        yield Said(f"{one}/json", ("--json", "--for", "0", "--all", "--ended", demo))
-        yield Said(f"{one}/json-mine", ("--json", "--for", "0", demo))
-        yield Said(f"{one}/json-judged", ("--json", "--for", "2", demo))
-        yield Said(f"{one}/once", ("--once", "--for", "0", "--all", "--ended", demo))
-        yield Said(f"{one}/once-user", ("--once", "--for", "0", "--user", "greta", demo))
-        yield Said(f"{one}/once-job", ("--once", "--for", "0", "--job", "48209", "--steps", demo))
+        yield CliCall(f"{one}/json", ("--json", "--for", "0", "--all", "--ended", demo))
+        yield CliCall(f"{one}/json-mine", ("--json", "--for", "0", demo))
+        yield CliCall(f"{one}/json-judged", ("--json", "--for", "2", demo))
+        yield CliCall(f"{one}/once", ("--once", "--for", "0", "--all", "--ended", demo))
+        yield CliCall(f"{one}/once-user", ("--once", "--for", "0", "--user", "greta", demo))
+        yield CliCall(
+            f"{one}/once-job", ("--once", "--for", "0", "--job", "48209", "--steps", demo)
+        )
         for n, text in enumerate(("user==you & gpus>=2", "sm<20", "gpu==h100")):
             words = ("--once", "--for", "0", "--all", "--filter", text, "--ascii", demo)
-            yield Said(f"{one}/once-filter-{n}", words)
+            yield CliCall(f"{one}/once-filter-{n}", words)
     for name in RECORDINGS:
         one = name.partition(".")[0]
-        yield Said(f"{one}/json", ("replay", name, "--json", "--exit-status"))
-        yield Said(f"{one}/once", ("replay", name, "--once"))
-        yield Said(f"{one}/once-ascii", ("replay", name, "--once", "--ascii", "--no-detectors"))
-    yield Said("lab/json-early", ("replay", LAB.name, "--json", "--at=-8m"))
-    yield Said("lab/watch", ("replay", LAB.name, "--json", "--watch", "300"))
+        yield CliCall(f"{one}/json", ("replay", name, "--json", "--exit-status"))
+        yield CliCall(f"{one}/once", ("replay", name, "--once"))
+        yield CliCall(f"{one}/once-ascii", ("replay", name, "--once", "--ascii", "--no-detectors"))
+    yield CliCall("lab/json-early", ("replay", LAB.name, "--json", "--at=-8m"))
+    yield CliCall("lab/watch", ("replay", LAB.name, "--json", "--watch", "300"))
     for by in GROUPINGS:
         asked = ("report", "--directory", "books", "--by", by)
-        yield Said(f"report/{by}", asked)
-        yield Said(f"report/{by}-json", (*asked, "--json", "--since", "12h"))
+        yield CliCall(f"report/{by}", asked)
+        yield CliCall(f"report/{by}-json", (*asked, "--json", "--since", "12h"))
     tiny = ("simulate", "tiny.gpumon", "--for", "1m", "--nodes", "2x4", "--period", "20")
-    yield Said("simulate/tiny", (*tiny, "--seed", "5"))
+    yield CliCall("simulate/tiny", (*tiny, "--seed", "5"))
 
 
 def terminals() -> tuple[Terminal, ...]:
@@ -157,8 +159,8 @@ def terminals() -> tuple[Terminal, ...]:
 
 def masked(text: str) -> str:
     """The text without what may differ."""
-    for pattern, stands in MASKS:
-        text = pattern.sub(stands, text)
+    for pattern, mask in MASKS:
+        text = pattern.sub(mask, text)
     return text
 
 
@@ -174,15 +176,15 @@ def differences(before: Path, after: Path) -> list[str]:
         {str(path.relative_to(folder)): path for path in folder.rglob("*.txt")}
         for folder in (before, after)
     )
-    told = [f"{name}: only before" for name in sorted(olds.keys() - news.keys())]
-    told += [f"{name}: only after" for name in sorted(news.keys() - olds.keys())]
+    found = [f"{name}: only before" for name in sorted(olds.keys() - news.keys())]
+    found += [f"{name}: only after" for name in sorted(news.keys() - olds.keys())]
     for name in sorted(olds.keys() & news.keys()):
         old, new = (path.read_text(encoding="utf-8") for path in (olds[name], news[name]))
         if old != new:
-            told.append("\n".join((f"{name}:", *changed_lines(old, new))))
+            found.append("\n".join((f"{name}:", *changed_lines(old, new))))
     if not olds:
-        told.append(f"{before}: no outputs there")
-    return told
+        found.append(f"{before}: no outputs there")
+    return found
 
 
 def changed_lines(old: str, new: str) -> list[str]:
@@ -193,9 +195,9 @@ def changed_lines(old: str, new: str) -> list[str]:
     for number, (was, now) in enumerate(zip_longest(old.split("\n"), new.split("\n")), 1):
         if was != now:
             count += 1
-            if count <= MOST_TOLD:
+            if count <= MOST_SHOWN:
                 found += [f"  {number} - {_short(was, now)}", f"  {number} + {_short(now, was)}"]
-    return [*found, f"  {count - MOST_TOLD} more lines"] if count > MOST_TOLD else found
+    return [*found, f"  {count - MOST_SHOWN} more lines"] if count > MOST_SHOWN else found
 
 
 def _short(text: str | None, other: str | None) -> str:
@@ -223,7 +225,7 @@ def prepare(place: Path) -> None:
     """
     (place / "home").mkdir()
     (place / "books").mkdir()
-    (place / "books" / "2026-01-01.ndjson").write_text(books(), encoding="utf-8")
+    (place / "books" / "2026-01-01.ndjson").write_text(ledger_page(), encoding="utf-8")
     (place / "wrong.toml").write_text("[fleet\nperiod_s = 'x'\n", encoding="utf-8")
     (place / LAB.name).symlink_to(LAB)
     sizes = (("6x8", "3"), ("12x4", "11"))
@@ -239,7 +241,7 @@ def prepare(place: Path) -> None:
                 raise PageError(text)
 
 
-def books() -> str:
+def ledger_page() -> str:
     """A ledger as docs/ledger.md describes it: three jobs, a correction, a torn line."""
     lines = ['{"schema":"gpumon-ledger/1"}']
     for number in range(36):
@@ -290,11 +292,11 @@ def write(folder: Path, only: str = "") -> int:
         place = Path(made)
         prepare(place)
         calls = (*words_of_fleets(), *words_of_help(), *words_of_errors())
-        said = [one for one in calls if one.name.startswith(only)]
+        wanted = [one for one in calls if one.name.startswith(only)]
         shown = [one for one in terminals() if one.name.startswith(only)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
             tasks = [pool.submit(write_pages, one, folder, place) for one in shown]
-            tasks += [pool.submit(write_said, one, folder, place) for one in said]
+            tasks += [pool.submit(write_output, one, folder, place) for one in wanted]
             try:
                 for task in as_completed(tasks):
                     task.result()
@@ -313,12 +315,12 @@ def write_detectors(folder: Path, place: Path) -> None:
     listed = run(("detectors", "list"), place, {}).partition("-- standard output\n")[2]
     for line in listed.splitlines():
         name = line.partition(" ")[0]
-        write_said(Said(f"detectors/{name}", ("detectors", "describe", name)), folder, place)
+        write_output(CliCall(f"detectors/{name}", ("detectors", "describe", name)), folder, place)
 
 
-def write_said(said: Said, folder: Path, place: Path) -> None:
+def write_output(call: CliCall, folder: Path, place: Path) -> None:
     """One call's words."""
-    _put(folder / "said" / f"{said.name}.txt", run(said.words, place, dict(said.more)))
+    _put(folder / "said" / f"{call.name}.txt", run(call.words, place, dict(call.more)))
 
 
 def write_pages(terminal: Terminal, folder: Path, place: Path) -> None:
@@ -345,9 +347,9 @@ def main(words: Sequence[str] | None = None) -> int:
     compares.add_argument("after", type=Path)
     options = parser.parse_args(words)
     if options.part == "compare":
-        told = differences(options.before, options.after)
-        print("\n".join((*told, f"{len(told)} differences")))
-        return 1 if told else 0
+        found = differences(options.before, options.after)
+        print("\n".join((*found, f"{len(found)} differences")))
+        return 1 if found else 0
     if options.folder.exists() and any(options.folder.iterdir()):
         print(f"{options.folder} holds something already", file=sys.stderr)
         return 2

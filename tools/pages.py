@@ -62,7 +62,7 @@ from tools.questions import questions_table
 from tools.road_table import ROAD_HEAD, road_rows
 from tools.rooms import rooms
 from tools.schema_tables import document, documents_of_commands
-from tools.sentences.block import what_it_looks_like, what_it_says
+from tools.sentences.block import drawing_of, sentences_of
 from tools.simulated_kinds import KIND_HEAD, kind_rows
 from tools.threads import threads_page
 
@@ -325,9 +325,9 @@ def detectors() -> str:
             rows.insert(0, ("runs", "only where `detectors.enabled` names it"))
         doc = inspect.getdoc(type(found)) or ""
         head = f"## {declared.name}\n\n{doc}\n\n{table(('', ''), rows)}\n"
-        drawn = what_it_looks_like(found)
-        looks = f"**What it looks like**\n\n{drawn}\n" if drawn else ""
-        parts.append(head + looks + what_it_says(found))
+        drawn = drawing_of(found)
+        drawing = f"**What it looks like**\n\n{drawn}\n" if drawn else ""
+        parts.append(head + drawing + sentences_of(found))
     return "\n".join(parts)
 
 

@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 _SMALL: Final = "-80x24"
 _TASKS: Final = (*(f"task-{one.name}" for one in tasks.TASKS), screencast.QUESTIONS)
 
-PICTURES: Final[Mapping[str, tuple[str, ...]]] = {
+COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     **{
         name: ("tools.screenshots", "--only", name)
         for name in dict.fromkeys(one.name.removesuffix(_SMALL) for one in screenshots.SHOTS)
@@ -46,11 +46,11 @@ def commands_of(names: Iterable[str], *, is_root: bool) -> list[tuple[str, ...]]
     """What takes these pictures, each a module with its words.
 
     Args:
-        names: Of `PICTURES` and `PLACES`; none: all.
+        names: Of `COMMANDS` and `PLACES`; none: all.
         is_root: Whether places can be made.
     """
-    wanted = list(names) or [*PICTURES, *PLACES]
-    found = [command for name, command in PICTURES.items() if name in wanted]
+    wanted = list(names) or [*COMMANDS, *PLACES]
+    found = [command for name, command in COMMANDS.items() if name in wanted]
     places = [PLACES[name] for name in PLACES if name in wanted]
     if places and is_root:
         # First: they take the longest.
@@ -84,7 +84,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="pictures; none: all")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, metavar="COUNT")
     options = parser.parse_args()
-    known = [*PICTURES, *PLACES]
+    known = [*COMMANDS, *PLACES]
     if unknown := sorted(set(options.names) - set(known)):
         wrong = f"no such picture: {', '.join(unknown)}; there are {', '.join(known)}"
         print(wrong, file=sys.stderr)

@@ -26,10 +26,10 @@ def rooms() -> str:
                 ROOT / "detectors" if room.is_relative_to(ROOT / "detectors") else ROOT
             )
             name = ".".join(parts.parts)
-            said = " ".join(
+            doc = " ".join(
                 (ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or "").split()
             )
-            lines.append(f"- **`{name}`**: {said}{_modules(room)}\n")
+            lines.append(f"- **`{name}`**: {doc}{_modules(room)}\n")
     return "".join(lines)
 
 

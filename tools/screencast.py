@@ -51,13 +51,13 @@ def scenes_of(command: str, keys: tuple[str, ...], size: tuple[int, int]) -> lis
     with running(command, size) as pane:
         pane.wait_until_ready()
         time.sleep(CALM_S)
-        scenes = [Scene(pane.picture(), FIRST_S if keys else ONLY_S)]
+        scenes = [Scene(pane.screen(), FIRST_S if keys else ONLY_S)]
         for number, key in enumerate(keys, 1):
             pane.press(key)
             is_last, is_typed = number == len(keys), key.isdigit() and "T" in keys[:number]
             time.sleep(TYPED_S if is_typed else SETTLE_S)
             shown_s = LAST_S if is_last else TYPED_S if is_typed else KEY_S
-            scenes.append(Scene(pane.picture(), shown_s))
+            scenes.append(Scene(pane.screen(), shown_s))
     return scenes
 
 

@@ -126,7 +126,7 @@ class Pane:
         """Send a key by tmux's name for it."""
         tmux(self._server, "send-keys", "-t", "shot", key)
 
-    def picture(self) -> str:
+    def screen(self) -> str:
         """What is on it, with its colours."""
         return tmux(self._server, "capture-pane", "-e", "-p", "-N", "-t", "shot")
 
@@ -134,7 +134,7 @@ class Pane:
         """Wait while the program shows nothing, or says that it is not ready yet."""
         ends_at = time.monotonic() + READY_S
         while time.monotonic() < ends_at:
-            text = self.picture()
+            text = self.screen()
             if text.strip() and not any(words in text for words in UNREADY):
                 return
             time.sleep(0.5)
@@ -171,7 +171,7 @@ def capture(command: str, size: tuple[int, int], keys: tuple[str, ...], warm_up_
         for key in keys:
             pane.press(key)
             time.sleep(SETTLE_S)
-        return pane.picture()
+        return pane.screen()
 
 
 class DrawnRow(NamedTuple):

@@ -180,8 +180,8 @@ def main(words: Sequence[str]) -> int:
         print(line)
     if "--check" not in words:
         lowered = {name: min(count, now.get(name, 0)) for name, count in most.items()}
-        kept = {name: count for name, count in lowered.items() if count and name not in MOST}
-        COUNTS.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+        remaining = {name: count for name, count in lowered.items() if count and name not in MOST}
+        COUNTS.write_text(json.dumps(remaining, indent=2) + "\n", encoding="utf-8")
     return int(bool(above(now, most)))
 
 

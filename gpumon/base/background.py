@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 _Taken = TypeVar("_Taken", contravariant=True)
 
-MAX_PICTURES: Final = 60
+MAX_TICKS: Final = 60
 """Most pictures that wait to be written; at a beat of one second, a minute."""
 
 MAX_FRAMES: Final = 4000
@@ -36,7 +36,7 @@ class Slow(Protocol[_Taken]):
         """Close a picture."""
         ...
 
-    def lost(self, at: float, pictures: int) -> None:
+    def lost(self, at: float, ticks: int) -> None:
         """Say that so many pictures before the next one are not there."""
         ...
 
@@ -45,7 +45,7 @@ class Slow(Protocol[_Taken]):
         ...
 
 
-class _Picture(NamedTuple, Generic[Item]):
+class _WaitingTick(NamedTuple, Generic[Item]):
     frames: list[Item]
     at: float
     period_s: float
@@ -53,24 +53,24 @@ class _Picture(NamedTuple, Generic[Item]):
     """Pictures that were dropped since the one before."""
 
 
-class SteadyBook(Generic[Item]):
+class BackgroundWriter(Generic[Item]):
     """Takes pictures at once, and drops whole ones, counted, while too many wait."""
 
-    def __init__(self, book: Slow[Item], words_of: Callable[[Exception], str]) -> None:
-        """Write into `book`, which nobody else may use from now on.
+    def __init__(self, sink: Slow[Item], words_of: Callable[[Exception], str]) -> None:
+        """Write into `sink`, which nobody else may use from now on.
 
         Args:
-            book: Is called on the thread alone.
+            sink: Is called on the thread alone.
             words_of: What is said of an error that is not the file system's.
         """
-        self._book = book
+        self._sink = sink
         self._noted: list[Item] = []
         self._dropped = 0
         self._written_at = 0.0
         self._thread = WritingThread("recorder", words_of=words_of)
-        self.lost_pictures = 0
+        self.lost_ticks = 0
         """Pictures that are not in the recording, because the disk was too slow."""
-        self.size_bytes = book.size_bytes
+        self.size_bytes = sink.size_bytes
         """Length of what had been written when the last picture was."""
 
     def frames(self, frames: Iterable[Item]) -> None:
@@ -86,12 +86,12 @@ class SteadyBook(Generic[Item]):
         if (error := self._thread.error) is not None:
             raise error
         noted, self._noted = self._noted, []
-        write = partial(self._write, _Picture(noted, at, period_s, self._dropped))
-        if self._thread.take(write, (1, len(noted)), (MAX_PICTURES, MAX_FRAMES)):
+        write = partial(self._write, _WaitingTick(noted, at, period_s, self._dropped))
+        if self._thread.take(write, (1, len(noted)), (MAX_TICKS, MAX_FRAMES)):
             self._dropped = 0
         else:
             self._dropped += 1
-            self.lost_pictures += 1
+            self.lost_ticks += 1
 
     def close(self, wait_s: float) -> bool:
         """Write what waits, and the end; False: that takes longer than `wait_s`.
@@ -106,13 +106,13 @@ class SteadyBook(Generic[Item]):
 
     def _end(self) -> None:
         if self._dropped:
-            self._book.lost(self._written_at, self._dropped)
-        self._book.close()
+            self._sink.lost(self._written_at, self._dropped)
+        self._sink.close()
 
-    def _write(self, picture: _Picture[Item]) -> None:
-        if picture.lost:
-            self._book.lost(picture.at, picture.lost)
-        self._book.frames(picture.frames)
-        self._book.beat(picture.at, picture.period_s)
-        self.size_bytes = self._book.size_bytes
-        self._written_at = picture.at
+    def _write(self, tick: _WaitingTick[Item]) -> None:
+        if tick.lost:
+            self._sink.lost(tick.at, tick.lost)
+        self._sink.frames(tick.frames)
+        self._sink.beat(tick.at, tick.period_s)
+        self.size_bytes = self._sink.size_bytes
+        self._written_at = tick.at

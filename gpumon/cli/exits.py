@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.base.errors import GpumonError, InputError
-from gpumon.cli.output import ReaderGoneError, tell
+from gpumon.cli.output import ReaderGoneError, write_stderr
 from gpumon.model.fault import DETECTION, OWN
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ENDINGS: Final[tuple[tuple[type[GpumonError], int], ...]] = (
 
 def narrate(message: str) -> None:
     """Say one line to the person; data goes to standard output."""
-    tell(f"gpumon: {message}\n")
+    write_stderr(f"gpumon: {message}\n")
 
 
 def narrate_error(error: SourceError) -> None:

@@ -26,13 +26,13 @@ def passing(
     passes: RowFilter | None, tick: Tick, wanted: Callable[[JobView], bool] = lambda _view: True
 ) -> Callable[[JobView], bool]:
     """Which of the wanted jobs of a picture pass the filter, where there is one."""
-    keeps = None if passes is None else passes.jobs
-    if keeps is None:
+    passes_jobs = None if passes is None else passes.jobs
+    if passes_jobs is None:
         return wanted
     from gpumon.report.facts.tick_index import Digest
 
     digest = Digest(tick)
-    return lambda view: wanted(view) and keeps(digest, view)
+    return lambda view: wanted(view) and passes_jobs(digest, view)
 
 
 def passing_gpus(passes: RowFilter | None) -> Callable[[Digest, GpuRow], bool] | None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-TOLD_AFTER_S: Final = 0.5
+SILENT_S: Final = 0.5
 """What opens sooner needs no word."""
 
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 """Longest time between the end of the reading and the first picture."""
 
 _LEAVE: Final = b"q\x03\x04\x00"
@@ -34,7 +34,7 @@ def opened(
     path: Path,
     read: Callable[[Path], Recording] = Recording,
     terminal: int | None = None,
-    told_after_s: float = TOLD_AFTER_S,
+    silent_s: float = SILENT_S,
 ) -> Recording | None:
     """The recording; None: the user left before it was read.
 
@@ -45,14 +45,14 @@ def opened(
         path: A file, or the folder of a rolling recording.
         read: Reads it.
         terminal: Descriptor that keys come from; None: standard input, where that is a terminal.
-        told_after_s: Seconds without a word.
+        silent_s: Seconds without a word.
 
     Raises:
         RecordingError, OSError: It cannot be read.
         KeyboardInterrupt: The user left by Ctrl-C.
     """
     outcome = Outcome(partial(read, path), "opening")
-    if not outcome.has_ended(told_after_s):
+    if not outcome.has_ended(silent_s):
         keys = terminal if terminal is not None else _standard_input()
         narrate(f"reading {path} …" + ("" if keys is None else "  q leaves"))
         if not _is_waited_for(outcome, keys):
@@ -70,7 +70,7 @@ def _is_waited_for(outcome: Outcome[Recording], keys: int | None) -> bool:
         return outcome.has_ended(None)
     with _single_keys(keys):
         while not outcome.has_ended():
-            if select.select([keys], [], [], _LOOK_S)[0]:
+            if select.select([keys], [], [], _POLL_S)[0]:
                 typed = os.read(keys, 64)
                 if not typed or any(key in _LEAVE for key in typed):
                     return False

@@ -30,7 +30,7 @@ PAST_S: Final = 7200.0
 PAST_GPUS: Final = 128
 """Demos up to so many GPUs do: the two hours of a hundred take some seconds."""
 
-DEFAULT_LOOK_S: Final = 1.0
+DEFAULT_FOR_S: Final = 1.0
 """A single look lasts about a second: enough for rates and for GPM's two samples."""
 
 EPILOG: Final = """\
@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         if file is None or file is sys.stdout:
             output.write(message)
         else:
-            output.tell(message)
+            output.write_stderr(message)
 
 
 class _ShowVersions(argparse.Action):
@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--once", action="store_true", help="one plain text table")
     made.add_argument(
         "--for",
-        dest="look_s",
+        dest="for_s",
         type=seconds,
         metavar="SECONDS",
         help="observe this long before answering (default 1; 0: one sample, no detectors)",
@@ -293,7 +293,7 @@ def _past_of(options: argparse.Namespace, targets: Sequence[Target]) -> float | 
     """How much of a past is invented: as was asked, else enough for each story of a demo."""
     if options.past_s is not None:
         return options.past_s or None
-    is_shown = not (options.json or options.watch_s is not None or options.look_s is not None)
+    is_shown = not (options.json or options.watch_s is not None or options.for_s is not None)
     gpus = sum(math.prod(target.demo_size) for target in targets if target.demo_size)
     return PAST_S if is_shown and is_demo(targets) and gpus <= PAST_GPUS else None
 
@@ -318,7 +318,7 @@ def request_of(
         and not output.is_dumb()
         and not (options.json or options.once or options.watch_s),
         is_to_tty=is_to_tty,
-        look_s=DEFAULT_LOOK_S if options.look_s is None else options.look_s,
+        for_s=DEFAULT_FOR_S if options.for_s is None else options.for_s,
         watch_s=options.watch_s,
         passes=options.passes,
         since=options.since,

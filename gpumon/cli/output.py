@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FINISH_S: Final = 2.0
 """After an interrupt the reader has so long to take the rest of a line that was begun."""
 
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 """Where nobody reads, how often it is looked whether the user wants to go."""
 
 _FILE_BYTES: Final = 2**20
@@ -127,7 +127,7 @@ def _json(data: Mapping[str, object], *, is_pretty: bool) -> str:
     return text + "\n"
 
 
-def tell(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write a text to standard error; where that does not take it, nobody is to be told."""
     if sys.stderr is None:
         return
@@ -234,7 +234,7 @@ def _send(
     while left:
         if interrupt.is_out_of_patience():
             raise KeyboardInterrupt
-        if not ready.poll(_LOOK_S * 1000):
+        if not ready.poll(_POLL_S * 1000):
             continue
         try:
             left = left[os.write(descriptor, left[:step]) :]

@@ -46,7 +46,7 @@ def recorded(
     return remember
 
 
-def told(
+def filled_by_sources(
     make: Callable[[], Renewable], sources: Sequence[Source], targets: Sequence[Target]
 ) -> Callable[[], Past]:
     """Makes a memory that is given what its sources remember of the time before they were asked.
@@ -78,7 +78,7 @@ def _measures_itself(target: Target) -> bool:
 def _opened(urls: Sequence[str]) -> Recording | None:
     """The rolling recording of these targets that is running, None where there is none."""
 
-    def look() -> Recording | None:
+    def find() -> Recording | None:
         # Who has never recorded anything does without what reads recordings: a megabyte.
         if not Path(recordings_folder()).is_dir():
             return None
@@ -92,7 +92,7 @@ def _opened(urls: Sequence[str]) -> Recording | None:
         except RecordingError:
             return None
 
-    outcome = Outcome(look, "recorded-past")
+    outcome = Outcome(find, "recorded-past")
     outcome.has_ended(OPEN_S)
     try:
         return outcome.get()

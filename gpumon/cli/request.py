@@ -46,7 +46,7 @@ class WantedJobs(NamedTuple):
         """Whether a job or a user was asked for by name."""
         return self.job is not None or self.user is not None
 
-    def keeps(self, job: Job) -> bool:
+    def includes(self, job: Job) -> bool:
         """Whether a job is one of them."""
         if self.job is not None:
             names = (job.job_id, job.label)
@@ -61,7 +61,7 @@ class WantedJobs(NamedTuple):
             return False
         ended = () if tick.ended is None else tick.ended.jobs
         return not any(
-            map(self.keeps, [*(view.job for view in tick.jobs), *(e.job for e in ended)])
+            map(self.includes, [*(view.job for view in tick.jobs), *(e.job for e in ended)])
         )
 
 
@@ -94,7 +94,7 @@ class Request(NamedTuple):
     """Whether the answer is the interactive terminal."""
     is_to_tty: bool
     """Whether standard output is a terminal, whatever is written there."""
-    look_s: float
+    for_s: float
     """How long one look lasts."""
     watch_s: float | None
     """Period of a stream of documents; None: no stream."""

@@ -72,6 +72,6 @@ def begun_with(habits: Habits, settings: Settings, *, is_ascii: bool) -> Habits:
     return habits._replace(is_ascii_at_first=True) if is_ascii else habits
 
 
-def has_light_ground(told: str) -> bool:
+def has_light_ground(colours: str) -> bool:
     """Whether COLORFGBG tells of a white ground: `0;15`, `0;default;15`."""
-    return told.rpartition(";")[2] in _WHITES
+    return colours.rpartition(";")[2] in _WHITES

@@ -34,7 +34,7 @@ class Ending:
             numbers: Signals that tell of the end, but where they are ignored, as by `nohup`.
         """
         self._numbers = numbers
-        self._is_told = False
+        self._is_over = False
 
     def __enter__(self) -> Self:
         """Catch the signals."""
@@ -57,11 +57,11 @@ class Ending:
         self._writer.close()
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        self.tell()
+        self.end_wait()
 
-    def tell(self) -> None:
+    def end_wait(self) -> None:
         """End the wait."""
-        self._is_told = True
+        self._is_over = True
         # Full, it wakes whoever waits as well; closed, nobody waits any more.
         with suppress(OSError):
             self._writer.send(b"\0")
@@ -69,7 +69,7 @@ class Ending:
     def wait(self, limit_s: float | None = None) -> bool:
         """Whether it was told of the end, waiting for that at most so long; None: for ever."""
         deadline = math.inf if limit_s is None else time.monotonic() + limit_s
-        while not self._is_told:
+        while not self._is_over:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False

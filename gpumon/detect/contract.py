@@ -53,8 +53,8 @@ GROUP: Final = "gpumon.detectors"
 
 CLASS_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """How detectors, classes of findings and named patterns are called."""
-_BOOKS: Final = frozenset({*STATES, "wasted", "suspected"})
-"""What the books call their shares: no class is called so."""
+_LEDGER_KEYS: Final = frozenset({*STATES, "wasted", "suspected"})
+"""What the ledger calls its shares: no class is called so."""
 
 LONGEST_WINDOW_S: Final = 366 * 86400.0
 """No claim reaches further back than a year."""
@@ -191,7 +191,7 @@ def checked(given: Declaration) -> Declaration:
     ]
     if wrong or not given.finding_classes:
         raise DetectorError("finding_classes must be lower case with underscores, at least one")
-    taken = [c for c in given.finding_classes if c in _BOOKS]
+    taken = [c for c in given.finding_classes if c in _LEDGER_KEYS]
     if taken:
         raise DetectorError(f"finding_classes: {taken[0]} is a word of the ledger")
     for key in given.needs:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.detect.facts.fact_book import FactBook
 from gpumon.detect.facts.facts import is_judged
+from gpumon.detect.facts.fleet_facts import FleetFacts
 from gpumon.detect.scene_machine import Machine
 from gpumon.detect.view import View
 from gpumon.detect.wire.tick_messages import FactSender
@@ -217,8 +217,8 @@ class Scene:
 
     def xid(self, uuid: str, number: int | None, event_type: int = 0x8) -> None:
         """Have the driver report an event on a GPU at the time of the next sample."""
-        told = {"xid": number, "event_type": event_type, "event_age_s": lambda s: s}
-        self._set(_node_of(uuid), "event", f"{uuid}/{number}/{self._number}", told)
+        fields = {"xid": number, "event_type": event_type, "event_age_s": lambda s: s}
+        self._set(_node_of(uuid), "event", f"{uuid}/{number}/{self._number}", fields)
 
     def slurm(self, node: str, **fields: object) -> None:
         """Have Slurm list a node otherwise; `fields` are those of `SlurmNode`."""
@@ -274,7 +274,7 @@ class Scene:
         for _ in range(max(1, round(seconds / self._period_s))):
             self._at += self._period_s
             self._number += 1
-            tick = self._picture(frozenset(stale))
+            tick = self._sampled(frozenset(stale))
             self._history.append(tick)
         self._tick = tick._replace(history=self._history.reader())
         return self._tick
@@ -296,11 +296,11 @@ class Scene:
     def _set(self, node: str, block: str, key: str, values: Mapping[str, object]) -> None:
         self._nodes[node].sheets[block].set(key, self.next_at, values)
 
-    def _picture(self, stale: frozenset[str]) -> Tick:
+    def _sampled(self, stale: frozenset[str]) -> Tick:
         gpus: dict[str, Gpu] = {}
         nodes = {}
         for name, machine in self._nodes.items():
-            nodes[name], mine = machine.picture(self._at, self._period_s, stale)
+            nodes[name], mine = machine.records(self._at, self._period_s, stale)
             gpus.update(mine)
         jobs = tuple(self._jobs.values())
         listed = tuple(m.slurm for m in self._nodes.values() if m.is_listed)
@@ -326,7 +326,7 @@ def view_of(tick: Tick, left_at: Mapping[str, float] = MappingProxyType({})) -> 
     """The view of a tick, in the same process.
 
     Args:
-        tick: The picture.
+        tick: The tick.
         left_at: Unix time at which a job with GPUs last left, by the name of its node.
 
     Raises:
@@ -334,11 +334,11 @@ def view_of(tick: Tick, left_at: Mapping[str, float] = MappingProxyType({})) -> 
     """
     if not isinstance(tick.history, HistoryReader):
         raise TypeError("the tick carries no history")
-    book = FactBook()
-    book.take(FactSender().changes(tick))
+    facts = FleetFacts()
+    facts.take(FactSender().changes(tick))
     jobs = [view for view in tick.jobs if is_judged(view)]
     records = [view.job for view in tick.jobs if not is_judged(view)]
-    return View(tick.at, tick.observed_since, tick.history, jobs, book, records, left_at=left_at)
+    return View(tick.at, tick.observed_since, tick.history, jobs, facts, records, left_at=left_at)
 
 
 def _changed(record: Job, fields: dict[str, Any]) -> Job:

@@ -95,7 +95,10 @@ class Sheet:
             self._made = None
             return
         gone = before.keys() - now.keys()
-        for field in (*gone, *(f for f, told in now.items() if before.get(f, _NEVER) is not told)):
+        for field in (
+            *gone,
+            *(f for f, value in now.items() if before.get(f, _NEVER) is not value),
+        ):
             self._columns.pop(field, None)
             self._made = None
 
@@ -116,17 +119,19 @@ class Sheet:
 
     def _column(self, field: str, at: float) -> _Column:
         """What all entities tell of a field at a Unix time."""
-        told = [values.get(field) for values in self._entities.values()]
+        reported = [values.get(field) for values in self._entities.values()]
         self._moving.discard(field)
-        if any(map(callable, told)):
+        if any(map(callable, reported)):
             self._moving.add(field)
-            told = [
+            reported = [
                 value(at - self._since[key, field]) if callable(value) else value
-                for key, value in zip(self._entities, told, strict=True)
+                for key, value in zip(self._entities, reported, strict=True)
             ]
         if field in LABELS[self._name]:
-            return tuple(None if text is None else str(text) for text in told)
-        return column_for(CATALOGUE[field].kind.is_integer, cast("list[float | int | None]", told))
+            return tuple(None if text is None else str(text) for text in reported)
+        return column_for(
+            CATALOGUE[field].kind.is_integer, cast("list[float | int | None]", reported)
+        )
 
 
 class Machine:
@@ -155,7 +160,7 @@ class Machine:
         self.uuids.remove(uuid)
         self.sheets["gpu"].drop(uuid)
 
-    def picture(
+    def records(
         self, at: float, period_s: float, stale: frozenset[str]
     ) -> tuple[Node, dict[str, Gpu]]:
         """The node and its GPUs at a Unix time."""
@@ -198,7 +203,9 @@ def _without(block: Block, fallen: set[str]) -> Block:
     columns = dict(block.columns)
     for field, column in block.columns.items():
         if field != "index":
-            told = [None if row in rows else block.value(field, row) for row in range(len(column))]
-            columns[field] = column_for(CATALOGUE[field].kind.is_integer, told)
+            values = [
+                None if row in rows else block.value(field, row) for row in range(len(column))
+            ]
+            columns[field] = column_for(CATALOGUE[field].kind.is_integer, values)
     missing = {(field, row): Reason.LOST for field in columns for row in rows if field != "index"}
     return block._replace(columns=columns, missing={**block.missing, **missing})

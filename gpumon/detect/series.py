@@ -99,14 +99,14 @@ class Spacing(NamedTuple):
     """What the rows of a past stand for: the same for all entities of a block, read-only."""
 
     times: NDArray[np.float64]
-    """As of `Past`; empty where there is no row of the time of the look."""
+    """As of `Past`; empty where there is no row of the time of the evaluation."""
     begins: NDArray[np.float64]
     seconds: NDArray[np.float64]
     longest_s: float
 
 
 class Spacings:
-    """Those of one look, each found once: most jobs are asked about the same stretch of time."""
+    """Those of one evaluation, each found once: most jobs are asked about the same time."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, float], Spacing] = {}
@@ -140,7 +140,7 @@ def past_of(
     keys: Sequence[str],
     spacing: Spacing,
 ) -> Past:
-    """All rows of a slab; none where there is no row of the time of the look.
+    """All rows of a slab; none where there is no row of the time of the evaluation.
 
     Args:
         slab: The rows.
@@ -180,7 +180,7 @@ def past_of(
 
 
 def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:
-    """The part of a slab after its last gap; empty without a row of the time of the look.
+    """The part of a slab after its last gap; empty without a row of the time of the evaluation.
 
     A row stands until the next one is due: of all but GPUs there is one every ten seconds or more.
     """

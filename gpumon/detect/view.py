@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.detect.claims import Claimant, Windows
-    from gpumon.detect.facts.fact_book import FactBook
     from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
+    from gpumon.detect.facts.fleet_facts import FleetFacts
     from gpumon.fleet.history.reader import HistoryReader, Slab
     from gpumon.model.records.cluster import Job, JobView, Rank
 
@@ -198,10 +198,10 @@ class JobLook:
         return self._view.places(self.uuids)
 
 
-class _Looks(Sequence[JobLook]):
+class _Jobs(Sequence[JobLook]):
     """The running jobs of a view, each made when it is first asked for.
 
-    Of ten thousand a look judges a thousand, and what is made must be cleared away again.
+    Of ten thousand an evaluation judges a thousand, and what is made must be cleared away again.
     """
 
     def __init__(self, view: View, records: Sequence[JobView]) -> None:
@@ -237,7 +237,7 @@ class View:
         observed_since: float,
         history: HistoryReader,
         jobs: Sequence[JobView],
-        facts: FactBook,
+        facts: FleetFacts,
         records: Sequence[Job] = (),
         layout: JobLayout | None = None,
         left_at: Mapping[str, float] = MappingProxyType({}),
@@ -254,7 +254,7 @@ class View:
         self.nodes: Mapping[str, NodeFacts] = facts.nodes
         """Every node by name, also those without GPUs or telemetry."""
         self._records = jobs
-        self.running: Sequence[JobLook] = _Looks(self, jobs)
+        self.running: Sequence[JobLook] = _Jobs(self, jobs)
         """All running jobs that hold GPUs: neighbours and peers are among these."""
         self.jobs: Sequence[JobLook] = self.running
         """Jobs to judge now: all, or in a large fleet those whose turn it is."""
@@ -354,7 +354,7 @@ class View:
         All keys are of one block, which says how entities are called: a UUID for `gpu`,
         `UUID/NUMBER` for `link`, the node's name for `node`, `NODE/KEY` for `nic`, `filesystem`
         and `cgroup`. It begins after the last gap in the sampling, so that its first and last time
-        bound what was really observed. Without a row of the time of the look it is empty.
+        bound what was really observed. Without a row of the time of the evaluation it is empty.
         """
         slab = self._slab(entities, keys, max(self.now - seconds, since))
         return table_of(slab, keys, self.now)
@@ -403,7 +403,7 @@ class View:
 
     def per_node(self, tell: Callable[[NodeFacts], float | None]) -> NDArray[np.float64]:
         """Result of a function for each of `nodes`, NaN for None; again only where they changed."""
-        return self._facts.node_columns.told(tell)[:-1]
+        return self._facts.node_columns.column_of(tell)[:-1]
 
     @property
     def is_stale(self) -> NDArray[np.bool_]:

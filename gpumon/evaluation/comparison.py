@@ -41,9 +41,9 @@ class BaselineScore(NamedTuple):
 class Comparison:
     """Takes recordings, one after the other."""
 
-    def __init__(self, looked_for: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, claimable: Mapping[str, frozenset[str]]) -> None:
         """Takes the classes by the name of the detector that claims them."""
-        self._looked_for = looked_for
+        self._claimable = claimable
         self._own = Board()
         self._boards = {name: Board() for name in BASELINES}
         self._jobs = 0
@@ -64,20 +64,20 @@ class Comparison:
             stated: What the baselines said, by their names.
             labels: What is true.
         """
-        self._own.add(name, account, Matcher(account, labels, self._looked_for).events())
+        self._own.add(name, account, Matcher(account, labels, self._claimable).events())
         self._jobs += len(account.holds)
-        for baseline, told in stated.items():
+        for baseline, statement in stated.items():
             classes = frozenset(BASELINES[baseline].classes)
-            its = account._replace(claims=told.claims, charges={}, looks=(), errors=())
+            its = account._replace(claims=statement.claims, charges={}, evaluations=(), errors=())
             events = Matcher(its, labels, {baseline: classes}).events()
             events = events._replace(
                 found=tuple(
-                    one._replace(is_unseen=one.is_looked_for and one.group not in told.judged)
+                    one._replace(is_unseen=one.is_looked_for and one.group not in statement.judged)
                     for one in events.found
                 )
             )
             self._boards[baseline].add(name, its._replace(charges=_charges(events)), events)
-            self._judged[baseline] += len(told.judged & account.holds.keys())
+            self._judged[baseline] += len(statement.judged & account.holds.keys())
 
     def scores(self) -> Scoreboard:
         """Of gpumon."""
@@ -98,5 +98,5 @@ class Comparison:
 
 
 def _charges(events: Events) -> dict[str, Charge]:
-    """A baseline has no books: what it claims is what it charges."""
+    """A baseline has no ledger: what it claims is what it charges."""
     return {group: Charge(lost_s, {}) for group, lost_s in claimed_seconds(events).items()}

@@ -37,7 +37,7 @@ class Found(NamedTuple):
         return min((claim.reached[rank] for claim in self.claims), default=inf)
 
 
-class Said(NamedTuple):
+class Judged(NamedTuple):
     """One claim, and whether it is true."""
 
     claim: Claim
@@ -55,7 +55,7 @@ class Events(NamedTuple):
     """Claims and labels of one recording."""
 
     found: tuple[Found, ...]
-    said: tuple[Said, ...]
+    judged: tuple[Judged, ...]
     benign: frozenset[str]
     """Jobs that are labelled healthy and nothing else, whoever uses their GPUs and nodes."""
 
@@ -64,14 +64,14 @@ class Matcher:
     """Knows which subjects are parts of others in one recording."""
 
     def __init__(
-        self, account: Account, labels: Sequence[Label], looked_for: Mapping[str, frozenset[str]]
+        self, account: Account, labels: Sequence[Label], claimable: Mapping[str, frozenset[str]]
     ) -> None:
         """Takes both sides.
 
         Args:
             account: What was said.
             labels: What is true.
-            looked_for: Classes by the name of the detector that claims them.
+            claimable: Classes by the name of the detector that claims them.
         """
         self._account = account
         self._faults = [label for label in labels if label.finding_class != HEALTHY]
@@ -79,7 +79,7 @@ class Matcher:
         self._known = {job for label in labels for job in self._jobs_named(label.subjects)}
         faulty = {job for label in self._faults for job in self._jobs_named(label.subjects)}
         self._benign = frozenset(self._known - faulty)
-        self._looked_for = looked_for
+        self._claimable = claimable
         self._holders: dict[str, list[Hold]] = {}
         """By GPU and node, as subjects, the jobs that ever held them."""
         for hold in account.holds.values():
@@ -96,8 +96,8 @@ class Matcher:
         for one in found:
             for claim in one.claims:
                 true.setdefault(id(claim), one.label.finding_class)
-        said = tuple(self._said(claim, true.get(id(claim))) for claim in self._account.claims)
-        return Events(found, said, self._benign)
+        judged = tuple(self._judged(claim, true.get(id(claim))) for claim in self._account.claims)
+        return Events(found, judged, self._benign)
 
     def _by_place(self, named: Sequence[Iterable[str]]) -> dict[str, list[int]]:
         """Where each of some claims or labels is to be found, by everything that it is near to."""
@@ -130,7 +130,7 @@ class Matcher:
             if label.finding_class in claim.classes and self._meet(label, claim)
         )
         named = any(claim.subject in label.subjects and claim.rank > 0 for claim in claims)
-        detectors = [n for n, known in self._looked_for.items() if label.finding_class in known]
+        detectors = [n for n, known in self._claimable.items() if label.finding_class in known]
         is_unseen = bool(detectors) and self._is_unseen(label, detectors)
         group = self._group(label.subject, label.start, label.end)
         return Found(
@@ -142,7 +142,7 @@ class Matcher:
             is_unseen=is_unseen,
         )
 
-    def _said(self, claim: Claim, true_class: str | None) -> Said:
+    def _judged(self, claim: Claim, true_class: str | None) -> Judged:
         is_true = true_class is not None
         near = map(self._faults.__getitem__, self._near(self._faults_near, (claim.subject,)))
         truths = tuple(dict.fromkeys(one.finding_class for one in near if self._meet(one, claim)))
@@ -151,7 +151,7 @@ class Matcher:
             claim = claim._replace(finding_class=true_class or self._meant(claim), others=())
         # Of machines the labels say all; of a job, and of what it uses, only where they name it.
         is_known = is_true or bool(truths) or concerned <= self._known
-        return Said(
+        return Judged(
             claim=claim,
             group=self._group(claim.subject, claim.onset, claim.end),
             is_true=is_true if is_known else None,
@@ -214,14 +214,16 @@ class Matcher:
         return next(iter(named), longest.job_id if longest else subject)
 
     def _is_unseen(self, label: Label, detectors: Sequence[str]) -> bool:
-        looks = [told for at, told in self._account.looks if label.start <= at <= label.end]
-        if not looks:
+        evaluations = [
+            blind for at, blind in self._account.evaluations if label.start <= at <= label.end
+        ]
+        if not evaluations:
             return False
         dark = sum(
-            all(self._is_dark(label, told.get(name, frozenset())) for name in detectors)
-            for told in looks
+            all(self._is_dark(label, blind.get(name, frozenset())) for name in detectors)
+            for blind in evaluations
         )
-        return dark > _MOSTLY * len(looks)
+        return dark > _MOSTLY * len(evaluations)
 
     def _is_dark(self, label: Label, blind: frozenset[str]) -> bool:
         return any(subject in blind for subject in label.subjects) or (

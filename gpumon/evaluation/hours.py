@@ -1,4 +1,4 @@
-"""Puts the books beside the truth: GPU-hours charged and GPU-hours lost."""
+"""Puts the ledger beside the truth: GPU-hours charged and GPU-hours lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING: Final = Charge({}, {})
 
 
 class Hours(NamedTuple):
-    """One job's books beside what is true of it, GPU-seconds by class."""
+    """One job's ledger beside what is true of it, GPU-seconds by class."""
 
     group: str
     true_s: dict[str, float]
@@ -101,15 +101,15 @@ def _gpus_of(account: Account, subjects: Sequence[str]) -> int | None:
 def claimed_seconds(events: Events) -> dict[str, dict[str, float]]:
     """GPU-seconds that claims say are lost, by job (or subject without one) and class."""
     claimed: dict[str, dict[str, float]] = {}
-    for said in events.said:
-        by_class, key = claimed.setdefault(said.group, {}), said.claim.finding_class
-        by_class[key] = by_class.get(key, 0.0) + (said.claim.gpu_seconds or 0.0)
+    for judged in events.judged:
+        by_class, key = claimed.setdefault(judged.group, {}), judged.claim.finding_class
+        by_class[key] = by_class.get(key, 0.0) + (judged.claim.gpu_seconds or 0.0)
     return claimed
 
 
 def _excess_s(account: Account, job_id: str, charge: Charge, claimed: Mapping[str, float]) -> float:
     """GPU-seconds charged to a job beyond what its findings say is lost, class by class."""
-    # A finding that clears between two pictures says what it lost until the one before.
+    # A finding that clears between two ticks says what it lost until the one before.
     slack_s = account.holds[job_id].gpu_count * account.period_s
     excess = 0.0
     for key in {*charge.wasted_s, *charge.suspected_s}:

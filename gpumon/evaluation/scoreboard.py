@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gpumon.evaluation.events import Events, Found, Said
+    from gpumon.evaluation.events import Events, Found, Judged
     from gpumon.evaluation.witness import Account
 
 STEPS: Final = tuple(Confidence)
@@ -34,7 +34,7 @@ _SEED: Final = 20261124
 _COVERED: Final = (2.5, 97.5)
 """Percentiles between which 95 % of the samples lie."""
 
-NOTHING_SAID: Final = "nothing"
+NOTHING_CLAIMED: Final = "nothing"
 """In the confusion: what was said of a fault that nobody claimed anything about."""
 
 BENIGN: Final = "healthy"
@@ -134,8 +134,8 @@ class Scoreboard(NamedTuple):
     @property
     def macro_f1_of_its_classes(self) -> float:
         """Mean F1 over the labelled classes that are looked for at all, NaN without any."""
-        told = [one.steps[SUPPORTED].f1 for one in self.classes.values() if one.is_looked_for]
-        known = [f1 for f1 in told if isfinite(f1)]
+        scores = [one.steps[SUPPORTED].f1 for one in self.classes.values() if one.is_looked_for]
+        known = [f1 for f1 in scores if isfinite(f1)]
         return sum(known) / len(known) if known else nan
 
 
@@ -144,7 +144,7 @@ class Board:
 
     def __init__(self) -> None:
         self._found: list[tuple[str, Found]] = []
-        self._said: list[tuple[str, Said]] = []
+        self._judged: list[tuple[str, Judged]] = []
         self._hours: list[tuple[str, Hours]] = []
         self._benign: set[tuple[str, str]] = set()
         self._gpu_seconds = 0.0
@@ -153,7 +153,7 @@ class Board:
     def add(self, name: str, account: Account, events: Events) -> None:
         """One recording, whose name tells its jobs from those of others."""
         self._found += ((f"{name}\n{one.group}", one) for one in events.found)
-        self._said += ((f"{name}\n{one.group}", one) for one in events.said)
+        self._judged += ((f"{name}\n{one.group}", one) for one in events.judged)
         self._hours += ((f"{name}\n{one.group}", one) for one in hours_of(account, events))
         self._benign |= {(name, job_id) for job_id in events.benign}
         self._gpu_seconds += account.gpu_seconds
@@ -167,16 +167,16 @@ class Board:
         """
         keys = _in_order(
             {one.label.finding_class for _, one in self._found}
-            | {one.claim.finding_class for _, one in self._said if one.is_true is not None}
+            | {one.claim.finding_class for _, one in self._judged if one.is_true is not None}
         )
         flagged = {
             group
-            for group, one in self._said
+            for group, one in self._judged
             if one.is_of_benign and one.is_true is False and one.claim.rank >= SUPPORTED
         }
         known = [one for _, one in self._hours if one.is_known and not one.is_benign]
-        resampled = _Resampled(keys, self._found, self._said, self._hours, draws)
-        every = tuple(_counted(None, rank, self._found, self._said) for rank in range(len(STEPS)))
+        resampled = _Resampled(keys, self._found, self._judged, self._hours, draws)
+        every = tuple(_counted(None, rank, self._found, self._judged) for rank in range(len(STEPS)))
         loud = every[SUPPORTED]
         return Scoreboard(
             classes={key: self._class(key, known) for key in keys},
@@ -194,7 +194,7 @@ class Board:
             ),
             excess_s=sum(one.excess_s for _, one in self._hours),
             jobs_left_out=sum(not one.is_known for _, one in self._hours),
-            unknown_claims=sum(one.is_true is None for _, one in self._said),
+            unknown_claims=sum(one.is_true is None for _, one in self._judged),
             confusion=self._confusion(),
             calibration=(resampled.true_ratio(0), resampled.true_ratio(1), resampled.true_ratio(2)),
             errors=tuple(self._errors),
@@ -202,7 +202,7 @@ class Board:
 
     def _class(self, key: str, known: Sequence[Hours]) -> ClassScore:
         mine = [one for _, one in self._found if one.label.finding_class == key]
-        counted = [_counted(key, rank, self._found, self._said) for rank in range(len(STEPS))]
+        counted = [_counted(key, rank, self._found, self._judged) for rank in range(len(STEPS))]
         return ClassScore(
             steps=(counted[0], counted[1], counted[2]),
             is_looked_for=all(one.is_looked_for for one in mine),
@@ -219,12 +219,12 @@ class Board:
         for _, one in self._found:
             if one.found_at(SUPPORTED) == inf:
                 row = rows.setdefault(one.label.finding_class, {})
-                row[NOTHING_SAID] = row.get(NOTHING_SAID, 0) + 1
-        for _, said in self._said:
-            key = said.claim.finding_class
-            if said.claim.rank < SUPPORTED or said.is_true is None:
+                row[NOTHING_CLAIMED] = row.get(NOTHING_CLAIMED, 0) + 1
+        for _, judged in self._judged:
+            key = judged.claim.finding_class
+            if judged.claim.rank < SUPPORTED or judged.is_true is None:
                 continue
-            for truth in (key,) if said.is_true else said.truths or (BENIGN,):
+            for truth in (key,) if judged.is_true else judged.truths or (BENIGN,):
                 row = rows.setdefault(truth, {})
                 row[key] = row.get(key, 0) + 1
         return rows
@@ -237,12 +237,12 @@ class _Resampled:
         self,
         keys: Sequence[str],
         found: Sequence[tuple[str, Found]],
-        said: Sequence[tuple[str, Said]],
+        judged: Sequence[tuple[str, Judged]],
         hours: Sequence[tuple[str, Hours]],
         draws: int,
     ) -> None:
-        self._keys, self._found, self._said, self._hours = keys, found, said, hours
-        groups = dict.fromkeys(group for part in (found, said, hours) for group, _ in part)
+        self._keys, self._found, self._judged, self._hours = keys, found, judged, hours
+        groups = dict.fromkeys(group for part in (found, judged, hours) for group, _ in part)
         self._place = {group: place for place, group in enumerate(groups)}
         dice, count = np.random.default_rng(_SEED), len(groups)
         drawn = dice.multinomial(count, [1 / count] * count, draws) if count else np.ones((0, 0))
@@ -258,11 +258,11 @@ class _Resampled:
             at = self._place[group], column[one.label.finding_class]
             labels[at] += 1
             found[at] += one.found_at(rank) < inf
-        for group, said in self._said:
-            if said.is_true is not None and said.claim.rank >= rank:
-                at = self._place[group], column[said.claim.finding_class]
+        for group, judged in self._judged:
+            if judged.is_true is not None and judged.claim.rank >= rank:
+                at = self._place[group], column[judged.claim.finding_class]
                 claims[at] += 1
-                true[at] += said.is_true
+                true[at] += judged.is_true
         labels, found, claims, true = (
             self._weights @ part for part in (labels, found, claims, true)
         )
@@ -275,23 +275,23 @@ class _Resampled:
     def true_ratio(self, rank: int) -> Calibration:
         """Share of true claims among those whose surest step was this one."""
         claims, true = np.zeros((2, len(self._place)))
-        for group, said in self._said:
-            if said.is_true is not None and said.claim.rank == rank:
+        for group, judged in self._judged:
+            if judged.is_true is not None and judged.claim.rank == rank:
                 claims[self._place[group]] += 1
-                true[self._place[group]] += said.is_true
+                true[self._place[group]] += judged.is_true
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = (self._weights @ true) / (self._weights @ claims)
         return Calibration(_interval(shares), int(claims.sum()))
 
     def error(self, charged: Callable[[Hours], float]) -> Interval:
         """What was charged beyond the truth, as a share of the truth."""
-        true, told = np.zeros((2, len(self._place)))
+        true, charged_s = np.zeros((2, len(self._place)))
         for group, one in self._hours:
             if one.is_known and not one.is_benign:
                 true[self._place[group]] += _sum(one.true_s)
-                told[self._place[group]] += charged(one)
+                charged_s[self._place[group]] += charged(one)
         with np.errstate(invalid="ignore", divide="ignore"):
-            errors = (self._weights @ told) / (self._weights @ true) - 1.0
+            errors = (self._weights @ charged_s) / (self._weights @ true) - 1.0
         return _interval(np.where(np.isfinite(errors), errors, nan))
 
 
@@ -307,13 +307,13 @@ def _counted(
     key: str | None,
     rank: int,
     found: Sequence[tuple[str, Found]],
-    said: Sequence[tuple[str, Said]],
+    judged: Sequence[tuple[str, Judged]],
 ) -> Counted:
     """One class, or without a key all of them, at one step of confidence or better."""
     mine = [one for _, one in found if key in (None, one.label.finding_class)]
     claims = [
         one.is_true
-        for _, one in said
+        for _, one in judged
         if one.is_true is not None
         and one.claim.rank >= rank
         and key in (None, one.claim.finding_class)
@@ -325,8 +325,8 @@ def _counted(
 
 def _delays_s(found: Iterable[Found]) -> tuple[float, ...]:
     """From the onset to the first supported claim; one that was there before counts as 0."""
-    told = ((one.found_at(SUPPORTED), one.label.start) for one in found)
-    return tuple(sorted(max(0.0, at - start) for at, start in told if at < inf))
+    first_claims = ((one.found_at(SUPPORTED), one.label.start) for one in found)
+    return tuple(sorted(max(0.0, at - start) for at, start in first_claims if at < inf))
 
 
 def _sum(seconds: Mapping[str, float]) -> float:

@@ -1,4 +1,4 @@
-"""What was said of a recording, picture by picture: claims, charges, who held what."""
+"""What was claimed of a recording, tick by tick: claims, charges, who held what."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.model.records.tick import Tick
 
-BOOKED_EVERY_S: Final = 60.0
-"""How often the books of all jobs are read; a job that leaves is read at once, and at the end."""
+CHARGES_READ_EVERY_S: Final = 60.0
+"""How often the ledger of all jobs is read; a job that leaves is read at once, and at the end."""
 
 LONGEST_PERIODS: Final = 3
 """What lies further apart was not observed in between."""
@@ -29,9 +29,9 @@ class Claim(NamedTuple):
     onset: float
     """Unix time at which the evidence began."""
     end: float
-    """Unix time at which it cleared, or of the last picture."""
+    """Unix time at which it cleared, or of the last tick."""
     reached: tuple[float, float, float]
-    """Unix time of the first picture that told it as each step of confidence or better; infinity:
+    """Unix time of the first tick that told it as each step of confidence or better; infinity:
     it never got there."""
     gpu_seconds: float | None
     """What it says is lost since its onset; None: it does not."""
@@ -63,7 +63,7 @@ class Hold(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """GPU-seconds that the books charge to a job, by class."""
+    """GPU-seconds that the ledger charges to a job, by class."""
 
     wasted_s: Mapping[str, float]
     suspected_s: Mapping[str, float]
@@ -73,7 +73,7 @@ class Account(NamedTuple):
     """Everything that was said of one recording."""
 
     start: float
-    """Unix time of the first picture."""
+    """Unix time of the first tick."""
     end: float
     period_s: float
     claims: tuple[Claim, ...]
@@ -85,8 +85,8 @@ class Account(NamedTuple):
     """By job id."""
     gpu_seconds: float
     """Of all GPUs that were heard of, while they were."""
-    looks: tuple[tuple[float, Mapping[str, frozenset[str]]], ...]
-    """Unix time of each look, and which subjects each detector could not judge then."""
+    evaluations: tuple[tuple[float, Mapping[str, frozenset[str]]], ...]
+    """Unix time of each evaluation, and which subjects each detector could not judge then."""
     errors: tuple[str, ...]
     """What went wrong meanwhile, a line each."""
     unseen: Mapping[str, frozenset[str]] = MappingProxyType({})
@@ -100,11 +100,11 @@ class _Running:
         self.finding = finding
         self.onset = finding.began_at
         self.reached = [inf, inf, inf]
-        self.told_at = -inf
+        self.reported_at = -inf
         self._lost_s: float | None = None
 
     def take(self, finding: Finding, at: float) -> None:
-        self.finding, self.told_at = finding, at
+        self.finding, self.reported_at = finding, at
         self.onset = min(self.onset, finding.began_at)
         for rank in range(finding.confidence.rank + 1):
             self.reached[rank] = min(self.reached[rank], at)
@@ -120,7 +120,11 @@ class _Running:
     def claim(self) -> Claim:
         found = self.finding
         # A guess that was wrong goes without a word: it was told until then.
-        until = self.told_at if found.cleared_at is None else min(self.told_at, found.cleared_at)
+        until = (
+            self.reported_at
+            if found.cleared_at is None
+            else min(self.reported_at, found.cleared_at)
+        )
         return Claim(
             detector=found.detector, finding_class=found.finding_class, subject=found.subject,
             onset=self.onset, end=until,
@@ -129,7 +133,7 @@ class _Running:
 
 
 class Witness:
-    """Takes pictures in the order of time."""
+    """Takes ticks in the order of time."""
 
     def __init__(self) -> None:
         self._claims: dict[tuple[object, ...], _Running] = {}
@@ -137,16 +141,16 @@ class Witness:
         self._node_of: dict[str, str] = {}
         self._charges: dict[str, Charge] = {}
         self._gpu_seconds = 0.0
-        self._looks: list[tuple[float, Mapping[str, frozenset[str]]]] = []
+        self._evaluations: list[tuple[float, Mapping[str, frozenset[str]]]] = []
         self._coverage: object = None
         self._unseen: dict[str, frozenset[str]] = {}
         self._errors: dict[str, None] = {}
         self._first: float | None = None
         self._last: Tick | None = None
-        self._booked_at = -inf
+        self._charged_at = -inf
 
     def take(self, tick: Tick) -> None:
-        """One picture."""
+        """One tick."""
         before, self._last = self._last, tick
         if self._first is None:
             self._first = tick.at
@@ -164,7 +168,7 @@ class Witness:
                 self._hold(view, tick.at)
         if tick.coverage is not self._coverage:
             self._coverage = tick.coverage
-            self._looks.append(
+            self._evaluations.append(
                 (tick.at, {one.detector: frozenset(one.blind_subjects) for one in tick.coverage})
             )
             for one in tick.coverage:
@@ -174,14 +178,14 @@ class Witness:
                 if one.state == "muted":
                     self._errors[f"{one.detector}: muted: {one.note}"] = None
         left = before is not None and len(tick.jobs) != len(before.jobs)
-        if left or tick.at >= self._booked_at + BOOKED_EVERY_S:
-            self._book(tick)
+        if left or tick.at >= self._charged_at + CHARGES_READ_EVERY_S:
+            self._read_charges(tick)
 
     def account(self) -> Account | None:
-        """Everything that was said; None: there was no picture."""
+        """Everything that was said; None: there was no tick."""
         if self._last is None or self._first is None:
             return None
-        self._book(self._last)
+        self._read_charges(self._last)
         end = self._last.at
         return Account(
             start=self._first,
@@ -192,7 +196,7 @@ class Witness:
             node_of=self._node_of,
             charges=self._charges,
             gpu_seconds=self._gpu_seconds,
-            looks=tuple(self._looks),
+            evaluations=tuple(self._evaluations),
             errors=tuple(self._errors),
             unseen=self._unseen,
         )
@@ -211,8 +215,8 @@ class Witness:
             gpu_count=max(known.gpu_count, count),
         )
 
-    def _book(self, tick: Tick) -> None:
-        self._booked_at = tick.at
+    def _read_charges(self, tick: Tick) -> None:
+        self._charged_at = tick.at
         if tick.ledger is None:
             return
         for job_id in self._holds:

@@ -1,4 +1,4 @@
-"""What gpumon says when it fails itself: one line for the user, the rest only for who asks."""
+"""What gpumon reports when it fails itself: one line for the user, the rest only for who asks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN: Final = "gpumon"
 """Where an error of its own happened."""
 
 DETECTION: Final = "detection"
-"""Where it failed when nothing was looked for, by no detector."""
+"""Where it failed where no detector was at work."""
 
 DRIVER: Final = "NVML"
 """With this ends where an error happened that is of a node's driver as a whole."""
@@ -87,5 +87,5 @@ def fault(doing: str, error: BaseException) -> SourceError:
     if lacking is not None:
         words, way_out = lacking
         return SourceError(OWN, f"{words} (while gpumon was {doing})", way_out)
-    said = plain(f"{type(error).__name__}: {error}".partition("\n")[0])[:200]
-    return SourceError(OWN, f"gpumon itself failed {doing}: {said}", HINT)
+    cause = plain(f"{type(error).__name__}: {error}".partition("\n")[0])[:200]
+    return SourceError(OWN, f"gpumon itself failed {doing}: {cause}", HINT)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Confidence(StrEnum):
-    """The ladder of claims. A shorter look can only be a hypothesis."""
+    """The ladder of claims. A shorter window can only be a hypothesis."""
 
     HYPOTHESIS = "hypothesis"
     SUPPORTED = "supported"
@@ -39,7 +39,7 @@ class Severity(StrEnum):
         return _SEVERITY_RANKS[self]
 
 
-# Asked of every finding on every look: an enumeration takes long to be walked.
+# Asked of every finding at every evaluation: an enumeration takes long to be walked.
 _CONFIDENCE_RANKS: Final = {step: rank for rank, step in enumerate(Confidence)}
 _SEVERITY_RANKS: Final = {step: rank for rank, step in enumerate(Severity)}
 
@@ -85,17 +85,17 @@ class Finding(NamedTuple):
     advice: tuple[str, ...]
     """Next steps of who owns the job; a command holds validated ids and quoted values only."""
     gpu_seconds: float | None
-    """GPU-seconds lost within the window; None: cannot be said."""
+    """GPU-seconds lost within the window; None: unknown."""
     onset: float | None = None
     """Unix time at which the evidence began, at most the window's start; None: its start."""
     cleared_at: float | None = None
-    """Unix time at which it was last seen before it went away; None: it stands."""
+    """Unix time at which it was last seen before it went away; None: it is open."""
     unknown_since: float | None = None
-    """Unix time since when its subject cannot be judged; None: it was on the last look."""
+    """Unix time since when its subject cannot be judged; None: it was at the last evaluation."""
     is_acknowledged: bool = False
     """Whether a user has acknowledged it."""
     category: str = ""
-    """Kind of cause, one of `gpumon.model.finding_classes.Category`; empty: not said."""
+    """Kind of cause, one of `gpumon.model.finding_classes.Category`; empty: none is given."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs whose time `gpu_seconds` counts; empty: every GPU of its subject."""
     owners: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class Finding(NamedTuple):
     machine_advice: tuple[str, ...] = ()
     """Next steps for the administrators, likewise."""
     is_learned: bool = False
-    """Whether an estimator tells it, not a rule."""
+    """Whether an estimator reports it, not a rule."""
 
     @property
     def began_at(self) -> float:
@@ -112,7 +112,7 @@ class Finding(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it stands: neither cleared nor lost out of sight."""
+        """Whether it is open: neither cleared nor lost out of sight."""
         return self.cleared_at is None
 
     @property
@@ -122,7 +122,7 @@ class Finding(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """What one detector could and could not see on the last look."""
+    """What one detector could and could not see at the last evaluation."""
 
     detector: str
     subjects_seen: int
@@ -132,12 +132,12 @@ class Coverage(NamedTuple):
     missing_fields: tuple[str, ...]
     state: str
     """`ok`, `waiting` (window too short), `muted` (raised, overran or returned rubbish), `off` (by
-    default, and nobody has enabled it)."""
+    default, and no one has enabled it)."""
     note: str = ""
     needs_s: float = 0.0
     """Seconds that a subject must have been observed before its word is more than a guess."""
     blind_subjects: Collection[str] = ()
-    """Those of `subjects_blind`, as findings name them; not told where the worker is not asked."""
+    """Those of `subjects_blind`, as findings name them; unknown where the worker is not asked."""
     blind_reasons: Mapping[str, str] = MappingProxyType({})
     """Why, by subject, of those that the detector itself declines to judge, no field missing."""
     unseen: Mapping[str, Collection[str]] = MappingProxyType({})
@@ -153,10 +153,10 @@ COVERAGE_STATES: Final = ("ok", "waiting", "muted", "off")
 
 
 class DetectionReport(NamedTuple):
-    """What the detection worker answered about one picture."""
+    """What the detection worker answered about one tick."""
 
     at: float
-    """Unix time of the picture that was judged."""
+    """Unix time of the tick that was judged."""
     findings: tuple[Finding, ...]
     coverage: tuple[Coverage, ...]
     errors: tuple[SourceError, ...]
@@ -164,4 +164,4 @@ class DetectionReport(NamedTuple):
     cleared: tuple[Finding, ...] = ()
     """Findings that went away within the last hour."""
     muted: tuple[Finding, ...] = ()
-    """Findings that nobody wants to be told, which are in neither of the two."""
+    """Findings of which no report is wanted, which are in neither of the two."""

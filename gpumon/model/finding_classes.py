@@ -53,7 +53,7 @@ class Loss(StrEnum):
     WHOLE = "whole"
     """All of it: the GPU does nothing for the job."""
     PART = "part"
-    """A share, which the finding says."""
+    """A share, which the finding has."""
     NONE = "none"
     """None of it: what is wasted is not the job's GPU time."""
 
@@ -65,7 +65,7 @@ class FindingClass(NamedTuple):
     title: str
     category: Category
     meaning: str
-    """One sentence for whoever does not know the word."""
+    """One sentence for a reader who does not know the word."""
     severity: Severity
     """What a finding of it weighs unless its detector knows better."""
     loss: Loss
@@ -262,7 +262,7 @@ def class_of(finding: Finding) -> FindingClass:
 
 
 def is_fault(known: FindingClass) -> bool:
-    """Whether a class tells that hardware is broken, which needs no patience to be told.
+    """Whether a class means that hardware is broken, which is reported without delay.
 
     Of what is slower than it should be only links and ports are among these: one that is down, or
     counts errors, is broken, while a clock or a PCIe link must be seen under load for a while.
@@ -282,7 +282,7 @@ class Verdict(NamedTuple):
 def precedence(finding: Finding) -> tuple[int, int, int, int]:
     """Sort key: the lowest explains the others.
 
-    What stands comes before what is cleared, *supported* and better before a hypothesis, then the
+    What is open comes before what is cleared, *supported* and better before a hypothesis, then the
     order of classes: a hypothesis of a graver class does not take GPU-seconds from a proven one.
     """
     known = class_of(finding)
@@ -295,7 +295,7 @@ def precedence(finding: Finding) -> tuple[int, int, int, int]:
 
 
 def merge(findings: Iterable[Finding]) -> dict[str, Verdict]:
-    """One verdict per subject, of all that several detectors say about it."""
+    """One verdict per subject, of all that several detectors report about it."""
     by_subject: dict[str, list[Finding]] = {}
     for finding in findings:
         by_subject.setdefault(finding.subject, []).append(finding)

@@ -1,6 +1,6 @@
 """Slurm's hostlists, and the grammar of names that may become operands of a command.
 
-`gpu[01-03,07]` stands for four names. The order of the list is kept, because Slurm's per-node
+`gpu[01-03,07]` means four names. The order of the list stays, because Slurm's per-node
 details follow it.
 """
 
@@ -22,7 +22,7 @@ MAX_NAMES: Final = 262144
 MAX_CHARS: Final = 2**25
 """Most characters of all names together: twice as many as the longest list of ordinary ones has."""
 
-_NOBODY: Final = frozenset({"", "(null)", "None assigned"})
+_NO_NODES: Final = frozenset({"", "(null)", "None assigned"})
 _PIECE: Final = re.compile(r"([^\[\],]+)|\[([^\[\]]*)\]")
 _NUMBERS: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _HOST: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
@@ -31,16 +31,16 @@ _JOB_ID: Final = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Names that a hostlist stands for, in its order; nothing for Slurm's words for nobody.
+    """Names that a hostlist means, in its order; none for Slurm's words for no node.
 
     Several brackets in one name form a cross product, text may follow a bracket, and the low bound
-    of each range says how wide its numbers are padded.
+    of each range shows how wide its numbers are padded.
 
     Raises:
-        ValueError: the text is not a hostlist, or stands for more than `MAX_NAMES` names or
+        ValueError: the text is not a hostlist, or means more than `MAX_NAMES` names or
             `MAX_CHARS` characters.
     """
-    if text.strip() in _NOBODY:
+    if text.strip() in _NO_NODES:
         return ()
     if "(" in text or ")" in text:
         # Parentheses group in gres strings; no node's name holds one.
@@ -86,7 +86,7 @@ def split_list(text: str) -> list[str]:
 def is_host_name(text: str) -> bool:
     """Whether the text is one host name or address, safe as a single operand of ssh or srun.
 
-    No leading dash, no blank, no character that a shell reads; IPv6 addresses stand bare.
+    No leading dash, no blank, no character that a shell reads; IPv6 addresses have no brackets.
     """
     if ":" not in text:
         return _HOST.fullmatch(text) is not None
@@ -133,7 +133,7 @@ def _expand_item(item: str, room: int, room_chars: int) -> list[str]:
 
 
 def _expand_ranges(text: str) -> list[str]:
-    """Numbers of one bracket as text, padded as each range says."""
+    """Numbers of one bracket as text, padded as in each range."""
     numbers: list[str] = []
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part.strip())

@@ -1,4 +1,4 @@
-"""What Slurm's commands must be told so that they mean one job, and no other beside it.
+"""What Slurm's commands need so that they mean one job, and no other beside it.
 
 One task of an array has the array's own number. `scancel`, `scontrol requeue` and `sacct` take that
 number for all tasks, and some of them pass over the numbers of the others: they need `5_2`. For
@@ -40,7 +40,7 @@ class JobName(NamedTuple):
     waits_together: bool = False
     """Whether these are tasks that have not started, which Slurm lists as one."""
     is_cut: bool = False
-    """Whether Slurm has left out some of these tasks: there is no telling which."""
+    """Whether Slurm has left out some of these tasks: it is unknown which."""
 
     @property
     def label(self) -> str:

@@ -1,6 +1,6 @@
 """What a job does in each of Slurm's states.
 
-Slurm keeps one base state and some flags of a job, and its commands print a flag in place of the
+Slurm has one base state and some flags of a job, and its commands print a flag in place of the
 base state. Only base states end a job: one with the flag REVOKED, LAUNCH_FAILED or RECONFIG_FAIL
 may wait for its next try.
 """
@@ -27,7 +27,7 @@ ENDED_STATES: Final = frozenset(
 base states after SUSPENDED in `enum job_states` of slurm.h."""
 
 ENDED_RUN_STATES: Final = ENDED_STATES | {"REQUEUED", "RESIZING"}
-"""States in which the accounting keeps a run that is over, though its job may go on: Slurm begins a
+"""States in which the accounting lists a run that is over, though its job may go on: Slurm begins a
 record of its own for what follows, also where a job only changes its size."""
 
 SHORT_CODES: Final = {
@@ -58,5 +58,5 @@ def has_ended(state: str) -> bool:
 
 
 def run_has_ended(state: str) -> bool:
-    """Whether a run that the accounting keeps in this state has ended."""
+    """Whether a run that the accounting lists in this state has ended."""
     return state in ENDED_RUN_STATES

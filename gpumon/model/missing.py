@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """The reason kept beside every missing value, in frames, JSON and on screen."""
+    """The reason beside every missing value, in frames, JSON and on screen."""
 
     NOT_SUPPORTED = "not_supported"
     """The hardware or its driver has no such counter (NVML NOT_SUPPORTED, FUNCTION_NOT_FOUND)."""

@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
     @property
     def has_variable(self) -> bool:
-        """Whether its value can stand in a variable."""
+        """Whether its value can be set by a variable."""
         return self.form not in (Form.TEXTS_BY_NAME, Form.PARAMETERS_BY_NAME)
 
     def checked(self, value: object) -> object:

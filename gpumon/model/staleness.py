@@ -9,7 +9,7 @@ STALE_PERIODS: Final = 3.0
 two lines may be lost in a row)."""
 
 STALE_FLOOR_S: Final = 5.0
-"""No value is called stale before this, so that a fast beat does not flicker (our choice)."""
+"""No value is called stale before this, so that a short period does not flicker (our choice)."""
 
 CLOCK_SET_S: Final = 5.0
 """A clock that went on by so much more or less than a steady one was set: a daemon that slews it

@@ -6,7 +6,7 @@ import unicodedata
 from typing import Final
 
 MAX_TEXT: Final = 256
-"""Longest outside text that is kept."""
+"""Longest outside text that is stored."""
 
 _UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 

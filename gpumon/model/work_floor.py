@@ -1,4 +1,4 @@
-"""Whether a GPU does useful work now, as far as its counters tell: the floor of the books.
+"""Whether a GPU does useful work now, as far as its counters show: the floor of the ledger.
 
 A floor, no praise: what lies above it is measured work of some kind, what lies below is not known
 to be any. A GPU that waits in a collective reads 100 % utilisation, because the waiting is a
@@ -70,21 +70,21 @@ _LINKS: Final = (
 
 
 def states_of(block: Block) -> tuple[str, ...]:
-    """Per GPU of a `gpu` block, in which of the books' states a second belongs that is unclaimed.
+    """Per GPU of a `gpu` block, to which state of the ledger a second belongs that is unclaimed.
 
     Returns:
-        `USEFUL`, `UNEXPLAINED` (below the floor), or `UNOBSERVED` (nothing tells whether it works).
+        `USEFUL`, `UNEXPLAINED` (below the floor), or `UNOBSERVED` (nothing shows whether it works).
     """
     rows = range(len(block.keys))
     sm = block.columns.get("sm_active_ratio")
     if sm is None:
         return tuple(_state(block, row, nan) for row in rows)
-    # Most that work are told by this one number; NaN is not above it.
+    # Most that work are found by this one number; NaN is not above it.
     return tuple(USEFUL if sm[row] > SPINNING_SM else _state(block, row, sm[row]) for row in rows)
 
 
 def _state(block: Block, row: int, sm: float) -> str:
-    """Of a GPU of whose SMs no more are busy than in a collective that waits, or nobody knows."""
+    """Of a GPU of whose SMs no more are busy than in a collective that waits, or it is unknown."""
     busy = _value(block, "gpu_util_ratio", row)
     if isnan(busy):
         busy = _value(block, "graphics_active_ratio", row)
@@ -115,7 +115,7 @@ def _is_powered(block: Block, row: int) -> bool:
 
 def _reaches(block: Block, keys: tuple[str, ...], row: int, least: float) -> bool:
     columns = block.columns
-    # For each GPU of each picture: a generator takes twice as long.
+    # For each GPU of each tick: a generator takes twice as long.
     for key in keys:  # noqa: SIM110
         if key in columns and columns[key][row] >= least:
             return True

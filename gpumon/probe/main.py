@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Callable, Dict, FrozenSet, TextIO
 from gpumon.probe import tiers
 from gpumon.probe.driver.gpu import Wanted
 from gpumon.probe.driver.sweep import Sweeper
-from gpumon.probe.kernel.log import untold
+from gpumon.probe.kernel.log import only_logged
 from gpumon.probe.rows import NOT_SAMPLED, block
 from gpumon.probe.surroundings import Surroundings
 
@@ -32,7 +32,7 @@ MAX_PERIOD_S = 86400.0
 """As the setting has it: no wait of Python's takes any number of seconds."""
 
 NAME_PATIENCE_S = 0.3
-"""How long a single look waits for the names of users whom a directory service knows; one that is
+"""How long a single report waits for the names of users whom a directory service knows; one that is
 well answers in milliseconds. A report among others waits for none: the next one has them."""
 
 PIECE_CHARS = 900
@@ -40,12 +40,12 @@ PIECE_CHARS = 900
 
 
 class Pieces:
-    """Stands in for standard output: every line written leaves as short pieces, for srun.
+    """Replaces standard output: every line written leaves as short pieces, for srun.
 
     srun carries the output of every task of a step on one stream, in messages of at most 1,024
-    bytes: a longer line is torn, and another task's words may stand in between. Each piece
-    therefore says which task it is from, which message it belongs to, its place in it, and its
-    own length.
+    bytes: a longer line is torn, and another task's words may come in between. Each piece
+    therefore names the task it is from, the message it belongs to, its place in it, and its own
+    length.
     """
 
     def __init__(self, out: TextIO, task: int) -> None:
@@ -87,9 +87,9 @@ class Wishes:
         """Start with the period of the start options; the lease begins now."""
         self.period_s = period_s
         self.zoom: FrozenSet[str] = frozenset()
-        """UUIDs of the GPUs that somebody looks at."""
+        """UUIDs of the GPUs that a user watches."""
         self.shows_processes = True
-        """Whether processes are on somebody's screen, as far as is known."""
+        """Whether processes are on a screen, as far as is known."""
         self.changed = threading.Event()
         self._stdin = stdin
         self._monotonic = monotonic
@@ -135,7 +135,7 @@ class Wishes:
 
 
 def _end_after(wait: Callable[[], None]) -> None:
-    """End the process as soon as `wait` returns, whatever its other threads are stuck in."""
+    """End the process as soon as `wait` returns, also where other threads are stuck."""
     try:
         wait()
     finally:
@@ -160,7 +160,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
     sweeper = Sweeper(Wanted(bool(options.get("gpm", True)), read))
     sweeper.start()
     sweeper.ask()
-    say(
+    send(
         {
             "gpumon_probe": PROTOCOL,
             "nonce": options["nonce"],
@@ -170,7 +170,7 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
         }
     )
     if options["once"]:
-        # Looking for garbage would take longer than making the little that one report makes.
+        # To search for garbage would take longer than making the little that one report makes.
         gc.disable()
     else:
         _give_back_memory()
@@ -178,18 +178,18 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
         wanted_tiers=read, name_patience_s=NAME_PATIENCE_S if options["once"] else 0.0
     )
     surroundings.start()
-    beat = time.monotonic()
+    due_at = time.monotonic()
     while True:
         sweeper.wait(is_patient=bool(options["once"]))
-        say(report(sweeper, surroundings, time.monotonic() - beat))
+        send(report(sweeper, surroundings, time.monotonic() - due_at))
         if options["once"]:
             os._exit(0)
-        beat += wishes.period_s
-        while time.monotonic() < beat:
-            if wishes.changed.wait(beat - time.monotonic()):
+        due_at += wishes.period_s
+        while time.monotonic() < due_at:
+            if wishes.changed.wait(due_at - time.monotonic()):
                 wishes.changed.clear()
-                beat = min(beat, time.monotonic() + wishes.period_s)
-        beat = max(beat, time.monotonic() - wishes.period_s)
+                due_at = min(due_at, time.monotonic() + wishes.period_s)
+        due_at = max(due_at, time.monotonic() - wishes.period_s)
         sweeper.zoom = wishes.zoom
         sweeper.shows_processes = wishes.shows_processes
         sweeper.ask()
@@ -200,8 +200,8 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     found = sweeper.take()
     surroundings.ask(found.gpus, [pid for pid, _ in found.contexts])
     now = time.monotonic()
-    # Most of a report would be links and processes, which are read rarely: they are told when they
-    # were.
+    # Most of a report would be links and processes, which are read rarely: they are in it when
+    # they were read.
     blocks = {}
     if found.has_new_contexts:
         blocks["context"] = block([row for _, row in found.contexts])
@@ -212,13 +212,13 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     surroundings.wait()
     surroundings.add_to(found.gpus)
     blocks["gpu"] = block(found.gpus)
-    told = sweeper.driver.cost()
-    told.labels.update(sweeper.labels)
+    cost = sweeper.driver.cost()
+    cost.labels.update(sweeper.labels)
     if sweeper.awaited:
-        told.labels["awaited_call"] = sweeper.awaited
-    told.lose(["awaited_call", "driver_version", "nvml_version"], NOT_SAMPLED)
-    around, logged, troubles = surroundings.take(told)
-    blocks["event"] = block(found.events + untold(logged, found.events))
+        cost.labels["awaited_call"] = sweeper.awaited
+    cost.lose(["awaited_call", "driver_version", "nvml_version"], NOT_SAMPLED)
+    around, logged, troubles = surroundings.take(cost)
+    blocks["event"] = block(found.events + only_logged(logged, found.events))
     return {
         "at": round(now, 4),
         "late_s": round(late_s, 4),
@@ -237,7 +237,7 @@ def _give_back_memory() -> None:
         return
 
 
-def say(message: Dict[str, Any]) -> None:
+def send(message: Dict[str, Any]) -> None:
     """Write one line; a monitor that is gone ends the probe."""
     try:
         sys.stdout.write(json.dumps(message, separators=(",", ":")) + "\n")

@@ -13,9 +13,9 @@ FAILED = "failed"
 
 
 def too_many(where: str, what: str, count: int, most: int, hint: str) -> Dict[str, str]:
-    """The error that says how many things of a node are passed over, and what shows them."""
-    told = "%d %s: %d are read, %d are not" % (count, what, most, count - most)
-    return {"where": where, "message": told, "hint": hint}
+    """The error with how many things of a node are passed over, and what shows them."""
+    message = "%d %s: %d are read, %d are not" % (count, what, most, count - most)
+    return {"where": where, "message": message, "hint": hint}
 
 
 class Row:
@@ -71,7 +71,7 @@ def block(rows: List[Row]) -> Dict[str, Any]:
             missing[field] = reasons[0]
         else:
             missing[field] = {str(i): r for i, r in enumerate(reasons) if r is not None}
-    told = {
+    made = {
         "keys": [row.key for row in rows],
         "at": [round(row.at, 4) for row in rows],
         "columns": columns([row.values for row in rows]),
@@ -79,7 +79,7 @@ def block(rows: List[Row]) -> Dict[str, Any]:
         "missing": missing,
     }
     read_at = columns([row.read_at for row in rows])
-    return {**told, "read_at": read_at} if read_at else told
+    return {**made, "read_at": read_at} if read_at else made
 
 
 def columns(rows: List[Dict[str, Any]]) -> Dict[str, List[Any]]:

@@ -36,7 +36,7 @@ GPU_NUMA = "gpu_numa_node"
 """The one field of a GPU that the kernel knows and the driver is not asked for."""
 
 PERIOD_S = 5.0
-"""How often the folders are looked for."""
+"""How often the folders are listed."""
 
 CONTROLLERS = ("cpuacct", "cpuset", "memory", "blkio", "freezer", "devices")
 """Hierarchies of cgroup v1 in which Slurm makes folders and which the readers use."""
@@ -45,14 +45,14 @@ JOB = re.compile(r"(?:job_(\d{1,10})|(s[0-9A-HJKMNP-TV-Z]{13}))\Z")
 """A job's folder, by number or, from Slurm 26.05 on, by SLUID."""
 
 MAX_ENTRIES = 4096
-"""Most entries of the kind looked for that are taken of one folder."""
+"""Most entries of the kind wanted that are taken of one folder."""
 
 
 class JobFolders:
     """Finds the jobs of a node that have a control group, also those that touch no GPU."""
 
     def __init__(self, root: str = "/") -> None:
-        """Look below /sys/fs/cgroup of `root`."""
+        """List folders below /sys/fs/cgroup of `root`."""
         self._base = root.rstrip("/") + "/sys/fs/cgroup"
         self._at = float("-inf")
         self._found: Dict[str, Dict[str, str]] = {}
@@ -71,7 +71,7 @@ class JobFolders:
         """
         if now - self._at >= PERIOD_S:
             self._at = now
-            self._found = self._look()
+            self._found = self._find()
         count = len(known.keys() | self._found.keys())
         self.refused = []
         if count > most:
@@ -84,7 +84,7 @@ class JobFolders:
             jobs.setdefault(job, self._found[job])
         return jobs
 
-    def _look(self) -> Dict[str, Dict[str, str]]:
+    def _find(self) -> Dict[str, Dict[str, str]]:
         found: Dict[str, Dict[str, str]] = {}
         for controller in CONTROLLERS:
             top = "%s/%s" % (self._base, controller)
@@ -139,7 +139,7 @@ class Surroundings:
     ) -> None:
         """Read /proc, /sys and /dev below `root`; nothing is read before the thread runs.
 
-        A reading waits for the names of users as long as it is told, and else for none.
+        A reading waits `name_patience_s` for the names of users; 0: not at all.
         """
         self._tiers = wanted_tiers
         self._name_patience_s = name_patience_s
@@ -151,7 +151,7 @@ class Surroundings:
         self._numa_nodes: Dict[str, Optional[int]] = {}
         self._boards: List[Board] = []
         self._events: List[Row] = []
-        self._told: Optional[List[Row]] = None
+        self._reported: Optional[List[Row]] = None
         """The processes that were taken last."""
         self._refused: List[Dict[str, str]] = []
         self._reading: Tuple[str, float] = ("", 0.0)
@@ -185,8 +185,8 @@ class Surroundings:
         Those that the driver does not open are given what the kernel knows of them.
         """
         with self._lock:
-            known, told = self._numa_nodes, self._boards
-        name_unopened(gpus, told)
+            known, known_boards = self._numa_nodes, self._boards
+        name_unopened(gpus, known_boards)
         for gpu in gpus:
             numa_node = known.get(gpu.key)
             if numa_node is not None:
@@ -195,27 +195,27 @@ class Surroundings:
             else:
                 gpu.missing[GPU_NUMA] = NOT_SUPPORTED if gpu.key in known else NOT_SAMPLED
 
-    def take(self, told: Row) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
+    def take(self, extra: Row) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
         """Blocks of the last whole reading, Xids of the kernel's log, and errors.
 
         Processes are left out while they are as they were taken last.
 
         Args:
-            told: What else is known of the node.
+            extra: What else is known of the node.
         """
         with self._lock:
             rows, events = self._rows, self._events
-        # A reading that hangs is told again, but what else is known of the node is of now.
+        # A reading that hangs is reported again, but what else is known of the node is of now.
         node = Row(rows["node"][0].key, rows["node"][0].at)
         node.add(rows["node"][0])
-        node.add(told)
-        for key in list(told.values) + list(told.labels):
+        node.add(extra)
+        for key in list(extra.values) + list(extra.labels):
             node.missing.pop(key, None)
         shown = {**rows, "node": [node]}
-        if self._told is rows["process"]:
+        if self._reported is rows["process"]:
             del shown["process"]
-        self._told = rows["process"]
-        return {name: block(told) for name, told in shown.items()}, events, self._errors()
+        self._reported = rows["process"]
+        return {name: block(part) for name, part in shown.items()}, events, self._errors()
 
     def _errors(self) -> List[Dict[str, str]]:
         with self._lock:
@@ -281,7 +281,7 @@ class Reader:
         self._processes = Processes(root + "/proc", root + "/dev", numa)
         self._users = Users(root + "/etc/passwd")
         self._holders: List[Row] = []
-        """Processes on GPUs as they were told last; the same list as long as nothing is new."""
+        """Processes on GPUs as they were reported last; the same list as long as nothing is new."""
         self._named = 0
         """How many names of users were known then."""
         self._name_patience_s = name_patience_s
@@ -296,7 +296,7 @@ class Reader:
     def read(
         self, wanted: Wanted, note: Callable[[str], None]
     ) -> Tuple[Dict[str, List[Row]], List[Row]]:
-        """Rows by block, and Xids; `note` is told what is read next."""
+        """Rows by block, and Xids; `note` takes what is read next."""
         now = self._monotonic()
         rows: Dict[str, List[Row]] = {}
         note("processes")
@@ -307,7 +307,7 @@ class Reader:
             self._trees.add_to(self._holders, now)
             self._named = -1
         note("control groups")
-        # A job that left its GPUs alone has no process on them, and is told by its folder.
+        # A job that left its GPUs alone has no process on them, and is found by its folder.
         jobs = self._folders.beside(now, self._processes.jobs(), MAX_JOBS)
         rows["cgroup"] = self._cgroups.rows(now, jobs)
         note("the node")
@@ -316,7 +316,7 @@ class Reader:
             node.labels["numa_distances"] = self._distances
         node.lose(["numa_distances"], NOT_SUPPORTED)
         rows["node"] = [node]
-        self._look_up(wanted.gpus)
+        self._locate_gpus(wanted.gpus)
         note("file systems")
         rows["filesystem"] = self._filesystems.rows(now) if self._has_medium else []
         rows["local_filesystem"] = self._spaces.rows(now) if self._has_medium else []
@@ -334,12 +334,12 @@ class Reader:
             self._log,
         )
         self.refused = [error for part in parts for error in part.refused]
-        # Without the log, Xids from before the probe's start stay unseen: that is to be said.
+        # Without the log, Xids from before the probe's start stay unseen: the row has to show it.
         if self._log.reason:
             node.missing["kernel_log"] = self._log.reason
         else:
             node.labels["kernel_log"] = "readable"
-        # By now whoever names the users has had the time that all the rest has taken.
+        # By now the names of users had the time that all the rest has taken.
         self._users.wait(self._name_patience_s)
         rows["process"] = self._named_holders()
         return rows, events
@@ -348,13 +348,13 @@ class Reader:
         """The processes with the names of their owners, in a new list where any is new."""
         known = self._users.answers
         if known != self._named:
-            # Those told last may still be on their way out.
+            # Those reported last may still be on their way out.
             self._holders = [row.copy() for row in self._holders]
             self._users.add_to(self._holders)
             self._named = known
         return self._holders
 
-    def _look_up(self, bus_ids: Dict[str, str]) -> None:
+    def _locate_gpus(self, bus_ids: Dict[str, str]) -> None:
         """Where the GPUs sit, once for those that are there."""
         if bus_ids != self._bus_ids:
             self._bus_ids = bus_ids

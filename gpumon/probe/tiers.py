@@ -10,11 +10,11 @@ SLOW = "slow"
 ALL = (HOT, MEDIUM, SLOW)
 
 PERIODS_S = {HOT: 0.0, MEDIUM: 5.0, SLOW: 30.0}
-"""Least time between two readings of a tier; the hot one is read at every beat."""
+"""Least time between two readings of a tier; the hot one is read in every period."""
 
 SLACK_S = 0.5
-"""A beat that comes this little too early still counts as the tier's turn: the GPUs of a node are
-opened one after the other, and their links, which fill half a report, are to be told together."""
+"""A period that ends this little too early still counts as the tier's turn: the GPUs of a node are
+opened one after the other, and their links, which fill half a report, are to be sent together."""
 
 ALL_LINKS = 0xFFFFFFFF
 """Scope of an NVLink field that sums every link (nvml.h)."""

@@ -1,8 +1,8 @@
-"""A picture as somebody may see it who may see some users' jobs only: of the rest no names.
+"""A tick for a reader who may see some users' jobs only: without names of the rest.
 
-What Slurm's PrivateData hides of others is replaced, not dropped: a GPU that somebody else holds is
-held, a job that waits in front waits in front. Only what is listed here of others is kept, so that
-whatever is added to a record later stays hidden until somebody decides about it.
+What Slurm's PrivateData hides of others is replaced, not dropped: a GPU that another user holds is
+held, a job that waits in front waits in front. Of others only what is listed here is left. What
+is added to a record later is hidden until it is listed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SYSTEM: Final = frozenset({"", "root", "slurm"})
 _OF_MACHINES: Final = frozenset(
     {"gpu", "link", "mig", "node", "nic", "filesystem", "local_filesystem", "event"}
 )
-"""Blocks that tell of hardware and the system; of the others only own rows are kept."""
+"""Blocks of hardware and the system; of the others only own rows are left."""
 
 _JOB_LABELS: Final = frozenset({"label_jobs", "label_pods"})
-"""Labels of GPUs that tell of whose work is on them."""
+"""Labels of GPUs that name whose work is on them."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_@+-]+(?:\.[A-Za-z0-9_@+-]+)*")
 """What a name can be; the full stop of a sentence is none of it."""
@@ -50,15 +50,15 @@ _Record = TypeVar("_Record")
 
 
 def withheld(tick: Tick, users: frozenset[str], key: bytes) -> Tick:
-    """The picture for who may see these users' jobs.
+    """The tick for a reader who may see these users' jobs.
 
     Args:
-        tick: The whole picture.
+        tick: The whole tick.
         users: Login names, or numbers of users where a node knows no name.
-        key: Makes the names that stand for jobs of others: the same in every picture, and nobody
-            without it can tell which job one is of.
+        key: Makes the aliases of others' jobs: the same in every tick, and without it no one can
+            find out which job one is of.
     """
-    return _Veil(tick, users, key).picture()
+    return _Veil(tick, users, key).withheld_tick()
 
 
 class _Own(NamedTuple):
@@ -70,7 +70,7 @@ class _Own(NamedTuple):
 
 
 class _Veil:
-    """One picture, seen by somebody."""
+    """One tick, as one reader sees it."""
 
     def __init__(self, tick: Tick, users: frozenset[str], key: bytes) -> None:
         self._tick = tick
@@ -97,19 +97,19 @@ class _Veil:
     def _names(self, jobs: Iterable[Job]) -> frozenset[str]:
         """Words that no sentence may hold: users, accounts and numbers of jobs."""
         others = [job for job in jobs if job.job_id not in self._own.jobs]
-        booked = self._tick.ledger.accounts if self._tick.ledger is not None else ()
+        accounts = self._tick.ledger.accounts if self._tick.ledger is not None else ()
         found = {word for job in others for word in (job.user, job.account, job.job_id, job.label)}
-        found |= {word for one in booked for word in (one.user, one.account, one.job_id)}
+        found |= {word for one in accounts for word in (one.user, one.account, one.job_id)}
         mine = self._own.jobs | self._own.accounts | self._users
         labels = {view.job.label for view in self._tick.jobs if view.job.job_id in self._own.jobs}
         return frozenset(found - mine - labels - {""})
 
-    def picture(self) -> Tick:
+    def withheld_tick(self) -> Tick:
         tick = self._tick
         queue = None if tick.queue is None else self._queue(tick.queue)
         findings = self._findings(tick.findings)
         cleared = self._findings(tick.cleared)
-        kept = {one.identity for one in (*findings, *cleared)}
+        shown = {one.identity for one in (*findings, *cleared)}
         return tick._replace(
             targets=tuple(map(self._target, tick.targets)),
             nodes={name: self._node(node) for name, node in tick.nodes.items()},
@@ -122,8 +122,8 @@ class _Veil:
             errors=tuple(map(self._error, tick.errors)),
             queue=queue,
             strays=tuple(one for one in tick.strays if self._is_own(one)),
-            ledger=None if tick.ledger is None else self._ledger(tick.ledger, kept),
-            # Nobody can say whose they are without reading all of it.
+            ledger=None if tick.ledger is None else self._ledger(tick.ledger, shown),
+            # Whose they are is unknown without reading all of it.
             history=None,
             ended=None,
             running_use=None,
@@ -136,13 +136,13 @@ class _Veil:
         made = blake2s(name.encode("utf-8", "replace"), key=self._key, digest_size=6)
         return f"{HIDDEN}-{made.hexdigest()}"
 
-    def _said(self, text: str) -> str:
+    def _without_others(self, text: str) -> str:
         """A sentence without names of others."""
         hidden = self._hidden
         return _WORD.sub(lambda word: HIDDEN if word[0] in hidden else word[0], text)
 
     def _error(self, error: SourceError) -> SourceError:
-        where, message, hint = (_without_login(self._said(text)) for text in error)
+        where, message, hint = (_without_login(self._without_others(text)) for text in error)
         return error._replace(where=where, message=message, hint=hint)
 
     def _target(self, target: TargetState) -> TargetState:
@@ -151,8 +151,8 @@ class _Veil:
 
     def _view(self, view: JobView) -> JobView:
         if view.job.job_id in self._own.jobs:
-            said = tuple(map(self._said, view.contradictions))
-            return view._replace(contradictions=said)
+            contradictions = tuple(map(self._without_others, view.contradictions))
+            return view._replace(contradictions=contradictions)
         return JobView(
             job=self._job(view.job),
             gpu_uuids=view.gpu_uuids,
@@ -162,7 +162,7 @@ class _Veil:
         )
 
     def _job(self, job: Job) -> Job:
-        """A job, of somebody else without anything that tells who it is or what it does."""
+        """A job; another user's without anything that shows who it is or what it does."""
         if job.job_id in self._own.jobs:
             return job
         alias = self._alias(job.job_id)
@@ -202,7 +202,7 @@ class _Veil:
     def _slurm_node(self, node: SlurmNode) -> SlurmNode:
         is_named = node.reason_user in self._users or node.reason_user in _SYSTEM
         return node._replace(
-            reason=self._said(node.reason),
+            reason=self._without_others(node.reason),
             reason_user=node.reason_user if is_named else HIDDEN,
             reservation=self._reservations.get(node.reservation, node.reservation),
         )
@@ -232,7 +232,7 @@ class _Veil:
         )
 
     def _unlabelled(self, block: Block) -> Block:
-        """GPUs without what exporters' labels tell of others' jobs; of a pod nobody knows whose."""
+        """GPUs without exporters' labels of others' jobs; the owner of a pod is unknown."""
         if not _JOB_LABELS & block.labels.keys():
             return block
         if id(block) not in self._blocks:
@@ -267,15 +267,15 @@ class _Veil:
     def _machine(self, block: Block) -> Block:
         """Paths of mounts may name who they are of."""
         labels = {
-            label: tuple(None if text is None else self._said(text) for text in texts)
+            label: tuple(None if text is None else self._without_others(text) for text in texts)
             for label, texts in block.labels.items()
         }
-        return block._replace(keys=tuple(map(self._said, block.keys)), labels=labels)
+        return block._replace(keys=tuple(map(self._without_others, block.keys)), labels=labels)
 
     def _findings(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        return tuple(self._finding(one) for one in findings if self._tells_no_other(one))
+        return tuple(self._finding(one) for one in findings if self._is_about_own(one))
 
-    def _tells_no_other(self, finding: Finding) -> bool:
+    def _is_about_own(self, finding: Finding) -> bool:
         kind, _, name = finding.subject.partition(":")
         if kind == "job":
             return name.partition("/")[0] in self._own.jobs
@@ -284,9 +284,9 @@ class _Veil:
 
     def _finding(self, finding: Finding) -> Finding:
         return finding._replace(
-            summary=self._said(finding.summary),
+            summary=self._without_others(finding.summary),
             evidence=tuple(
-                one._replace(text=self._said(one.text))
+                one._replace(text=self._without_others(one.text))
                 for one in finding.evidence
                 if not one.subject.startswith("job:")
                 or one.subject[4:].partition("/")[0] in self._own.jobs
@@ -297,8 +297,8 @@ class _Veil:
         )
 
     def _unchanged(self, lines: tuple[str, ...]) -> tuple[str, ...]:
-        """Commands about nobody else: one with a hidden name would do something else."""
-        return tuple(line for line in lines if self._said(line) == line)
+        """Commands about own jobs: one with a hidden name would do something else."""
+        return tuple(line for line in lines if self._without_others(line) == line)
 
     def _coverage(self, coverage: Coverage) -> Coverage:
         def is_shown(subject: str) -> bool:
@@ -306,12 +306,12 @@ class _Veil:
             return kind in ("gpu", "node") or name.partition("/")[0] in self._own.jobs
 
         reasons = {
-            subject: self._said(why)
+            subject: self._without_others(why)
             for subject, why in coverage.blind_reasons.items()
             if is_shown(subject)
         }
         return coverage._replace(
-            note=self._said(coverage.note),
+            note=self._without_others(coverage.note),
             blind_subjects=tuple(filter(is_shown, coverage.blind_subjects)),
             blind_reasons=reasons,
             unseen={
@@ -319,21 +319,21 @@ class _Veil:
             },
         )
 
-    def _ledger(self, books: LedgerTotals, kept: set[tuple[str, str, str]]) -> LedgerTotals:
+    def _ledger(self, ledger: LedgerTotals, shown: set[tuple[str, str, str]]) -> LedgerTotals:
         def mine(accounts: tuple[Account, ...]) -> tuple[Account, ...]:
             return tuple(one for one in accounts if one.user in self._users)
 
-        losing = books.losing
-        return books._replace(
-            accounts=mine(books.accounts),
-            sums=mine(books.sums),
-            closed=mine(books.closed),
-            earlier=mine(books.earlier),
+        losing = ledger.losing
+        return ledger._replace(
+            accounts=mine(ledger.accounts),
+            sums=mine(ledger.sums),
+            closed=mine(ledger.closed),
+            earlier=mine(ledger.earlier),
             kept_in=None,
             note="",
-            charged=_picked(books.charged, kept.__contains__),
+            charged=_picked(ledger.charged, shown.__contains__),
             losing=LosingNow(
-                _picked(losing.by_finding, kept.__contains__),
+                _picked(losing.by_finding, shown.__contains__),
                 _picked(losing.by_job, self._own.jobs.__contains__),
             ),
         )
@@ -342,8 +342,8 @@ class _Veil:
 _Key = TypeVar("_Key")
 
 
-def _picked(found: Mapping[_Key, _Record], is_kept: Callable[[_Key], bool]) -> dict[_Key, _Record]:
-    return {key: value for key, value in found.items() if is_kept(key)}
+def _picked(found: Mapping[_Key, _Record], passes: Callable[[_Key], bool]) -> dict[_Key, _Record]:
+    return {key: value for key, value in found.items() if passes(key)}
 
 
 def _without_login(text: str) -> str:
@@ -367,9 +367,9 @@ def _held(part: Allocation) -> Allocation:
     )
 
 
-def _rows(block: Block, is_kept: Callable[[str], bool]) -> Block:
+def _rows(block: Block, passes: Callable[[str], bool]) -> Block:
     """A block with some of its rows."""
-    rows = [row for row, key in enumerate(block.keys) if is_kept(key)]
+    rows = [row for row, key in enumerate(block.keys) if passes(key)]
     place = {row: now for now, row in enumerate(rows)}
     columns = {
         key: array(column.typecode, [column[row] for row in rows])

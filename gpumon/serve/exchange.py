@@ -21,7 +21,7 @@ _PIECE_BYTES: Final = 64 * 2**10
 """Pieces that an answer is written in: no client makes the server hold a second copy of it."""
 
 _ONCE: Final = frozenset({"authorization", "host", "content-length", "transfer-encoding"})
-"""Fields that two readers could understand differently if they stood there twice."""
+"""Fields that two readers could understand differently if they were there twice."""
 
 
 class Answer(NamedTuple):
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     """By name in lower case; of a name that is there twice the values, joined by commas."""
-    keeps: bool
+    is_persistent: bool
     """Whether the client wants the connection for another question."""
 
 
@@ -92,7 +92,7 @@ async def read(reader: asyncio.StreamReader, begin_s: float, whole_s: float) -> 
 
 
 def understood(raw: bytes) -> Asked:
-    """What a request line and its header say.
+    """What a request line and its header ask for.
 
     Raises:
         RefusedError: It is no question that is answered.
@@ -112,13 +112,13 @@ def understood(raw: bytes) -> Asked:
     except ValueError:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "this is not a path") from None
     wishes = headers.get("connection", "").lower()
-    keeps = "close" not in wishes and (version == "HTTP/1.1" or "keep-alive" in wishes)
+    is_persistent = "close" not in wishes and (version == "HTTP/1.1" or "keep-alive" in wishes)
     return Asked(
         method=method,
         path=split.path,
         query=dict(parse_qsl(split.query)[:16]),
         headers=headers,
-        keeps=keeps,
+        is_persistent=is_persistent,
     )
 
 
@@ -135,10 +135,10 @@ def _headers(lines: list[str]) -> dict[str, str]:
 
 
 async def write(
-    writer: asyncio.StreamWriter, answer: Answer, *, has_body: bool, keeps: bool
+    writer: asyncio.StreamWriter, answer: Answer, *, has_body: bool, is_persistent: bool
 ) -> None:
     """Send an answer, no faster than the client takes it."""
-    writer.write(_head(answer, keeps))
+    writer.write(_head(answer, is_persistent))
     if has_body:
         for part in (answer.body, *answer.more):
             body = memoryview(part)
@@ -151,20 +151,20 @@ async def write(
 
 def at_once(answer: Answer) -> bytes:
     """A short answer in one piece, after which the connection ends."""
-    return _head(answer, keeps=False) + answer.body
+    return _head(answer, is_persistent=False) + answer.body
 
 
-def _head(answer: Answer, keeps: bool) -> bytes:
+def _head(answer: Answer, is_persistent: bool) -> bytes:
     fields = (
         ("Content-Type", answer.kind),
         ("Content-Length", str(answer.size)),
         ("Cache-Control", "no-store"),
         ("X-Content-Type-Options", "nosniff"),
-        ("Connection", "keep-alive" if keeps else "close"),
+        ("Connection", "keep-alive" if is_persistent else "close"),
         *answer.headers,
     )
-    told = "".join(f"{name}: {value}\r\n" for name, value in fields)
-    return f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n{told}\r\n".encode()
+    header = "".join(f"{name}: {value}\r\n" for name, value in fields)
+    return f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n{header}\r\n".encode()
 
 
 def preferred(accept: str, offered: tuple[str, ...]) -> str | None:

@@ -1,7 +1,7 @@
-"""What sources say, as lines of a recording, for terminals that attach: from now on, or since then.
+"""What sources report, as lines of a recording, for terminals that attach: from now on, or before.
 
-Nothing is encoded while nobody asks. Who asks first is told everything that holds now; from then on
-each picture's frames are encoded once for all who follow, and kept for a while for who comes back.
+Nothing is encoded until a client asks. The first one gets everything that holds now; from then on
+each tick's frames are encoded once for all who follow, and stored for a while for who comes back.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 
-MOST_PICTURES: Final = 120
-"""Pictures that are kept for who comes back: two minutes at a beat of one second."""
+MOST_TICKS: Final = 120
+"""Ticks that are stored for who comes back: two minutes with a period of one second."""
 
-LARGEST_KEPT_BYTES: Final = 64 * 2**20
-"""Of these as lines: of 1,000 nodes some ten pictures, of 50 all."""
+LARGEST_STORED_BYTES: Final = 64 * 2**20
+"""Of these as lines: of 1,000 nodes some ten ticks, of 50 all."""
 
-UNASKED_PICTURES: Final = 60
-"""So many pictures that nobody asks for end the encoding."""
+UNASKED_TICKS: Final = 60
+"""So many ticks that no client asks for end the encoding."""
 
 _RUN_BYTES: Final = 8
-"""Random bytes that tell one run of a server from the next: 2^64 do not repeat by chance."""
+"""Random bytes that distinguish one run of a server from the next: 2^64 do not repeat by chance."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
-class _Picture(NamedTuple):
+class _TickFrames(NamedTuple):
     frames: list[Frame]
     at: float
     period_s: float
 
 
 class _Heard:
-    """What was said last by one origin of one node, which may be in three frames."""
+    """What was reported last by one origin of one node, which may be in three frames."""
 
     def __init__(self) -> None:
         self.valued: Frame | None = None
@@ -62,18 +62,18 @@ class _Heard:
 
     def frames(self) -> list[Frame]:
         """Each once, the last one last."""
-        told = [one for one in (self.queue, self.valued) if one is not None]
-        kept = [one for one in told if one is not self.last]
-        if len(kept) == 2 and kept[0] is kept[1]:
-            kept.pop()
-        return kept if self.last is None else [*kept, self.last]
+        given = [one for one in (self.queue, self.valued) if one is not None]
+        earlier = [one for one in given if one is not self.last]
+        if len(earlier) == 2 and earlier[0] is earlier[1]:
+            earlier.pop()
+        return earlier if self.last is None else [*earlier, self.last]
 
 
 def whole(tick: Tick) -> bytes:
-    """A picture as a reader needs it who knows nothing yet.
+    """A tick for a reader who knows nothing yet.
 
-    What may be seen of a picture is decided where all of it is known, so whoever may not see all of
-    it is told what was joined and not what sources said: of values that several told the best.
+    What may be seen of a tick is decided where all of it is known. Who may not see all of it gets
+    what was joined and not what sources reported: of values that several have the best.
     """
     encoder = Encoder()
     made = [
@@ -97,7 +97,7 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
                 yield Frame(origin=origin, node=node.name, taken_at=tick.at, errors=node.errors)
             continue
         gpus = [tick.gpus[uuid] for uuid in node.gpu_uuids]
-        # What others add to a probe's values stands in the GPUs' own block, which they share.
+        # What others add to a probe's values is in the GPUs' own block, which they share.
         blocks = dict(node.blocks)
         if gpus and all(gpu.block is gpus[0].block for gpu in gpus):
             blocks["gpu"] = gpus[0].block
@@ -113,7 +113,7 @@ def _frames_of(tick: Tick) -> Iterator[Frame]:
             stale_after_s=0.0 if node.is_stale else tick.at - node.taken_at + usual_s,
         )
         if node.is_stale and tick.at - node.taken_at <= usual_s:
-            # Its source has failed, so that its age alone does not tell.
+            # Its source has failed, so that its age alone does not show it.
             yield Frame(
                 origin=gpus[0].origin if gpus else origin,
                 node=node.name,
@@ -127,23 +127,23 @@ class FrameFeed:
     """Notes frames down on the sampler's thread, and encodes them on one of its own."""
 
     def __init__(self, targets: Sequence[str], period_s: float, now: Callable[[], float]) -> None:
-        """Nothing was said.
+        """Nothing was reported.
 
         Args:
-            targets: URLs of what is told of, without secrets.
-            period_s: Beat.
+            targets: URLs of what is watched, without secrets.
+            period_s: Between two ticks.
             now: This machine's clock, which followers compare with theirs.
         """
         self.run = secrets.token_hex(_RUN_BYTES)
-        """Names this server until its end: positions of another one say nothing here."""
+        """Names this server until its end: positions of another one mean nothing here."""
         self.sequence = 0
-        """Number of the newest picture."""
+        """Number of the newest tick."""
         self._targets = list(targets)
         self._period_s = period_s
         self._now = now
         self._noted: list[Frame] = []
         self._heard: dict[tuple[str, str], _Heard] = {}
-        self._beat: _Picture | None = None
+        self._newest: _TickFrames | None = None
         self._encoder: Encoder | None = None
         self._lines: deque[tuple[int, bytes]] = deque()
         self._size = 0
@@ -152,28 +152,28 @@ class FrameFeed:
         self._worker = ThreadPoolExecutor(1, "serve frames")
 
     def frames(self, frames: Iterable[Frame]) -> None:
-        """Take frames of the next picture; what accounting was asked is nobody else's."""
+        """Take frames of the next tick, without what accounting was asked."""
         self._noted.extend(frame for frame in frames if frame.ended is None)
 
     def beat(self, at: float, period_s: float) -> None:
-        """Close a picture."""
-        picture = _Picture(self._noted, at, period_s)
+        """Close a tick."""
+        noted = _TickFrames(self._noted, at, period_s)
         self._noted = []
-        # At the end a picture may still come.
+        # At the end a tick may still come.
         with suppress(RuntimeError):
-            self._worker.submit(self._take, picture)
+            self._worker.submit(self._take, noted)
 
     def position(self, text: str) -> int | None:
-        """The picture behind which somebody goes on; None: all that holds now is wanted."""
+        """The tick after which a client goes on; None: all that holds now is wanted."""
         run, _, number = text.rpartition("-")
         return int(number) if run == self.run and _NUMBER.fullmatch(number) else None
 
     def since(self, position: int | None) -> Future[tuple[bytes, ...]]:
-        """The lines behind a picture, or all that holds now, and a mark of where they end.
+        """The lines after a tick, or all that holds now, and a mark of where they end.
 
-        In pieces, which all who are told the same share.
+        In pieces, which all who get the same share.
         """
-        return self._worker.submit(self._told, position)
+        return self._worker.submit(self._lines_since, position)
 
     def settled(self, then: Callable[[], None]) -> None:
         """Have something done once all that was closed is taken."""
@@ -184,43 +184,43 @@ class FrameFeed:
         """Encode no more."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _take(self, picture: _Picture) -> None:
-        for frame in picture.frames:
+    def _take(self, noted: _TickFrames) -> None:
+        for frame in noted.frames:
             # In the order of the last words: what failed before it spoke again is over.
             key = frame.origin, frame.node
             heard = self._heard.pop(key, None) or _Heard()
             heard.take(frame)
             self._heard[key] = heard
-        self._beat = picture._replace(frames=[])
+        self._newest = noted._replace(frames=[])
         self.sequence += 1
         self._unasked += 1
-        if self._unasked > UNASKED_PICTURES:
+        if self._unasked > UNASKED_TICKS:
             self._encoder = None
             self._lines.clear()
             self._size = 0
         if self._encoder is not None:
-            made = b"".join(map(self._encoder.frame, picture.frames))
-            self._keep(made + self._encoder.beat(picture.at, picture.period_s))
+            made = b"".join(map(self._encoder.frame, noted.frames))
+            self._store(made + self._encoder.beat(noted.at, noted.period_s))
 
-    def _keep(self, lines: bytes) -> None:
+    def _store(self, lines: bytes) -> None:
         self._lines.append((self.sequence, lines))
         self._size += len(lines)
-        while self._lines and (len(self._lines) > MOST_PICTURES or self._size > LARGEST_KEPT_BYTES):
+        while self._lines and (len(self._lines) > MOST_TICKS or self._size > LARGEST_STORED_BYTES):
             self._size -= len(self._lines.popleft()[1])
 
     def mark(self, sequence: int) -> bytes:
-        """The last line of an answer, which ends at a picture."""
+        """The last line of an answer, which ends at a tick."""
         return line(kind="mark", run=self.run, sequence=sequence, at=self._now())
 
-    def _told(self, position: int | None) -> tuple[bytes, ...]:
+    def _lines_since(self, position: int | None) -> tuple[bytes, ...]:
         self._unasked = 0
         mark = self.mark(self.sequence)
-        if position is None or not self._is_kept(position):
+        if position is None or not self._is_stored(position):
             return self._everything(), mark
         return *(lines for number, lines in self._lines if number > position), mark
 
-    def _is_kept(self, position: int) -> bool:
-        """Whether every picture behind one is there."""
+    def _is_stored(self, position: int) -> bool:
+        """Whether every tick after one is there."""
         if self._encoder is None or position > self.sequence:
             return False
         missing = self.sequence - position
@@ -232,12 +232,12 @@ class FrameFeed:
         if number == self.sequence and self._encoder is not None:
             return lines
         encoder = Encoder()
-        at = self._now() if self._beat is None else self._beat.at
+        at = self._now() if self._newest is None else self._newest.at
         made = [encoder.header(at, self._period_s, self._targets), encoder.sync(at)]
         made += [encoder.frame(one) for heard in self._heard.values() for one in heard.frames()]
-        if self._beat is not None:
-            made.append(encoder.beat(self._beat.at, self._beat.period_s))
-        # Whoever followed so far goes on with what the older one has told, which is the same.
+        if self._newest is not None:
+            made.append(encoder.beat(self._newest.at, self._newest.period_s))
+        # Who followed so far goes on with what the older one has encoded, which is the same.
         self._encoder = self._encoder or encoder
         self._whole = (self.sequence, b"".join(made))
         return self._whole[1]

@@ -1,4 +1,4 @@
-"""Where the server listens: loopback or a UNIX socket unless it is told otherwise."""
+"""Where the server listens: loopback or a UNIX socket unless another place is named."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Listen(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether nobody but this machine can reach it."""
+        """Whether only this machine can reach it."""
         return bool(self.path) or is_loopback(self.host)
 
 
@@ -62,7 +62,7 @@ def parse(text: str) -> Listen:
         )
         raise ListenError(message)
     host = match["ipv6"] or match["host"] or "127.0.0.1"
-    # The name may mean either loopback; whoever reads a page may know only one of them.
+    # The name may mean either loopback; the reader of a page may know only one of them.
     return Listen(text, "127.0.0.1" if host.lower() == "localhost" else host, int(match["port"]))
 
 
@@ -76,9 +76,9 @@ def bound(where: Listen) -> socket.socket:
         return _unix(where.path) if where.path else _tcp(where)
     except OSError as error:
         is_name = isinstance(error, socket.gaierror) or error.errno is None
-        # What the library adds of the address is said already.
-        said = (error.strerror or str(error)) if is_name else os.strerror(error.errno or 0)
-        message = f"cannot listen on {where.text}: {said}; --listen names another place"
+        # What the library adds of the address is in the message already.
+        reason = (error.strerror or str(error)) if is_name else os.strerror(error.errno or 0)
+        message = f"cannot listen on {where.text}: {reason}; --listen names another place"
         raise UnavailableError(message) from None
 
 
@@ -94,7 +94,7 @@ def _unix(path: str) -> socket.socket:
     _remove_dead(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # What stands on the descriptor becomes the mode of the file: at no moment is it open.
+        # The mode of the descriptor becomes that of the file: at no moment is it open.
         os.fchmod(listening.fileno(), 0o600)
         listening.bind(path)
         listening.listen(_BACKLOG)
@@ -133,13 +133,13 @@ def encrypted(certificate: str, key: str) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # A key that wants a password would ask for it on the terminal, where nobody may be.
+        # A key that wants a password would ask for it on the terminal, where no one may be.
         context.load_cert_chain(certificate, key or None, password="")
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         message = (
             f"serve.tls_certificate and serve.tls_key: {plain(certificate)}, {plain(key)}: "
-            f"{plain(said)}; both are PEM, the key without a password"
+            f"{plain(reason)}; both are PEM, the key without a password"
         )
         raise ListenError(message) from None
     return context

@@ -39,7 +39,7 @@ JSON: Final = "application/json"
 _KINDS: Final = {"text/plain": CLASSIC, "application/openmetrics-text": OPENMETRICS}
 
 _OPEN: Final = "/healthz"
-"""What is answered without a token: it tells nothing of anybody."""
+"""What is answered without a token: it shows nothing of any user."""
 
 
 _METHODS: Final = ("GET", "HEAD")
@@ -48,7 +48,7 @@ _LEAST_PACKED_BYTES: Final = 1024
 """Less is not packed: it fits into one packet as it is."""
 
 LONGEST_WAIT_S: Final = 30.0
-"""Longest that a question for frames waits for a picture: proxies give one up after a minute."""
+"""Longest that a question for frames waits for a tick: proxies give one up after a minute."""
 
 _LEVEL: Final = 3
 """Of gzip: metrics become a twentieth at any level, and higher ones take several times as long."""
@@ -67,11 +67,11 @@ class Served(NamedTuple):
 
     clock: Clock
     document: Callable[[Tick], Document]
-    """The JSON document of a picture."""
+    """The JSON document of a tick."""
     feed: FrameFeed
-    """What sources say, for terminals that attach."""
+    """What sources report, for terminals that attach."""
     tokens: Tokens | None = None
-    """Who may ask; None: whoever can connect."""
+    """Who may ask; None: every client that can connect."""
     checks_host: bool = False
     """Whether only names of this machine are answered to, which keeps out what another site makes a
     browser ask (DNS rebinding)."""
@@ -81,19 +81,19 @@ class SharedPages:
     """Makes pages when the first one asks, on a thread that holds up no client."""
 
     def __init__(self) -> None:
-        """No picture yet."""
+        """No tick yet."""
         self.tick: Tick | None = None
-        """The newest picture; set from any thread, read in the server's loop."""
+        """The newest tick; set from any thread, read in the server's loop."""
         self._of: Tick | None = None
         self._pages: dict[tuple[str, ...], asyncio.Future[bytes]] = {}
         self._worker = ThreadPoolExecutor(1, "serve pages")
 
     async def page(self, name: tuple[str, ...], make: Callable[[Tick], bytes]) -> bytes:
-        """A page of the newest picture, which there is.
+        """A page of the newest tick, which there is.
 
         Args:
-            name: What tells it from others; the same for all who may see the same.
-            make: Makes it of the picture.
+            name: What distinguishes it from others; the same for all who may see the same.
+            make: Makes it of the tick.
         """
         tick = self.tick
         assert tick is not None
@@ -105,7 +105,7 @@ class SharedPages:
         """A page as gzip."""
         known = self._pages.get(name)
         if known is None or not known.done() or known.result() is not plain:
-            # A newer picture has come meanwhile: nobody else asks for this page any more.
+            # A newer tick has come meanwhile: no one else asks for this page any more.
             return await self._run(lambda: _packed(plain))
         return await self._made((*name, "gzip"), lambda: _packed(plain))
 
@@ -113,7 +113,7 @@ class SharedPages:
         page = self._pages.get(name)
         if page is None:
             page = self._pages[name] = asyncio.ensure_future(self._run(make))
-        # Whoever leaves must not take the page from those who wait for it.
+        # Who leaves must not take the page from those who wait for it.
         return await asyncio.shield(page)
 
     async def _run(self, make: Callable[[], bytes]) -> bytes:
@@ -125,10 +125,10 @@ class SharedPages:
 
 
 class Routes:
-    """Answers questions about the newest picture."""
+    """Answers questions about the newest tick."""
 
     def __init__(self, served: Served) -> None:
-        """No picture yet."""
+        """No tick yet."""
         self._served = served
         self._pages = SharedPages()
         self._waiting: list[asyncio.Future[None]] = []
@@ -142,7 +142,7 @@ class Routes:
         }
 
     def take(self, tick: Tick) -> None:
-        """Serve a picture from now on; from any thread."""
+        """Serve a tick from now on; from any thread."""
         self._pages.tick = tick
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class Routes:
         return Answer(HTTPStatus.OK, first, NDJSON, more=tuple(more))
 
     async def _news(self, wait_s: float) -> None:
-        """Wait for the next picture, but no longer than that."""
+        """Wait for the next tick, but no longer than that."""
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(news)
         with suppress(TimeoutError):
@@ -228,7 +228,7 @@ class Routes:
             self._waiting.remove(news)
 
     def rouse(self) -> None:
-        """Answer those who wait for a picture; in the server's loop."""
+        """Answer those who wait for a tick; in the server's loop."""
         waiting, self._waiting = self._waiting, []
         for news in waiting:
             if not news.done():
@@ -251,7 +251,7 @@ class Routes:
     async def _seen_by(
         self, users: frozenset[str] | None, kind: str, make: Callable[[Tick], bytes]
     ) -> bytes:
-        """A page of what some may see of the newest picture."""
+        """A page of what some may see of the newest tick."""
         name = _name(users, kind)
         return await self._pages.page(name, lambda tick: make(self._seen(tick, users)))
 
@@ -271,12 +271,12 @@ class Routes:
 
 
 def _name(users: frozenset[str] | None, kind: str) -> tuple[str, ...]:
-    """What tells a page from others of its picture."""
+    """What distinguishes a page from others of its tick."""
     return (kind,) if users is None else (kind, "of", *sorted(users))
 
 
 def _wait_s(text: str) -> float:
-    """How long a client waits for a picture; what is no number is no wait."""
+    """How long a client waits for a tick; what is no number is no wait."""
     try:
         seconds = float(text)
     except ValueError:

@@ -1,6 +1,6 @@
 """Serves answers over HTTP/1.1 on a thread of its own, within bounds of number, time and size.
 
-One loop holds all connections: a client that says nothing, says it slowly or reads slowly costs a
+One loop holds all connections: a client that sends nothing, sends it slowly or reads slowly costs a
 place among the connections and nothing else, and loses it when its time is over.
 """
 
@@ -87,7 +87,7 @@ class _Underway:
 
 
 class HttpServer:
-    """Answers whoever connects to a socket, until it is closed."""
+    """Answers clients of a socket, until it is closed."""
 
     def __init__(
         self,
@@ -103,13 +103,13 @@ class HttpServer:
         """Nothing is accepted before `start`.
 
         Args:
-            listening: A socket that listens and does not block; closed by whoever made it.
+            listening: A socket that listens and does not block; closed by its maker.
             answer: Called in the server's loop for each question.
             context: Certificate and key; None: without TLS.
             head_timeout_s: For a handshake, for the first question to begin, and for each to end.
             idle_timeout_s: Between two questions.
             body_timeout_s: For a client to take an answer.
-            tell: Is told of an answer that failed by gpumon's own fault, and of too many clients.
+            tell: Takes errors: an answer that failed by gpumon's own fault, too many clients.
         """
         self._listening = listening
         self._answer = answer
@@ -117,7 +117,7 @@ class HttpServer:
         self._head_timeout_s = head_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._body_timeout_s = body_timeout_s
-        self._tell = tell
+        self._report = tell
         self._tasks: set[asyncio.Task[None]] = set()
         self._underway = _Underway()
         self._is_full = False
@@ -177,11 +177,13 @@ class HttpServer:
             task.add_done_callback(self._tasks.discard)
 
     def _turn_away(self, accepted: socket.socket) -> None:
-        """End a connection that there is no place for, and say so without waiting for anybody."""
+        """End a connection that there is no place for, with the reason, without waiting for it."""
         message = f"{MOST_CONNECTIONS} clients are connected, and further ones are turned away"
         if not self._is_full:
             self._is_full = True
-            self._tell(SourceError(OWN, message, "end some, or let Prometheus ask for all of them"))
+            self._report(
+                SourceError(OWN, message, "end some, or let Prometheus ask for all of them")
+            )
         if self._context is None:
             error = RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message, ("Retry-After", "10"))
             with suppress(OSError):
@@ -226,21 +228,21 @@ class HttpServer:
             answer = await self._answered(asked)
         except RefusedError as error:
             answer = error.answer
-        keeps = asked is not None and asked.keeps
+        is_persistent = asked is not None and asked.is_persistent
         has_body = asked is None or asked.method != "HEAD"
         try:
             with self._underway.sending(answer):
-                await self._send(writer, answer, has_body=has_body, keeps=keeps)
+                await self._send(writer, answer, has_body=has_body, is_persistent=is_persistent)
         except RefusedError as error:
-            await self._send(writer, error.answer, has_body=has_body, keeps=keeps)
-        return keeps
+            await self._send(writer, error.answer, has_body=has_body, is_persistent=is_persistent)
+        return is_persistent
 
     async def _send(
-        self, writer: asyncio.StreamWriter, answer: Answer, *, has_body: bool, keeps: bool
+        self, writer: asyncio.StreamWriter, answer: Answer, *, has_body: bool, is_persistent: bool
     ) -> None:
         async with asyncio.timeout(self._body_timeout_s):
-            await write(writer, answer, has_body=has_body, keeps=keeps)
-            if not keeps:
+            await write(writer, answer, has_body=has_body, is_persistent=is_persistent)
+            if not is_persistent:
                 await _ended(writer)
 
     async def _answered(self, asked: Asked) -> Answer:
@@ -250,13 +252,13 @@ class HttpServer:
             raise
         # One question that gpumon stumbles over must not end the others.
         except Exception as error:  # noqa: BLE001
-            told = fault(f"answering {asked.path}", error)
-            self._tell(told)
+            error_of_ours = fault(f"answering {asked.path}", error)
+            self._report(error_of_ours)
             raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, "gpumon failed") from None
 
 
 async def _ended(writer: asyncio.StreamWriter) -> None:
-    """Say that nothing follows, and have the rest sent."""
+    """Mark the end, and have the rest sent."""
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()

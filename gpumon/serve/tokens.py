@@ -26,7 +26,7 @@ MOST_TOKENS: Final = 1000
 
 _MOST_BYTES: Final = 2**20
 _LEAST_CHARACTERS: Final = 16
-"""Of a token: 16 letters at random are more than anybody tries."""
+"""Of a token: 16 letters at random are more than anyone tries."""
 
 _LINE: Final = re.compile(
     r"(?P<name>[A-Za-z0-9_.@-]{1,64})[ \t]+(?P<token>[A-Za-z0-9_.~+/=-]{1,512})"
@@ -43,7 +43,7 @@ class TokenError(InputError):
 
 
 class Viewer(NamedTuple):
-    """Whoever asks."""
+    """Who asks."""
 
     name: str
     users: frozenset[str] | None
@@ -66,12 +66,12 @@ class Tokens:
         """Who asks.
 
         Raises:
-            RefusedError: Nobody that is known.
+            RefusedError: No one that is known.
         """
         scheme, _, token = asked.headers.get("authorization", "").partition(" ")
         digest = _digest(token.strip(), self._key) if scheme.lower() == "bearer" else b""
         found = None
-        # All are compared, so that how long it takes says nothing.
+        # All are compared, so that how long it takes shows nothing.
         for known, viewer in self._viewers.items():
             if hmac.compare_digest(known, digest):
                 found = viewer

@@ -1,4 +1,4 @@
-"""What the user asks to watch, written as a URL, and how it is to be looked at."""
+"""What the user asks to watch, written as a URL, and how it is sampled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NODES_BY: Final = ("ssh", "srun", "none")
 """How a Slurm target may reach the jobs' nodes; several are tried in the order given."""
 
 TIERS: Final = ("hot", "medium", "slow")
-"""The probe's tiers, read every beat, every 5 s and every 30 s."""
+"""The probe's tiers, read every period, every 5 s and every 30 s."""
 
 REST_SCHEMES: Final = ("slurm+http", "slurm+https", "slurm+unix")
 """Slurm targets that are asked by slurmrestd."""
@@ -165,18 +165,18 @@ class Sampling(NamedTuple):
     period_s: float
     is_single: bool
     """One report of each node, no second start."""
-    keeps: Callable[[Job], bool]
+    is_wanted: Callable[[Job], bool]
     """Which jobs of a queue are wanted; only their nodes are reached."""
     has_gpm: bool = True
     """Whether the driver's performance counters (GPM) are read."""
     tiers: tuple[str, ...] = TIERS
     """Which of the probe's tiers are read."""
     user: str = ""
-    """Whose ended jobs are asked for, by login name; empty: those of whoever asks."""
+    """Whose ended jobs are asked for, by login name; empty: those of the user who asks."""
     everyone: bool = False
     """Whether every user's ended jobs are asked for."""
     past_s: float = 0.0
-    """How much of a past a demo has before anybody looks, seconds."""
+    """How much of a past a demo has at its start, seconds."""
 
     @property
     def probe_options(self) -> dict[str, object]:
@@ -185,7 +185,7 @@ class Sampling(NamedTuple):
 
 
 def rank_of(origin: str) -> int:
-    """How good what an origin says is, by its target's URL: a probe's is best."""
+    """How good the reports of an origin are, by its target's URL: a probe's are best."""
     # What another gpumon passes on names the kind of its own target behind it.
     return _RANKS.get(origin.rpartition("#")[2].partition(":")[0], _BEST)
 

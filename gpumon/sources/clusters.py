@@ -1,8 +1,8 @@
-"""Several clusters in one picture: each job, node, partition and reservation tells whose it is.
+"""Several clusters in one tick: each job, node, partition and reservation names its cluster.
 
 Every Slurm counts its jobs from one, and `gpu01` is a name in many of them. Where more than one
-Slurm target is in view, what each says is renamed on its way here, and what is wished of it on its
-way there, so that nothing above can mix them.
+Slurm target is in view, what each reports is renamed on its way here, and each wish on its way
+there, so that nothing above can mix them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumon.sources.source import Source, Wish
 
 _REMEMBERED: Final = 2**12
-"""Texts of rank variables that are renamed once only: a process keeps its own for life."""
+"""Texts of rank variables that are renamed once only: a process has its own for life."""
 
 
 class SlurmTarget(Protocol):
@@ -39,15 +39,15 @@ class Claims:
     """The names of the clusters in view, each that of one target alone."""
 
     def __init__(self) -> None:
-        """Nobody has a name yet."""
+        """No target has a name yet."""
         self._owner: dict[str, int] = {}
 
-    def name(self, told: str, owner: int) -> str:
-        """The name of a target's cluster, whose number tells it from others that are called so."""
-        number, name = 1, told
+    def name(self, reported: str, owner: int) -> str:
+        """The name of a target's cluster, which has a number where others are called so."""
+        number, name = 1, reported
         while self._owner.setdefault(name, owner) != owner:
             number += 1
-            name = f"{told}-{number}"
+            name = f"{reported}-{number}"
         return name
 
 
@@ -59,7 +59,7 @@ class OneOfSeveral:
 
         Args:
             number: of the target.
-            place: what its cluster is called where Slurm does not tell.
+            place: what its cluster is called where Slurm does not report a name.
             claims: the names of all targets.
         """
         self._number = number
@@ -75,14 +75,14 @@ class OneOfSeveral:
         self.url = source.url
         return self
 
-    def keeping(self, keeps: Callable[[Job], bool]) -> Callable[[Job], bool]:
+    def renaming(self, is_wanted: Callable[[Job], bool]) -> Callable[[Job], bool]:
         """Which jobs of the cluster are wanted, by the names under which they will be shown."""
-        return lambda job: keeps(_job(job, self._name()))
+        return lambda job: is_wanted(_job(job, self._name()))
 
     def _name(self) -> str:
-        told = self._target.cluster if self._target else ""
-        if not self._cluster and told:
-            self._cluster = self._claims.name(told, self._number)
+        reported = self._target.cluster if self._target else ""
+        if not self._cluster and reported:
+            self._cluster = self._claims.name(reported, self._number)
         return self._cluster or self._claims.name(self._place, self._number)
 
     @property
@@ -144,13 +144,13 @@ def _block(name: str, block: Block, cluster: str) -> Block:
 def _variables(text: str, cluster: str) -> str:
     """Rank variables with the number of their job renamed."""
     try:
-        told = json.loads(text)
+        variables = json.loads(text)
     except ValueError:
         return text
-    job_id = told.get("SLURM_JOB_ID") if isinstance(told, dict) else None
+    job_id = variables.get("SLURM_JOB_ID") if isinstance(variables, dict) else None
     if not isinstance(job_id, str):
         return text
-    return json.dumps({**told, "SLURM_JOB_ID": of_cluster(job_id, cluster)})
+    return json.dumps({**variables, "SLURM_JOB_ID": of_cluster(job_id, cluster)})
 
 
 def _queue(queue: QueueRecords, cluster: str) -> QueueRecords:

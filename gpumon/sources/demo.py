@@ -28,7 +28,7 @@ _EARLY: Final = 0.1
 
 
 class DemoSource:
-    """Frames of the simulated fleet, computed when polled for what the clock says then.
+    """Frames of the simulated fleet, computed when polled for the time of the clock.
 
     The fleet begins at the clock's time of construction; from there on a frame depends on size,
     seed and time alone.
@@ -51,10 +51,10 @@ class DemoSource:
             url: The target as the user wrote it.
             nodes: Nodes that answer; the queue lists one more, which is down.
             gpus_per_node: GPUs of each node.
-            seed: What tells two fleets of one size apart.
+            seed: What makes two fleets of one size differ.
             clock: The time that the fleet is shown at; it begins at the construction.
             period_s: Least time between two frames of one node, seconds.
-            past_s: How far the clock is behind the time at which somebody first looks.
+            past_s: How far the clock is behind the time of the first sample.
             mix: What the fleet is made of.
         """
         self.url = url
@@ -86,7 +86,7 @@ class DemoSource:
     def poll(self) -> list[Frame]:
         """One frame per node, and the queue's when due.
 
-        Before the period has passed there are only frames of nodes that are looked at closely.
+        Before the period has passed there are only frames of nodes that are zoomed.
         """
         now = self._clock.now()
         if not _is_due(self._polled_at, now, self._period_s):
@@ -106,7 +106,7 @@ class DemoSource:
         return frames
 
     def _closer(self, now: float) -> list[Frame]:
-        """Frames of the nodes that are looked at closely, when these are due."""
+        """Frames of the nodes that are zoomed, when these are due."""
         names = frozenset(self._zoom.nodes)
         period_s = self._zoom.period_s(names, self._period_s)
         is_closer = bool(names) and period_s < self._period_s
@@ -120,7 +120,7 @@ class DemoSource:
         return self._polled_at is None
 
     def wish(self, wish: Wish) -> None:
-        """Take a new period, or nodes to look at more closely, or tell of ended jobs."""
+        """Take a new period, or nodes to zoom, or report ended jobs."""
         if wish.is_about_zoom:
             self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
         if wish.ended_since is not None:
@@ -137,5 +137,5 @@ class DemoSource:
 
 
 def _is_due(last: float | None, now: float, period_s: float) -> bool:
-    # A time before the last one means that somebody jumped back.
+    # A time before the last one means that the user jumped back.
     return last is None or now < last or now - last >= period_s * (1.0 - _EARLY)

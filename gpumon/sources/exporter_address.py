@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from gpumon.model.hostlist import MAX_PORT, expand, is_host_name
 
 PORT: Final = 9400
-"""Where dcgm-exporter listens unless told otherwise (its `--address`)."""
+"""Where dcgm-exporter listens unless set otherwise (its `--address`)."""
 
 PATH: Final = "/metrics"
 """Where it serves its page."""
@@ -25,10 +25,10 @@ class PageAddress(NamedTuple):
 
     url: str
     node: str
-    """What the node is called as long as its page does not say it better: the host, with its port
-    where the host alone may stand for several."""
+    """What the node is called as long as its page has no better name: the host, with its port
+    where the host alone may mean several."""
     has_name: bool
-    """Whether the host is a name of its own, which no page says better."""
+    """Whether the host is a name of its own: no page has a better one."""
 
 
 def parse_pages(scheme: str, rest: str) -> tuple[PageAddress, ...]:
@@ -36,7 +36,7 @@ def parse_pages(scheme: str, rest: str) -> tuple[PageAddress, ...]:
 
     Args:
         scheme: `dcgm+http` or `dcgm+https`.
-        rest: what stands behind `://`.
+        rest: what comes after `://`.
 
     Raises:
         ValueError: They name none; the message says what is wrong and the way out.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Job
 
 RENEWED_S: Final = 3.0
-"""A file is read again after so long, while somebody looks."""
+"""A file is read again after so long, while it is on screen."""
 
 MOST_BYTES: Final = 16 * 2**10
 """So much of a file's end is read."""
@@ -50,7 +50,7 @@ class JobOutput:
     def __init__(
         self, uid: int | None = None, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """Nothing is read before somebody asks.
+        """Nothing is read before the first question.
 
         Args:
             uid: Whose jobs; None: this process' own user's.
@@ -70,8 +70,8 @@ class JobOutput:
         """
         if job.user_id != self._uid or job.state != "RUNNING":
             return None
-        told = (job.stdout_path, job.stderr_path)
-        paths = tuple(dict.fromkeys(path for path in told if path and path.startswith("/")))
+        given = (job.stdout_path, job.stderr_path)
+        paths = tuple(dict.fromkeys(path for path in given if path and path.startswith("/")))
         if paths != self._paths:
             self._paths, self._tail, self._read_at = paths, None, float("-inf")
         is_reading = self._thread is not None and self._thread.is_alive()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def open_sources(targets: Iterable[Target], sampling: Sampling, clock: Clock) -> list[Source]:
-    """The source of each target; clusters that are looked at together are told apart by name.
+    """The source of each target; clusters that are watched together differ by name.
 
     Raises:
         TargetError: One is a recording, whose time is its own.
@@ -31,13 +31,15 @@ def open_sources(targets: Iterable[Target], sampling: Sampling, clock: Clock) ->
             found.append(open_source(target, sampling, clock))
             continue
         one = OneOfSeveral(number, _place(target), claims)
-        source = SlurmSource(target, sampling._replace(keeps=one.keeping(sampling.keeps)), clock)
+        source = SlurmSource(
+            target, sampling._replace(is_wanted=one.renaming(sampling.is_wanted)), clock
+        )
         found.append(one.reads(source, source))
     return found
 
 
 def _place(target: Target) -> str:
-    """Where a cluster is asked that doesn't tell its name."""
+    """Where a cluster is asked that doesn't report its name."""
     if target.rest is not None:
         from urllib.parse import urlsplit
 

@@ -10,7 +10,7 @@ from gpumon.model.text import plain
 from gpumon.sources.rest_address import is_loopback
 
 PORT: Final = 9090
-"""Where Prometheus listens unless told otherwise (its `--web.listen-address`)."""
+"""Where Prometheus listens unless set otherwise (its `--web.listen-address`)."""
 
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)\]|(?P<host>[^:/@\[\]]+))"
@@ -37,7 +37,7 @@ class EngineAddress(NamedTuple):
     """One server and what lets us in; holds no secret."""
 
     base_url: str
-    """What stands before `/api/v1/`."""
+    """What comes before `/api/v1/`."""
     token_file: str = ""
     """File with a token that is sent as a bearer; empty: none."""
     login_file: str = ""
@@ -56,8 +56,8 @@ def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddre
 
     Args:
         scheme: `prometheus+http` or `prometheus+https`.
-        rest: What stands between `://` and `?`.
-        options: What stands behind `?`.
+        rest: What is between `://` and `?`.
+        options: What comes after `?`.
 
     Raises:
         ValueError: They name none; the message says what is wrong and the way out.
@@ -92,8 +92,8 @@ def parse_engine(scheme: str, rest: str, options: dict[str, str]) -> EngineAddre
     is_plain = scheme == "prometheus+http"
     if is_plain and files["client_cert"]:
         raise ValueError("?client_cert= needs TLS: use prometheus+https://")
-    is_told = bool(files["token_file"] or files["login_file"])
-    if is_plain and is_told and not is_loopback(host) and is_accepted == "0":
+    has_secret = bool(files["token_file"] or files["login_file"])
+    if is_plain and has_secret and not is_loopback(host) and is_accepted == "0":
         raise ValueError(
             "plain HTTP would show the secret to everyone on the way: use prometheus+https://, "
             "a tunnel to localhost, or add ?insecure=1 where the network is trusted"

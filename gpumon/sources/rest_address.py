@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from gpumon.model.hostlist import MAX_PORT, is_host_name
 
 PORT: Final = 6820
-"""Where slurmrestd listens unless told otherwise (slurmrestd(8))."""
+"""Where slurmrestd listens unless set otherwise (slurmrestd(8))."""
 
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^:/@\[\]]+))(?::(?P<port>[0-9]{1,5}))?"
@@ -23,7 +23,7 @@ class RestAddress(NamedTuple):
     """One slurmrestd and where its token comes from; holds no secret."""
 
     base_url: str
-    """What stands before `/slurm/v0.0.NN`; of a UNIX socket the host is only a name."""
+    """What comes before `/slurm/v0.0.NN`; of a UNIX socket the host is only a name."""
     socket_path: str = ""
     """The UNIX socket, empty for TCP."""
     token_file: str = ""
@@ -37,8 +37,8 @@ def parse_address(scheme: str, rest: str, options: dict[str, str]) -> RestAddres
 
     Args:
         scheme: `slurm+http`, `slurm+https` or `slurm+unix`.
-        rest: what stands between `://` and `?`.
-        options: what stands behind `?`.
+        rest: what is between `://` and `?`.
+        options: what comes after `?`.
 
     Raises:
         ValueError: They name none; the message says what is wrong and the way out.

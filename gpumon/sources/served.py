@@ -1,4 +1,4 @@
-"""The source of a target that is another gpumon's `serve`: its frames, as it was told them.
+"""The source of a target that is another gpumon's `serve`: its frames, as it got them.
 
 One thread asks for what came since the last answer, and the server answers when there is more. No
 probe is started and no queue asked: that the other one does.
@@ -29,12 +29,12 @@ from gpumon.sources.http.loop import CLOSE_LIMIT_S
 from gpumon.sources.http.outage import Outage
 from gpumon.sources.http.secret_file import SecretError, read_secret
 from gpumon.sources.recording.decode import (
-    Beat,
     Decoder,
     Header,
     LineError,
+    QueueState,
     RecordingError,
-    Told,
+    TickFrames,
 )
 from gpumon.sources.recording.read import MAX_LINE_BYTES
 from gpumon.sources.served_address import NDJSON
@@ -67,8 +67,8 @@ _MOST_TOKEN_BYTES: Final = 4096
 """Longest token file: a token that is longer is none of ours (HTTP servers refuse headers of 8
 KiB)."""
 
-_MOST_KEPT_FRAMES: Final = 100_000
-"""Frames that nobody has taken: ten pictures of 10,000 nodes; the oldest are dropped."""
+_MOST_WAITING_FRAMES: Final = 100_000
+"""Frames that wait to be polled: ten ticks of 10,000 nodes; the oldest are dropped."""
 
 
 class _FailedError(UnavailableError):
@@ -104,7 +104,7 @@ class ServedFrames:
         Args:
             url: Target, the origin of every frame.
             address: Where it is.
-            sampling: How it is sampled: once, or for as long as somebody does.
+            sampling: How it is sampled: once, or until `close`.
             clock: Time of arrival.
         """
         self.url = url
@@ -112,7 +112,7 @@ class ServedFrames:
         self._sampling = sampling
         self._clock = clock
         self._period_s = sampling.period_s
-        self._frames: deque[Frame] = deque(maxlen=_MOST_KEPT_FRAMES)
+        self._frames: deque[Frame] = deque(maxlen=_MOST_WAITING_FRAMES)
         self._wake: Callable[[], None] = lambda: None
         self._is_settled = False
         self._is_closing = threading.Event()
@@ -120,7 +120,7 @@ class ServedFrames:
         self._connection: http.client.HTTPConnection | None = None
         self._deadline: float | None = None
         self._outage = Outage()
-        self._beat_s = sampling.period_s
+        self._server_period_s = sampling.period_s
         """The server's own."""
         self._decoder = Decoder()
         self._since = ""
@@ -136,7 +136,7 @@ class ServedFrames:
 
     def poll(self) -> list[Frame]:
         """Frames that arrived since the last poll."""
-        # A server that drips its answer keeps within the time of each single read.
+        # A server that drips its answer stays within the time of each single read.
         deadline = self._deadline
         if deadline is not None and self._clock.monotonic() > deadline:
             self._cut()
@@ -150,7 +150,7 @@ class ServedFrames:
         return not self._is_settled
 
     def wish(self, wish: Wish) -> None:
-        """Try again now where it was asked for; the beat is the server's own."""
+        """Try again now where it was asked for; the period is the server's own."""
         if wish.period_s is not None and wish.period_s > 0:
             self._period_s = wish.period_s
         if wish.is_by_hand:
@@ -174,7 +174,7 @@ class ServedFrames:
     def _run(self) -> None:
         try:
             while not self._is_closing.is_set():
-                rest_s = self._one_look()
+                rest_s = self._poll_once()
                 if self._sampling.is_single:
                     return
                 self._roused.wait(rest_s)
@@ -182,8 +182,8 @@ class ServedFrames:
         finally:
             self._forget_connection()
 
-    def _one_look(self) -> float:
-        """Ask once and hand over what was said; how long to rest then."""
+    def _poll_once(self) -> float:
+        """Ask once and hand over the answer; returns how long to rest."""
         began = time.monotonic()
         try:
             frames = self._asked()
@@ -203,11 +203,11 @@ class ServedFrames:
         return max(_LEAST_REST_S, rest_s - (time.monotonic() - began))
 
     def _failure(self, message: str, hint: str) -> Frame:
-        # What it had told may have been cut off: the next answer begins anew.
+        # Its last answer may have been cut off: the next one begins again.
         self._since = ""
         self._forget_connection()
         error = SourceError(self.url, plain(message), hint)
-        period_s = max(self._period_s, self._beat_s, _LEAST_RETRY_S)
+        period_s = max(self._period_s, self._server_period_s, _LEAST_RETRY_S)
         now = self._clock.now()
         over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
         return Frame(origin=self.url, node="", taken_at=now, errors=(error,), over_at=over_at)
@@ -225,18 +225,18 @@ class ServedFrames:
         try:
             return list(self._read(self._response(wait_s)))
         except ssl.SSLError as error:
-            said = plain(str(error.reason or error), SHOWN)
+            reason = plain(str(error.reason or error), SHOWN)
             hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
-            if "WRONG_VERSION" in said or "UNKNOWN_PROTOCOL" in said:
+            if "WRONG_VERSION" in reason or "UNKNOWN_PROTOCOL" in reason:
                 hint = "it does not speak TLS there: use gpumon+http://"
-            raise _FailedError(f"no TLS with it: {said}", hint) from None
+            raise _FailedError(f"no TLS with it: {reason}", hint) from None
         except TimeoutError:
             message = f"gave no complete answer within {period(TIMEOUT_S)}"
             raise _FailedError(message, "look at the machine that it runs on") from None
         except (OSError, http.client.HTTPException) as error:
-            said = plain(getattr(error, "strerror", None) or str(error) or repr(error), SHOWN)
+            reason = plain(getattr(error, "strerror", None) or str(error) or repr(error), SHOWN)
             hint = "check whether gpumon serve runs there; gpumon asks again by itself"
-            raise _FailedError(f"cannot be read: {said}", hint) from None
+            raise _FailedError(f"cannot be read: {reason}", hint) from None
         except RecordingError as error:
             raise _FailedError(f"its data {error}", "update the older gpumon") from None
         finally:
@@ -288,7 +288,7 @@ class ServedFrames:
         return {"Authorization": f"Bearer {words[-1]}"}
 
     def _read(self, response: http.client.HTTPResponse) -> Iterator[Frame]:
-        told: list[Frame] = []
+        reported: list[Frame] = []
         size, mark = 0, None
         while raw := response.readline(MAX_LINE_BYTES):
             size += len(raw)
@@ -299,19 +299,19 @@ class ServedFrames:
                 mark = _Mark.of(raw)
                 continue
             try:
-                said = self._decoder.read(raw)
+                content = self._decoder.read(raw)
             except LineError as error:
                 message = f"sent something that gpumon does not send ({error})"
                 raise _FailedError(message, "check what listens there") from None
-            if isinstance(said, Header):
-                self._begun(said)
-            elif isinstance(said, Frame):
-                told.append(said)
-            elif isinstance(said, Told):
-                told.append(said.frame)
-            elif isinstance(said, Beat):
-                self._beat_s = said.period_s
-        # Only this tells the connection that the answer is read.
+            if isinstance(content, Header):
+                self._begun(content)
+            elif isinstance(content, Frame):
+                reported.append(content)
+            elif isinstance(content, QueueState):
+                reported.append(content.frame)
+            elif isinstance(content, TickFrames):
+                self._server_period_s = content.period_s
+        # Only by this the connection knows that the answer is read.
         response.read()
         if mark is None:
             raise _FailedError("its answer is cut off", "gpumon asks again by itself")
@@ -320,12 +320,12 @@ class ServedFrames:
         now = self._clock.now()
         behind_s = now - mark.at
         shift_s = behind_s if abs(behind_s) > _SKEW_S else 0.0
-        for frame in told:
+        for frame in reported:
             if self._is_shown(frame, now):
                 yield from self._own(frame, shift_s)
 
     def _begun(self, header: Header) -> None:
-        """The server tells all that holds: it was begun anew, or this one was away too long."""
+        """The server reports all that holds: it was restarted, or this one was away too long."""
         self._roads.clear()
         self._queues.clear()
         self._is_invented = all(url.partition(":")[0] == "demo" for url in header.targets)
@@ -333,7 +333,7 @@ class ServedFrames:
     def _is_shown(self, frame: Frame, now: float) -> bool:
         """Whether it speaks for its node: of several probes of one the first that is not silent.
 
-        What exporters and servers tell of it besides completes that, as an origin of its own.
+        What exporters and servers report of it besides completes that, as an origin of its own.
         """
         if not frame.node or rank_of(frame.origin) < rank_of("local"):
             return True
@@ -363,15 +363,15 @@ class ServedFrames:
             if frame.node:
                 origin = own
             elif over_at is not None:
-                # What one of several targets has told is over, not what all have.
+                # The reports of one of several targets are over, not those of all.
                 yield Frame(origin=own, node="", taken_at=taken_at, over_at=over_at)
         over_at = over_at if frame.node else None
         yield frame._replace(origin=origin, taken_at=taken_at, queue=queue, over_at=over_at)
 
     def _wanted(self, queue: QueueRecords, shift_s: float) -> QueueRecords:
-        """The jobs that are looked for; where all are invented nobody looks for their own."""
-        keeps = self._sampling.keeps
-        jobs = tuple(job for job in queue.jobs if self._is_invented or keeps(job))
+        """The jobs that are wanted: all of them where all are invented."""
+        is_wanted = self._sampling.is_wanted
+        jobs = tuple(job for job in queue.jobs if self._is_invented or is_wanted(job))
         return queue._replace(
             jobs=jobs,
             is_filtered=queue.is_filtered or len(jobs) < len(queue.jobs),
@@ -389,8 +389,8 @@ class _Mark(NamedTuple):
     @classmethod
     def of(cls, raw: bytes) -> _Mark:
         try:
-            told = json.loads(raw)
-            run, number, at = told["run"], told["sequence"], told["at"]
+            given = json.loads(raw)
+            run, number, at = given["run"], given["sequence"], given["at"]
             if not (isinstance(run, str) and run.isalnum() and isinstance(number, int)):
                 raise ValueError
             return cls(f"{run[:64]}-{number}", float(at))

@@ -9,7 +9,7 @@ from gpumon.model.hostlist import MAX_PORT, is_host_name
 from gpumon.sources.rest_address import is_loopback
 
 PORT: Final = 9777
-"""Where `gpumon serve` listens unless told otherwise."""
+"""Where `gpumon serve` listens unless set otherwise."""
 
 NDJSON: Final = "application/x-ndjson"
 """Media type of lines of JSON (ndjson-spec 1.0)."""
@@ -36,8 +36,8 @@ def parse_served(scheme: str, rest: str, options: dict[str, str]) -> ServedAddre
 
     Args:
         scheme: `gpumon+http`, `gpumon+https` or `gpumon+unix`.
-        rest: What stands between `://` and `?`.
-        options: What stands behind `?`.
+        rest: What is between `://` and `?`.
+        options: What comes after `?`.
 
     Raises:
         ValueError: They name none; the message says what is wrong and the way out.

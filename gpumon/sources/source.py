@@ -1,4 +1,4 @@
-"""The contract that every source keeps, and the clock that every floor above is given."""
+"""The contract of every source, and the clock that every floor above is given."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SystemClock:
 
 
 def steady_s() -> float:
-    """Seconds of a clock that nobody sets and that goes on while the machine sleeps."""
+    """Seconds of a clock that is never set and that goes on while the machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -63,7 +63,7 @@ class Wish(NamedTuple):
     use_of: str = ""
     """Job of which the use of its running steps is wanted once; leaves the zoom likewise."""
     is_by_hand: bool = False
-    """Whether somebody asked again for what failed, and waits for it."""
+    """Whether the user asked again for what failed, and waits for it."""
     shows_processes: bool | None = None
     """Whether processes are on screen; of others it is not asked how busy they keep a GPU's SMs.
     None: as before, at first they are. Leaves the zoom."""
@@ -72,13 +72,13 @@ class Wish(NamedTuple):
 
     @property
     def is_about_zoom(self) -> bool:
-        """Whether it says which nodes are looked at; an empty wish says that none is."""
+        """Whether it names the nodes to zoom; an empty wish ends the zoom."""
         given = (self.period_s, self.ended_since, self.shows_processes)
         others = (*(one is not None for one in given), bool(self.use_of))
         return bool(self.zoom_nodes) or not (any(others) or self.has_changed_queue)
 
 
-class PastBeat(NamedTuple):
+class PastFrames(NamedTuple):
     """What a source would have reported at an instant before it was first asked."""
 
     at: float
@@ -90,15 +90,15 @@ class PastBeat(NamedTuple):
 
 @runtime_checkable
 class Remembering(Protocol):
-    """A source that can tell of the time before it was first asked."""
+    """A source that can report the time before it was first asked."""
 
     @property
     def is_recalling(self) -> bool:
         """Whether a past may still come; what is sampled meanwhile lies behind all of it."""
         ...
 
-    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
-        """What goes through a past, the oldest first, where one has just been told; once each."""
+    def recalled(self) -> Callable[[], Iterator[PastFrames]] | None:
+        """What goes through a past, the oldest first, where one has just come; once each."""
         ...
 
 
@@ -123,7 +123,7 @@ class Source(Protocol):
     def pending(self) -> bool:
         """Whether the first frame of a node (or of the queue) may still arrive.
 
-        A single look waits for this to become False, or for its deadline. A node that has
+        A single sample waits for this to become False, or for its deadline. A node that has
         failed for good, or has answered, is not pending.
         """
         ...

@@ -22,7 +22,7 @@ from gpumon.tui.coming import Coming
 from gpumon.tui.feed import TickReady
 from gpumon.tui.look.saved_choices import NO_HABITS
 from gpumon.tui.screens.base.root_view import has_jobs_in_view
-from gpumon.tui.screens.base.take_along import SAID_S
+from gpumon.tui.screens.base.take_along import REPORTED_S
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.screens.open import AllViews, ViewsAhead, first_view
 from gpumon.tui.status import Mood
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.beside import Beside, Bookkeeping, Discovering, Judged, Outputs
+    from gpumon.tui.beside import Beside, Discovering, Judged, LedgerReader, Outputs
     from gpumon.tui.feed import Feed
     from gpumon.tui.job_changes import Changes
     from gpumon.tui.look.saved_choices import Habits, Shelf
@@ -59,7 +59,7 @@ SILENT_GRACE_S: Final = 2.0
 """Seconds on top, so that one slow sweep is no alarm."""
 
 FILLING_S: Final = 0.5
-"""While a feed still lives through its past, it is told this often how far it is, seconds."""
+"""While a feed still lives through its past, its progress is shown this often, seconds."""
 
 SILENCE_PERIOD_S: Final = 3.0
 """How often it is looked whether ticks still come."""
@@ -74,20 +74,20 @@ LITTLE_S: Final = 3600.0
 
 
 class GpumonApp(DressedApp):
-    """One feed, one picture, a stack of views."""
+    """One feed, one tick at a time, a stack of views."""
 
     ENABLE_COMMAND_PALETTE = False
     is_mine: bool = False
     """Whether only one's own jobs are wanted, in every view of jobs."""
     crash: Exception | None = None
     _warned_at: float = -inf
-    """When it was said last what quitting would lose."""
+    """When the user was last warned what quitting would lose."""
     _period_s: float = 1.0
     _has_begun: bool = False
     _shows_processes: bool = True
     """What the sources know of the screen; at first they take processes to be on it."""
     discovery: Discovering | None = None
-    kept: Bookkeeping | None = None
+    stored_ledger: LedgerReader | None = None
     outputs: Outputs | None = None
     cases: Judged | None = None
     CSS: ClassVar[str] = """
@@ -115,13 +115,13 @@ class GpumonApp(DressedApp):
         Args:
             feed: Where ticks come from.
             title: What is watched.
-            monotonic: The clock that tells silence.
+            monotonic: The clock that measures silence.
             passes: The row filter to begin with.
             shelf: Where to keep what the user chooses; None: it is forgotten at the end.
             habits: What was chosen before.
             allows_actions: Whether commands that change something may be run when asked for.
             rings_bell: Whether the terminal's bell is rung for what is new and grave.
-            beside: Makes what is read beside the pictures, once the first is out; None: nothing is.
+            beside: Makes what is read beside the ticks, once the first is shown; None: nothing is.
         """
         super().__init__(shelf, habits)
         self._beside = beside
@@ -131,8 +131,8 @@ class GpumonApp(DressedApp):
         self.watched = title
         self.name_shown = fit(f"gpumon {title}", min(30, len(title) + 7)).strip()
         # Its put may come in the middle of another, from the handler of a second signal.
-        self.told_to_go: SimpleQueue[int] = SimpleQueue()
-        """Exit codes with which the process was told to end."""
+        self.exit_codes: SimpleQueue[int] = SimpleQueue()
+        """Exit codes with which the process is asked to end."""
         self._loop_now: asyncio.AbstractEventLoop | None = None
         self._feed = feed
         self.views = AllViews()
@@ -163,18 +163,18 @@ class GpumonApp(DressedApp):
         return jobs
 
     def on_mount(self) -> None:
-        """Begin to sample once the first picture is out."""
+        """Begin to sample once the first screen is out."""
         self._catch_signals()
-        # The end of the refresh comes some frames after the picture itself, or in its place where
-        # another textual shows pictures otherwise.
+        # The end of the refresh comes some frames after the screen itself, or in its place where
+        # another textual paints otherwise.
         self.call_after_refresh(self._start_feed)
-        # Whoever has nothing to do should not be woken for a look; a recording's time goes on.
-        look_s = 1.0 if isinstance(self.travel, ReplayTravel) else SILENCE_PERIOD_S
-        self.set_interval(look_s, self.check_silence)
+        # A process with nothing to do should not wake up for this; a recording's time goes on.
+        check_period_s = 1.0 if isinstance(self.travel, ReplayTravel) else SILENCE_PERIOD_S
+        self.set_interval(check_period_s, self.check_silence)
         self.set_interval(FOOTPRINT_PERIOD_S, self.measure_footprint)
 
     def note_frame(self, renderable: RenderableType | None) -> None:
-        """Begin to sample as soon as the first picture is on its way."""
+        """Begin to sample as soon as the first screen is on its way."""
         super().note_frame(renderable)
         if renderable is not None and not self._has_begun:
             self.call_next(self._start_feed)
@@ -186,10 +186,10 @@ class GpumonApp(DressedApp):
         self._heard_at = self.monotonic()
         self._feed.start(self.take)
         if self._beside is not None:
-            self.discovery, self.kept, self.outputs, self.cases = self._beside()
+            self.discovery, self.stored_ledger, self.outputs, self.cases = self._beside()
 
     def _catch_signals(self) -> None:
-        """End in good order, which restores the terminal, when the process is told to go."""
+        """End in good order, which restores the terminal, when a signal asks for it."""
         if threading.current_thread() is not threading.main_thread() or self.is_headless:
             return
         self._loop_now = asyncio.get_running_loop()
@@ -197,7 +197,7 @@ class GpumonApp(DressedApp):
 
     def leave(self, code: int) -> None:
         """End with an exit code; from any thread, and from the handler of a signal."""
-        self.told_to_go.put(code)
+        self.exit_codes.put(code)
         self._soon(self.exit, code)
 
     def _soon(self, what: Callable[..., object], *given: object) -> None:
@@ -211,7 +211,7 @@ class GpumonApp(DressedApp):
         draw_afresh(self.screen)
 
     async def on_event(self, event: Event) -> None:
-        """Act upon a key before the next is looked at, which may be meant for what this one opens.
+        """Act upon a key before the next one, which may be meant for what this one opens.
 
         Textual would send it through the widgets first, and let the next one overtake its effect.
         """
@@ -222,7 +222,7 @@ class GpumonApp(DressedApp):
             if prompt is None:
                 is_done = await act_first(self, event)
                 if isinstance(event, Paste) and isinstance(self.screen, View):
-                    self.screen.say(PASTED)
+                    self.screen.report(PASTED)
             else:
                 is_done = self.focused is prompt and await self._type(prompt, event)
             if is_done:
@@ -233,10 +233,10 @@ class GpumonApp(DressedApp):
         """Whether what was typed has been taken by a prompt, which it may have closed."""
         if await act_first(self, event):
             return True
-        is_told = take(event)
-        if is_told:
+        is_taken = take(event)
+        if is_taken:
             await prompt.on_event(event)
-        return is_told
+        return is_taken
 
     def note_key(self) -> None:
         """A key has come: somebody looks."""
@@ -246,7 +246,7 @@ class GpumonApp(DressedApp):
 
     @property
     def news(self) -> frozenset[tuple[str, str, str]]:
-        """Identities of the findings in the picture that are new since somebody looked."""
+        """Identities of the findings in the tick that are new since the user last pressed a key."""
         return frozenset() if self.digest is None else self.digest.news
 
     def on_key(self, event: Key) -> None:
@@ -266,9 +266,9 @@ class GpumonApp(DressedApp):
             return
 
     def on_tick_ready(self, message: TickReady) -> None:
-        """Keep the tick, and show it unless the picture is frozen."""
+        """Store the tick, and show it unless the view is paused."""
         if (progress := getattr(self._feed, "progress", None)) is not None:
-            self._tell_progress(progress)
+            self._show_progress(progress)
             return
         is_first = self._newest is None
         self._newest = message.tick
@@ -294,8 +294,8 @@ class GpumonApp(DressedApp):
         self.coming.show_when_ready()
         self.note_shown()
 
-    def _tell_progress(self, progress: Progress) -> None:
-        """Say how far the past is instead of showing it: rows that jump tell nobody anything."""
+    def _show_progress(self, progress: Progress) -> None:
+        """Show how far the past is, not the past itself: nobody can read rows that jump."""
         now = self.monotonic()
         if now - self._drawn_at >= FILLING_S:
             self._drawn_at = now
@@ -303,7 +303,7 @@ class GpumonApp(DressedApp):
             self.show_again()
 
     def _choose_first_view(self, tick: Tick) -> None:
-        """Show what is looked at first, unless somebody has gone elsewhere already."""
+        """Show the view that comes first, unless the user has gone elsewhere already."""
         view = first_view(tick, self.root, self._passes)
         if view == "jobs" or not isinstance(self.screen, View) or self.screen.view != "jobs":
             return
@@ -323,7 +323,7 @@ class GpumonApp(DressedApp):
         return tick, self._attention.since
 
     def show_again(self) -> None:
-        """Draw the picture once more."""
+        """Draw the tick once more."""
         if isinstance(self.screen, View):
             self.screen.show(self.digest)
 
@@ -355,14 +355,14 @@ class GpumonApp(DressedApp):
         """Quit at once, as textual's own key for it does in every prompt."""
         self.exit(0)
 
-    def unkept_words(self) -> str:
+    def unsaved_words(self) -> str:
         """What quitting would lose; empty: little, or it is being asked for the second time.
 
         A recording can be played again. Of what is watched live the past is in memory only.
         """
         now = self.monotonic()
         watched_s = now - self._began_at
-        is_again, self._warned_at = now - self._warned_at < SAID_S, now
+        is_again, self._warned_at = now - self._warned_at < REPORTED_S, now
         if is_again or watched_s <= LITTLE_S or isinstance(self.travel, ReplayTravel):
             return ""
         return f"{units.short_duration(watched_s)} were watched and are not recorded"
@@ -371,7 +371,7 @@ class GpumonApp(DressedApp):
         """Learn what gpumon itself costs; the status line shows it with the next tick."""
         if self._newest is None:
             return
-        # Imported here: the first picture should not wait for it.
+        # Imported here: the first screen should not wait for it.
         from gpumon.base.footprint import footprint
 
         cost = footprint()
@@ -380,7 +380,7 @@ class GpumonApp(DressedApp):
     # What views ask for
 
     def wish(self, wish: Wish) -> None:
-        """Pass a wish on to the feed; a closer look waits while the past is looked at."""
+        """Pass a wish on to the feed; closer sampling waits while the past is on screen."""
         if wish.is_about_zoom:
             self._zoom = wish
             if not self.travel.is_live:
@@ -388,7 +388,7 @@ class GpumonApp(DressedApp):
         self._feed.wish(wish)
 
     def note_shown(self) -> None:
-        """Tell the sources whether what is on screen needs processes; once it is known what is."""
+        """Tell the sources whether what is on screen needs processes, once it is known."""
         shows = not isinstance(self.screen, View) or self.screen.shows_processes
         if self._newest is not None and shows != self._shows_processes:
             self._shows_processes = shows
@@ -405,7 +405,7 @@ class GpumonApp(DressedApp):
 
     @property
     def now(self) -> float:
-        """Unix time of the newest picture, also while the past is looked at."""
+        """Unix time of the newest tick, also while the past is on screen."""
         return self._newest.at if self._newest is not None else 0.0
 
     @property
@@ -430,7 +430,7 @@ class GpumonApp(DressedApp):
         return own_login()
 
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
-        """Note that somebody knows of a finding; False: it does not stand."""
+        """Note that the user knows of a finding; False: it is not open."""
         return self._feed.acknowledge(identity, is_known=is_known)
 
     def mute(self, muted: Muted) -> None:
@@ -441,13 +441,13 @@ class GpumonApp(DressedApp):
         self.muted.append(muted)
 
     def unmute(self) -> None:
-        """Tell everything again that this terminal has muted."""
+        """Show everything again that this terminal has muted."""
         for muted in self.muted:
             self._feed.mute(0.0, muted.finding_class, muted.subject)
         self.muted = []
 
     def move_time(self, move: Callable[[Travel], object]) -> None:
-        """Show another instant, or stand, or go on."""
+        """Show another instant, or pause, or go on."""
         was_live = self.travel.is_live
         move(self.travel)
         is_live = self.travel.is_live
@@ -484,4 +484,4 @@ if TYPE_CHECKING:
     from gpumon.tui.job_changes import Changes
 
     # Refused by mypy where the application lacks something that its screens ask for.
-    _KEPT: type[Application] = GpumonApp
+    _FULFILLED: type[Application] = GpumonApp

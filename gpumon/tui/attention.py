@@ -1,4 +1,4 @@
-"""Since when nobody has looked: what is new is what was found after the last key."""
+"""Since when the user is absent: what is new is what was found after the last key."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 ABSENCE_S: Final = 60.0
-"""Without a key for so long, somebody is taken to look at something else: shorter than a talk with
-whoever comes by, longer than reading a page of one job (our choice)."""
+"""Without a key for so long, the user is taken to be absent: shorter than a talk with
+a visitor, longer than reading a page of one job (our choice)."""
 
 
 class Attention:
@@ -21,11 +21,11 @@ class Attention:
 
     def __init__(self) -> None:
         self.since: float | None = None
-        """Unix time after which findings are new; None: nobody has been absent."""
+        """Unix time after which findings are new; None: the user was never absent."""
         self._begun_at: float | None = None
-        """Unix time of the first picture that was judged, on the clock of the pictures."""
-        self._picture_at = 0.0
-        """Unix time of the newest picture."""
+        """Unix time of the first tick that was judged, on the clock of the ticks."""
+        self._newest_at = 0.0
+        """Unix time of the newest tick."""
         self._left_at = 0.0
         """The same when the last key came."""
         self._key_s: float | None = None
@@ -38,17 +38,17 @@ class Attention:
         Args:
             now_s: Seconds of a clock that nobody sets.
         """
-        self._look_for_absence(now_s)
-        self._key_s, self._left_at = now_s, self._picture_at
+        self._note_absence(now_s)
+        self._key_s, self._left_at = now_s, self._newest_at
 
     def take(self, tick: Tick, now_s: float) -> bool:
-        """Take the newest picture; whether something new is grave enough to ring for.
+        """Take the newest tick; whether something new is grave enough to ring for.
 
         Args:
-            tick: The picture.
+            tick: The tick.
             now_s: Seconds of a clock that nobody sets.
         """
-        self._picture_at = tick.at
+        self._newest_at = tick.at
         if self._begun_at is None and not _is_judged(tick):
             self._key_s = None
             return False
@@ -56,7 +56,7 @@ class Attention:
             self._begun_at = tick.at
         if self._key_s is None:
             self._key_s, self._left_at = now_s, tick.at
-        self._look_for_absence(now_s)
+        self._note_absence(now_s)
         # Nothing of findings is imported before there are any.
         from gpumon.model.finding import Severity
         from gpumon.report.facts.tick_index import new_findings
@@ -70,12 +70,12 @@ class Attention:
         self._rung_for = grave
         return is_news
 
-    def _look_for_absence(self, now_s: float) -> None:
+    def _note_absence(self, now_s: float) -> None:
         if self._begun_at is None or self._key_s is None or now_s - self._key_s < ABSENCE_S:
             return
         self.since = max(self._begun_at, self._left_at)
 
 
 def _is_judged(tick: Tick) -> bool:
-    """Whether any detector has looked at this picture, or at one before it."""
+    """Whether any detector has judged this tick, or one before it."""
     return any(one.state == "ok" for one in tick.coverage)

@@ -1,4 +1,4 @@
-"""What is read beside the pictures, as screens know it: patterns, books on disk, jobs' output."""
+"""What is read beside the ticks, as screens know it: patterns, the ledger on disk, jobs' output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gpumon.sources.job_output import Tail
 
 
-class Bookkeeping(Protocol):
-    """The books on disk; `gpumon.fleet.ledger.kept.KeptBooks` reads them."""
+class LedgerReader(Protocol):
+    """The ledger on disk; `gpumon.fleet.ledger.stored.StoredLedger` reads it."""
 
     @property
     def weeks(self) -> Compared | None:
@@ -40,7 +40,7 @@ class Outputs(Protocol):
 
 
 class Discovering(Protocol):
-    """Finds patterns in what nobody explains; `gpumon.detect.learning.discovery` has one."""
+    """Finds patterns in what no finding explains; `gpumon.detect.learning.discovery` has one."""
 
     @property
     def found(self) -> Patterns | None:
@@ -48,7 +48,7 @@ class Discovering(Protocol):
         ...
 
     def take(self, tick: Tick) -> None:
-        """A picture, without waiting."""
+        """Take a tick, without waiting."""
         ...
 
     def name(self, number: int, name: str) -> str:
@@ -65,10 +65,10 @@ class Discovering(Protocol):
 
 
 class Judged(Protocol):
-    """What somebody says of findings; `gpumon.detect.learning.case_book.CaseBook` keeps it."""
+    """What users answer to findings; `gpumon.detect.learning.case_store.CaseStore` stores it."""
 
     def keep(self, tick: Tick, finding: Finding, *, is_right: bool | None) -> str:
-        """Keep whether a finding is right, None: no more; returns what came of it.
+        """Store whether a finding is right, None: no more; returns what came of it.
 
         It may take seconds.
         """
@@ -76,13 +76,13 @@ class Judged(Protocol):
 
 
 class Beside(NamedTuple):
-    """What is read beside the pictures, where it can be."""
+    """What is read beside the ticks, where it can be."""
 
     discovery: Discovering | None = None
-    """None: nobody looks for patterns."""
-    kept: Bookkeeping | None = None
-    """None: no books are kept on disk."""
+    """None: patterns are not searched for."""
+    stored_ledger: LedgerReader | None = None
+    """None: no ledger is stored on disk."""
     outputs: Outputs | None = None
     """None: what jobs print cannot be read here."""
     cases: Judged | None = None
-    """None: what is said of findings is not kept."""
+    """None: answers to findings are not stored."""

@@ -1,4 +1,4 @@
-"""A picture on its way to the screen: made ready in slices, between which keys are answered."""
+"""A tick on its way to the screen: made ready in slices, between which keys are answered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Showing(Protocol):
-    """An application that shows pictures."""
+    """An application that shows ticks."""
 
     digest: Digest | None
     """The one on the screen."""
@@ -28,11 +28,11 @@ class Showing(Protocol):
 
     @property
     def screen_stack(self) -> list[Screen[Any]]:
-        """The last one is looked at; none: the application ends."""
+        """The last one is shown; none: the application ends."""
         ...
 
     def show_again(self) -> None:
-        """Draw the picture."""
+        """Draw the tick."""
         ...
 
 
@@ -44,11 +44,11 @@ class Coming:
         self._app = app
         self._slices = slices
         self._lasting: dict[Hashable, object] = {}
-        """What pictures remember together."""
+        """What ticks remember together."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a picture is being made ready."""
+        """Whether a tick is being made ready."""
         return self._slices.is_busy
 
     def show_at_once(self) -> None:
@@ -81,7 +81,7 @@ class Coming:
             digest = self._due()
 
     def _due(self) -> Digest | None:
-        """A picture that is wanted and not shown; None: it is."""
+        """A tick that is wanted and not shown; None: it is."""
         tick, news_since = self._app.wanted()
         shown = self._app.digest
         if tick is None or (shown is not None and shown.tick is tick):

@@ -31,13 +31,13 @@ class Feed(Protocol):
         ...
 
     def acknowledge(self, identity: tuple[str, str, str], *, is_known: bool = True) -> bool:
-        """Note that somebody knows of a finding; False: it does not stand."""
+        """Note that the user knows of a finding; False: it is not open."""
         ...
 
     def mute(
         self, until: float, finding_class: str | None = None, subject: str | None = None
     ) -> None:
-        """Have a class, a subject, or a class about a subject not told before a Unix time."""
+        """Hide a class, a subject, or a class about a subject until a Unix time."""
         ...
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Feed(Protocol):
 
 
 class TickReady(Message, bubble=False):
-    """A feed has made a tick. An older one that nobody has looked at yet is dropped."""
+    """A feed has made a tick. An older one that was not shown yet is dropped."""
 
     def __init__(self, tick: Tick) -> None:
         self.tick = tick

@@ -14,7 +14,7 @@ from gpumon.sources.probes.ssh import login
 from gpumon.sources.slurm.commands.commands import SlurmCommands
 from gpumon.sources.source import Wish
 from gpumon.tui.screens.base.contract import Application
-from gpumon.tui.screens.base.take_along import SAID_S, HandOff
+from gpumon.tui.screens.base.take_along import REPORTED_S, HandOff
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from gpumon.report.next_steps.changes import Awaited
     from gpumon.report.next_steps.commands import Change, Command
 
-MOST_SAID_BYTES: Final = 16 * 1024
-"""Of a command's complaints only the beginning is shown; no more than this is kept."""
+MOST_COMPLAINT_BYTES: Final = 16 * 1024
+"""Of a command's complaints only the beginning is shown; no more than this is stored."""
 
 RUN_LIMIT_S: Final = 20.0
 """A command of Slurm's that has not ended by then waits for a controller that hangs."""
 
 AWAITED_S: Final = 30.0
-"""How long it stands there that a change was sent: about as long as it takes to show."""
+"""How long the screen shows that a change was sent: about as long as it takes to take effect."""
 
 OUTCOME_S: Final = 12.0
-"""How long it stands there what became of one: nobody may be looking just then."""
+"""How long the screen shows what became of one: the user may be looking elsewhere just then."""
 
 
 class Terminal(Application, Protocol):
-    """The application as what is sent and told here needs it."""
+    """The application as this module needs it."""
 
     @property
     def screen_stack(self) -> Sequence[Screen[Any]]:
@@ -53,10 +53,10 @@ class Terminal(Application, Protocol):
 
 
 class Changes:
-    """Runs changes, and tells what became of them wherever the user is by then."""
+    """Runs changes, and reports what became of them on the screen that is shown by then."""
 
     def __init__(self, app: Terminal, newest: Tick | None) -> None:
-        """`newest` is the picture that is known already; later ones come by `hear`."""
+        """`newest` is the tick that is known already; later ones come by `hear`."""
         self._app = app
         self._newest = newest
         self._awaited: dict[str, Awaited] = {}
@@ -77,37 +77,37 @@ class Changes:
         self._app.run_worker(self._run(command, change), exit_on_error=False)
 
     def hear(self, tick: Tick) -> None:
-        """Look in a new picture for what was changed."""
+        """Look in a new tick for what was changed."""
         self._newest = tick
         for line, one in tuple(self._awaited.items()):
-            now, told = looked_at(one, tick)
+            now, outcome = looked_at(one, tick)
             if now is None:
                 del self._awaited[line]
-                self._tell(f"{line}: {told}", OUTCOME_S)
+                self._report(f"{line}: {outcome}", OUTCOME_S)
                 continue
             self._awaited[line] = now
             if now.answers > one.answers:
                 self._app.wish(Wish(has_changed_queue=True))
 
-    def _tell(self, text: str, for_s: float = SAID_S) -> None:
-        """Tell it where the user is by now."""
+    def _report(self, text: str, for_s: float = REPORTED_S) -> None:
+        """Report it on the screen that is shown by now."""
         for screen in reversed(self._app.screen_stack):
             if isinstance(screen, HandOff):
-                screen.say(text, for_s)
+                screen.report(text, for_s)
                 return
 
     async def _run(self, command: Command, change: Change) -> None:
         before = self._newest
         target, why = slurm_here(before)
         if target is None:
-            self._tell(f"{command.name}: {why}")
+            self._report(f"{command.name}: {why}")
             return
         # Over the road, and in the environment, by which the queue is read.
         hop = target.hop
         sent = tuple(map(shlex.quote, command.words)) if hop else command.words
         commands = SlurmCommands(login(*hop) if hop else ())
         argv, environ = commands.call(sent)
-        self._tell(f"running: {command.name}", RUN_LIMIT_S)
+        self._report(f"running: {command.name}", RUN_LIMIT_S)
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -117,40 +117,44 @@ class Changes:
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:
-            self._tell(f"{command.name}: {error.strerror}")
+            self._report(f"{command.name}: {error.strerror}")
             return
         try:
             stderr = await asyncio.wait_for(_complaints(process), RUN_LIMIT_S)
         except TimeoutError:
             process.kill()
-            self._tell(f"{command.name}: no answer in {units.seconds(RUN_LIMIT_S)}")
+            self._report(f"{command.name}: no answer in {units.seconds(RUN_LIMIT_S)}")
             return
-        said = stderr.decode("utf-8", "replace")
-        words = _words(command, said)
+        complaint = stderr.decode("utf-8", "replace")
+        words = _words(command, complaint)
         if process.returncode != 0:
-            failed = commands.hop_failure(command.name, command.words[0], process.returncode, said)
+            failed = commands.hop_failure(
+                command.name, command.words[0], process.returncode, complaint
+            )
             words = failed.message if failed else words
-            self._tell(f"{command.name}: {words or f'failed with {process.returncode}'}", OUTCOME_S)
+            self._report(
+                f"{command.name}: {words or f'failed with {process.returncode}'}", OUTCOME_S
+            )
             return
         if before is not None:
             self._awaited[command.name] = awaited(change, before)
-        # Else the job would look as before until the queue's next beat.
+        # Else the job would look as before until the queue's next poll.
         self._app.wish(Wish(has_changed_queue=True))
         text = words or "sent, the queue's next answer shows what became of it"
-        self._tell(f"{command.name}: {text}", AWAITED_S)
+        self._report(f"{command.name}: {text}", AWAITED_S)
 
 
 async def _complaints(process: asyncio.subprocess.Process) -> bytes:
     """What a command says on standard error until it ends; the first of it, where it is long."""
-    said = bytearray()
-    while process.stderr is not None and (part := await process.stderr.read(MOST_SAID_BYTES)):
-        said += part[: MOST_SAID_BYTES - len(said)]
+    read = bytearray()
+    while process.stderr is not None and (part := await process.stderr.read(MOST_COMPLAINT_BYTES)):
+        read += part[: MOST_COMPLAINT_BYTES - len(read)]
     await process.wait()
-    return bytes(said)
+    return bytes(read)
 
 
-def _words(command: Command, said: str) -> str:
-    """Slurm's own words without its name, which stands before them."""
-    lines = said.splitlines()
+def _words(command: Command, complaint: str) -> str:
+    """Slurm's own words without its name, which comes before them."""
+    lines = complaint.splitlines()
     words = "; ".join(line.strip() for line in lines if line.strip())
     return plain(words.replace(f"{command.words[0]}: error: ", ""), 200).strip()

@@ -1,4 +1,4 @@
-"""The line at the bottom and the line on top: how fresh and how whole the picture is."""
+"""The line at the bottom and the line on top: how fresh and how whole the tick is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUEUE_OLD_S: Final = 90.0
 
 
 LATE_S: Final = 0.5
-"""Seconds, or half a period where that is more, after which a picture is called late."""
+"""Seconds, or half a period where that is more, after which a tick is called late."""
 
 DEAR_CORES: Final = 1.0
 """Cores that gpumon may use of its machine without a word. A choice: who uses more is named."""
@@ -38,14 +38,14 @@ LEAST_CRUMB: Final = 12
 """Cells of the last crumb that nothing else on its line takes: most views' whole name."""
 
 LEAST_CUT: Final = 16
-"""Cells below which a cut message tells nothing: a sign, a target's name, a first word."""
+"""Cells below which a cut message means nothing: a sign, a target's name, a first word."""
 
 
 class Mood(NamedTuple):
     """What the application adds to what a tick says."""
 
     place: Place | None = None
-    """Where in time the picture stands; None: it is live."""
+    """Where in time the tick is; None: it is live."""
     progress: Progress | None = None
     """How far the feed has lived through its past; None: it has."""
     silent_s: float | None = None
@@ -88,7 +88,7 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
         if mood.progress is not None:
             return (Cell(fit(f" {progress_words(mood.progress)}", width), Tone.INFO),)
         return (Cell(" waiting for the first sample", Tone.DIM),)
-    # What is worded of pictures comes with the first of them.
+    # The wording of ticks is imported with the first of them.
     from gpumon.report.wording.empty_states import silent_s
 
     parts: list[Cell] = []
@@ -121,7 +121,7 @@ def status_line(tick: Tick | None, mood: Mood, width: int) -> Line:
 
 
 def _live_part(tick: Tick, mood: Mood, *, is_well: bool) -> Cell:
-    """The time of the newest picture."""
+    """The time of the newest tick."""
     at = units.clock_time(tick.at, with_seconds=True)
     if not is_well or mood.silent_s is not None or not tick.targets:
         return Cell(f"live {at}", Tone.DIM)
@@ -130,12 +130,12 @@ def _live_part(tick: Tick, mood: Mood, *, is_well: bool) -> Cell:
 
 def without_spare(parts: list[Cell], spare: list[Cell], width: int, gap: str = " · ") -> list[Cell]:
     """The parts without the first of `spare`, as many as it takes for the others to fit."""
-    kept = list(parts)
+    left = list(parts)
     for part in spare:
-        if 1 + sum(text_width(safe(one.text)) + len(gap) for one in kept) - len(gap) <= width:
+        if 1 + sum(text_width(safe(one.text)) + len(gap) for one in left) - len(gap) <= width:
             break
-        kept.remove(part)
-    return kept
+        left.remove(part)
+    return left
 
 
 def own_lines(tick: Tick, mood: Mood) -> list[Line]:
@@ -171,23 +171,23 @@ def _queue_parts(tick: Tick, *, is_failing: bool) -> list[Cell]:
 
 
 def beside_the_instant(
-    said: Callable[[int], Line], tick: Tick | None, mood: Mood, width: int
+    line_of: Callable[[int], Line], tick: Tick | None, mood: Mood, width: int
 ) -> Line:
-    """What is said in place of the status; of a past instant also which it is, at the right end.
+    """What is shown in place of the status; in the past also the instant, at the right end.
 
     Args:
-        said: Makes the line for so many cells.
-        tick: The picture on screen.
-        mood: Where in time it stands.
+        line_of: Makes the line for so many cells.
+        tick: The tick on screen.
+        mood: Where in time it is.
         width: Cells of the whole line.
     """
     if tick is None or mood.place is None:
-        return said(width)
+        return line_of(width)
     instant = _place_parts(tick, mood.place)[0]
     room = width - text_width(instant.text) - 2
     if room < LEAST_CUT:
         return (Cell(" "), instant)
-    line = said(room)
+    line = line_of(room)
     blanks = room - sum(text_width(cell.text) for cell in line)
     return (*line, Cell(" " * (max(0, blanks) + 1)), instant)
 
@@ -203,8 +203,8 @@ def _place_parts(tick: Tick, place: Place) -> list[Cell]:
     else:
         ago_s = place.end - (tick.at if is_live_feed else at)
         words += f" (−{units.short_duration(ago_s)})" if ago_s >= 1 else ""
-        is_standing = is_live_feed or place.is_paused
-        words = f"PAUSED {words}" if is_standing else f"REPLAY x{place.speed:g} {words}"
+        is_paused = is_live_feed or place.is_paused
+        words = f"PAUSED {words}" if is_paused else f"REPLAY x{place.speed:g} {words}"
     tone = Tone.WARN if place.is_paused or place.is_seeking else Tone.INFO
     parts = [Cell(words, tone)]
     if place.end > place.start:
@@ -237,7 +237,7 @@ def _target_parts(tick: Tick) -> list[Cell]:
         who = awaited[0].url if len(awaited) == 1 else units.counted(len(awaited), "target")
         parts.append(Cell(f"… {who}: no answer yet", Tone.DIM))
     elif old := [target for target in tick.targets if (target.age_s or 0.0) > TARGET_OLD_S]:
-        # The ages of nodes and queue stand beside it.
+        # The ages of nodes and queue are beside it.
         what = old[0].url if len(old) == 1 else f"{len(old)} of {len(tick.targets)} targets stale"
         parts.append(Cell(f"! {what}", Tone.WARN))
     if not failing and tick.errors:
@@ -255,19 +255,19 @@ def crumb_line(title: str, crumbs: tuple[str, ...], right: str, width: int) -> L
     least = 4 * len(texts[:-1]) + sum(3 + min(LEAST_CRUMB, text_width(text)) for text in texts[-1:])
     lacking = least + 3 - (width - text_width(title) - text_width(right))
     if lacking > 0:
-        kept = max(min(LEAST_TITLE, text_width(title)), text_width(title) - lacking)
-        lacking -= text_width(title) - kept
-        title = fit(title, kept)
+        shown = max(min(LEAST_TITLE, text_width(title)), text_width(title) - lacking)
+        lacking -= text_width(title) - shown
+        title = fit(title, shown)
         right = fit(right, max(0, text_width(right) - max(0, lacking)))
     left: list[Cell] = [Cell(f" {title}", Tone.INFO)]
     room = width - text_width(title) - text_width(right) - 3
     over = sum(text_width(text) + 3 for text in texts) - room
     for position, text in enumerate(texts):
         taken = text_width(text)
-        kept = max(1, taken - max(0, over))
-        over -= taken - kept
+        shown = max(1, taken - max(0, over))
+        over -= taken - shown
         is_last = position == len(texts) - 1
-        crumb = Cell(fit(text, kept), Tone.STRONG if is_last else Tone.PLAIN)
+        crumb = Cell(fit(text, shown), Tone.STRONG if is_last else Tone.PLAIN)
         left += [Cell(" › ", Tone.DIM), crumb]
     taken = sum(text_width(cell.text) for cell in left)
     blanks = " " * max(1, width - taken - text_width(right) - 1)

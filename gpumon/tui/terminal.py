@@ -75,11 +75,11 @@ def run_terminal(
         habits: What was chosen before.
         allows_actions: Whether commands that change something may be run when asked for.
         rings_bell: Whether the terminal's bell is rung for what is new and grave.
-        beside: Makes what is read beside the pictures, once the first is out; None: nothing is.
+        beside: Makes what is read beside the ticks, once the first is shown; None: nothing is.
     """
     if not sys.stdin.isatty():
         _close(feed)
-        _tell(
+        _print_error(
             "gpumon: standard input is not a terminal, so keys cannot be read; --once prints "
             "a table\n"
         )
@@ -125,19 +125,19 @@ def _shown(app: GpumonApp, feed: Feed, shelf: Shelf | None) -> int:
         has_ended.set()
         _close_all(feed, shelf)
     if shelf is not None and (trouble := shelf.trouble):
-        _tell(f"gpumon: your choices were not saved: {plain(trouble)}\n")
+        _print_error(f"gpumon: your choices were not saved: {plain(trouble)}\n")
     failure = feed.failure
     if failure is not None:
-        _tell(f"gpumon: {failure.message} ({failure.hint})\n")
+        _print_error(f"gpumon: {failure.message} ({failure.hint})\n")
         return 1
     crash = app.crash or crash
     if crash is not None:
-        _tell(_crash_line(crash))
+        _print_error(_crash_line(crash))
         return 1
     return code or 0
 
 
-def _tell(line: str) -> None:
+def _print_error(line: str) -> None:
     """Say it, where there is still a terminal."""
     with suppress(OSError):
         sys.stderr.write(line)
@@ -163,7 +163,7 @@ def _guard(app: GpumonApp, has_ended: threading.Event, close: Callable[[], None]
     """End the process where the screen cannot end itself: it waits for its terminal.
 
     Args:
-        app: Told to leave when the terminal hangs up.
+        app: It leaves when the terminal hangs up.
         has_ended: Set once the screen has ended.
         close: Closes all that has to be closed.
     """
@@ -172,13 +172,13 @@ def _guard(app: GpumonApp, has_ended: threading.Event, close: Callable[[], None]
 
     def watch() -> None:
         poller = select.poll()
-        # Asked for nothing, it tells of a hang-up only.
+        # Asked for nothing, it reports a hang-up only.
         poller.register(terminal, 0)
         poller.poll()
         app.leave(128 + signal.SIGHUP)
 
     def end() -> None:
-        code = app.told_to_go.get()
+        code = app.exit_codes.get()
         if has_ended.wait(LEAVE_S):
             return
         close()
@@ -204,8 +204,8 @@ def _close(feed: Feed) -> None:
     def close() -> None:
         try:
             feed.close()
-        except Exception as error:  # noqa: BLE001 - leaving must not fail; it is told in one line
-            _tell(f"gpumon: closing failed: {type(error).__name__}: {error}\n")
+        except Exception as error:  # noqa: BLE001 - leaving must not fail; one line reports it
+            _print_error(f"gpumon: closing failed: {type(error).__name__}: {error}\n")
 
     closer = threading.Thread(target=close, name="gpumon-close", daemon=True)
     closer.start()

@@ -57,30 +57,30 @@ class DressedApp(HookedApp):
         # Without colours, textual's own filter would only turn them into greys.
         self._has_colour = "NO_COLOR" not in os.environ
         # Before textual's own start, which asks for the theme's variables: set later, it would ask
-        # for them twice and read every style twice before the first picture.
+        # for them twice and read every style twice before the first screen.
         self.set_reactive(App.theme, SHORT_NAMES.get(_theme_at_first(habits), DARK.name))
         self._variables: Mapping[str, str] = {}
-        """What textual was told last of the theme in force."""
+        """What textual last got of the theme in force."""
         super().__init__(ansi_color=None if self._has_colour else True)
         self._shelf = shelf
         self.chosen_columns: dict[str, tuple[str, ...]] = dict(habits.columns)
-        """Keys of the columns that a kind of view shows, where somebody chose them."""
+        """Keys of the columns that a kind of view shows, where the user chose them."""
         self.sortings = dict(habits.sortings)
-        """Order of a kind of table, where somebody chose one."""
+        """Order of a kind of table, where the user chose one."""
         self.map_field, self.map_grouping = habits.map_field, habits.map_grouping
         self.map_density = habits.map_density
         self.root = habits.view
         """View of the whole fleet that was chosen last."""
         at_first = habits.is_ascii_at_first
         self.is_ascii = bool(habits.is_ascii if at_first is None else at_first)
-        self._kept_theme, self._kept_ascii = habits.theme, habits.is_ascii
+        self._chosen_theme, self._chosen_ascii = habits.theme, habits.is_ascii
         self._ascii_filter = AsciiFilter()
         self._lean = _lean()
         self.collector: QuietCollector | None = None
-        """Looks for dead objects where Python itself is told not to."""
+        """Looks for dead objects where Python itself may not."""
         self.typed_s = -inf
         """When the last key came, by `time.perf_counter`."""
-        self.look = self._look(self._variables)
+        self.look = self._styles(self._variables)
 
     @property
     def available_themes(self) -> dict[str, Theme]:
@@ -96,7 +96,7 @@ class DressedApp(HookedApp):
         return {name: known[other] for name, other in FALLBACKS.items()}
 
     def get_css_variables(self) -> dict[str, str]:
-        """Those of the theme, or what stands for them where the terminal has sixteen colours."""
+        """Those of the theme, or what replaces them where the terminal has sixteen colours."""
         variables = super().get_css_variables()
         if self._has_sixteen:
             variables |= sixteen(self.theme)
@@ -134,7 +134,7 @@ class DressedApp(HookedApp):
         if self.collector is not None:
             self.collector.note_frame()
 
-    def _look(self, variables: Mapping[str, str]) -> ThemeStyles:
+    def _styles(self, variables: Mapping[str, str]) -> ThemeStyles:
         is_mono = self.theme == MONO.name
         return ThemeStyles(
             variables,
@@ -157,23 +157,23 @@ class DressedApp(HookedApp):
     def show_theme(self, name: str) -> None:
         """Draw everything in a theme."""
         self.theme = name
-        self._kept_theme = next((one for one in SHORT_NAMES if SHORT_NAMES[one] == name), None)
-        self._look_anew()
-        self.keep_habits()
+        self._chosen_theme = next((one for one in SHORT_NAMES if SHORT_NAMES[one] == name), None)
+        self._restyle()
+        self.save_habits()
 
     def draw_ascii(self, is_ascii: bool) -> None:
-        """Draw ASCII only, or whatever says most."""
-        self.is_ascii = self._kept_ascii = is_ascii
-        self._look_anew()
-        self.keep_habits()
+        """Draw ASCII only, or the signs that say most."""
+        self.is_ascii = self._chosen_ascii = is_ascii
+        self._restyle()
+        self.save_habits()
 
-    def keep_habits(self) -> None:
+    def save_habits(self) -> None:
         """Have the next terminal begin with what was chosen in this one."""
         if self._shelf is None:
             return
         habits = Habits(
-            theme=self._kept_theme,
-            is_ascii=self._kept_ascii,
+            theme=self._chosen_theme,
+            is_ascii=self._chosen_ascii,
             columns=dict(self.chosen_columns),
             sortings=dict(self.sortings),
             map_field=self.map_field,
@@ -183,14 +183,14 @@ class DressedApp(HookedApp):
         )
         self._shelf.write(written(habits))
 
-    def keep_root(self, view: str) -> None:
+    def save_root(self, view: str) -> None:
         """Have the next terminal begin with this view of the whole fleet."""
         if view != self.root:
             self.root = view
-            self.keep_habits()
+            self.save_habits()
 
-    def _look_anew(self) -> None:
-        self.look = self._look(self.get_css_variables())
+    def _restyle(self) -> None:
+        self.look = self._styles(self.get_css_variables())
         for screen in self.screen_stack:
             draw_afresh(screen)
             for widget in screen.walk_children():
@@ -198,4 +198,4 @@ class DressedApp(HookedApp):
         self.show_again()
 
     def show_again(self) -> None:
-        """Draw the picture once more."""
+        """Draw the tick once more."""

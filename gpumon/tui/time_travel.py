@@ -1,4 +1,4 @@
-"""Which instant is shown: live, a kept picture of the past, or a place of a recording."""
+"""Which instant is shown: live, a stored tick of the past, or a place of a recording."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
-from gpumon.fleet.replay.kept_ticks import Tape
+from gpumon.fleet.replay.remembered_ticks import Tape
 from gpumon.model.text import plain
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ class Stretch(Protocol):
 
     @property
     def start(self) -> float:
-        """Unix time of the first picture."""
+        """Unix time of the first tick."""
         ...
 
     @property
     def end(self) -> float:
-        """Unix time of the last picture."""
+        """Unix time of the last tick."""
         ...
 
 
@@ -53,11 +53,11 @@ class Player(Protocol):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the time stands."""
+        """Whether the time is paused."""
         ...
 
     def pause(self, is_paused: bool = True) -> None:
-        """Let the time stand, or go on."""
+        """Pause the time, or let it go on."""
         ...
 
     def speed(self, times: float) -> float:
@@ -65,41 +65,41 @@ class Player(Protocol):
         ...
 
     def seek(self, at: float) -> None:
-        """Show the last picture up to a time; may take a while."""
+        """Show the last tick up to a time; may take a while."""
         ...
 
-    def step(self, pictures: int) -> None:
-        """Go so many pictures forward, or backward where negative, and stand there."""
+    def step(self, ticks: int) -> None:
+        """Go so many ticks forward, or backward where negative, and pause there."""
         ...
 
 
 class Place(NamedTuple):
-    """Where in time the picture on screen stands."""
+    """Where in time the tick on screen is."""
 
     at: float
     """Unix time that is shown, or sought."""
     start: float
-    """Unix time of the oldest picture that can be shown."""
+    """Unix time of the oldest tick that can be shown."""
     end: float
     """Unix time of the newest."""
     is_paused: bool = True
     speed: float | None = None
     """Recorded seconds per real one; None: what is shown is live or was."""
     is_seeking: bool = False
-    """Whether the picture that was sought is still to come."""
+    """Whether the tick that was sought is still to come."""
     trouble: str = ""
-    """Why the picture that was sought last cannot be shown."""
+    """Why the tick that was sought last cannot be shown."""
 
 
 class Travel(Protocol):
     """What the time keys do."""
 
     def take(self, tick: Tick) -> None:
-        """Keep a picture; called from the feed's thread."""
+        """Keep a tick; called from the feed's thread."""
         ...
 
     def shown(self, newest: Tick) -> Tick:
-        """The picture to show now."""
+        """The tick to show now."""
         ...
 
     @property
@@ -117,15 +117,15 @@ class Travel(Protocol):
         ...
 
     def span(self) -> tuple[float, float] | None:
-        """Unix times between which there are pictures; None: there is none."""
+        """Unix times between which there are ticks; None: there is none."""
         ...
 
     def toggle_pause(self) -> None:
-        """Stand, or go on."""
+        """Pause, or go on."""
         ...
 
-    def step(self, pictures: int) -> None:
-        """Go so many pictures on, or back, and stand there."""
+    def step(self, ticks: int) -> None:
+        """Go so many ticks on, or back, and pause there."""
         ...
 
     def shift(self, seconds: float) -> None:
@@ -133,7 +133,7 @@ class Travel(Protocol):
         ...
 
     def go(self, at: float) -> None:
-        """Show the last picture up to a Unix time."""
+        """Show the last tick up to a Unix time."""
         ...
 
     def go_live(self) -> None:
@@ -150,16 +150,16 @@ class Travel(Protocol):
 
 
 class LiveTravel:
-    """Through the pictures of a live feed that are kept; sampling goes on behind."""
+    """Through the stored ticks of a live feed; sampling goes on behind."""
 
     def __init__(self, tape: Tape | None = None) -> None:
         self.tape = tape or Tape()
         self._held: Tick | None = None
-        """The picture of the past that is shown; None: the newest."""
+        """The tick of the past that is shown; None: the newest."""
         self._newest: Tick | None = None
 
     def take(self, tick: Tick) -> None:
-        """Keep a picture."""
+        """Keep a tick."""
         self._newest = tick
         self.tape.add(tick)
 
@@ -175,32 +175,32 @@ class LiveTravel:
 
     @property
     def is_recorded(self) -> bool:
-        """It is not: whoever is watched can be asked."""
+        """It is not: what is watched can be asked."""
         return False
 
     def place(self) -> Place | None:
-        """Where the held picture stands."""
+        """Where the held tick is."""
         held, span = self._held, self.tape.span
         if held is None or span is None:
             return None
         return Place(held.at, min(held.at, span[0]), max(held.at, span[1]))
 
     def span(self) -> tuple[float, float] | None:
-        """Of the pictures that are kept."""
+        """Of the stored ticks."""
         return self.tape.span
 
     def toggle_pause(self) -> None:
         """Hold what is shown, or let go of it."""
         self._held = self._newest if self._held is None else None
 
-    def step(self, pictures: int) -> None:
-        """Hold a picture near the one that is shown."""
+    def step(self, ticks: int) -> None:
+        """Hold a tick near the one that is shown."""
         shown = self._held or self._newest
         if shown is not None:
-            self._held = self.tape.near(shown.at, pictures) or shown
+            self._held = self.tape.near(shown.at, ticks) or shown
 
     def shift(self, seconds: float) -> None:
-        """Hold the picture of so much later or earlier; at least the next one, so that it moves."""
+        """Hold the tick of so much later or earlier; at least the next one, so that it moves."""
         shown = self._held or self._newest
         if shown is None:
             return
@@ -211,11 +211,11 @@ class LiveTravel:
             self._held = found
 
     def go(self, at: float) -> None:
-        """Hold the last picture up to a time."""
+        """Hold the last tick up to a time."""
         self._held = self.tape.at(at) or self._held
 
     def go_live(self) -> None:
-        """Let go of the picture."""
+        """Let go of the tick."""
         self._held = None
 
     def change_speed(self, _steps: int) -> bool:
@@ -273,7 +273,7 @@ class Errands:
 
 
 class ReplayTravel:
-    """Through a recording, whose seeks read the past anew and therefore run beside the screen."""
+    """Through a recording, whose seeks read the past again and therefore run beside the screen."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
@@ -298,7 +298,7 @@ class ReplayTravel:
         return True
 
     def place(self) -> Place | None:
-        """Where the player stands."""
+        """Where the player is."""
         span, aim = self._player.span, self._aim
         is_seeking = aim is not None and not self._errands.is_idle
         at = aim if is_seeking and aim is not None else self._player.now
@@ -319,13 +319,13 @@ class ReplayTravel:
         return (self._player.span.start, self._player.span.end)
 
     def toggle_pause(self) -> None:
-        """Stand, or go on."""
+        """Pause, or go on."""
         self._player.pause(not self._player.is_paused)
 
-    def step(self, pictures: int) -> None:
-        """Go so many pictures."""
+    def step(self, ticks: int) -> None:
+        """Go so many ticks."""
         self._aim = None
-        self._errands.do(lambda: self._player.step(pictures))
+        self._errands.do(lambda: self._player.step(ticks))
 
     def shift(self, seconds: float) -> None:
         """Seek relative to what is shown, or to what is still sought."""

@@ -168,7 +168,7 @@ def machine() -> str:
 NODE_PARTS = ("once", "paint", "watch", "probe")
 """Measured on the pretend machine."""
 SCRIPTS = {
-    "first": ("first_picture",),
+    "first": ("first_screen",),
     "past": ("past", "1000", "600"),
     "ledger": ("ledger", "8000", "200"),
     "detection": ("detection", "1000", "8"),

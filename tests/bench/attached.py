@@ -226,7 +226,7 @@ def decodes(path: str, count: int, is_over: threading.Event) -> Followed:
     sources: list[Source] = []
     began = time.monotonic()
     for _ in range(count):
-        look = Sampling(PERIOD_S, is_single=False, keeps=lambda _job: True)
+        look = Sampling(PERIOD_S, is_single=False, is_wanted=lambda _job: True)
         sources.append(open_source(parse(f"gpumon+unix://{path}"), look, SystemClock()))
         sources[-1].start(lambda: None)
     answers = 0

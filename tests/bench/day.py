@@ -163,7 +163,7 @@ class Day:
             period_s,
             lambda: self.history,
             judge,
-            keep_books=lambda: Ledger(NO_PRICES, JournalFile(folder)),
+            open_ledger=lambda: Ledger(NO_PRICES, JournalFile(folder)),
         )
         self.app = GpumonApp(self.sampler, "demo", monotonic=self.clock.monotonic)
         self.seen: Counter[str] = Counter()

@@ -26,7 +26,7 @@ from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import Questions
-from gpumon.sources.prometheus.rules import RECORDED, TOLD_AT
+from gpumon.sources.prometheus.rules import RECORDED, SAMPLED_AT
 from gpumon.sources.prometheus_address import EngineAddress
 from tests.bench.roads import DEFAULT
 
@@ -124,7 +124,7 @@ class _Handler(socketserver.StreamRequestHandler):
         split = urlsplit(target)
         if split.path.endswith("/values"):
             made = [RECORDED[name] for name in NAMES if name in RECORDED]
-            recorded = [TOLD_AT, *made] if self.is_recorded else []
+            recorded = [SAMPLED_AT, *made] if self.is_recorded else []
             return _said([*NAMES, *recorded])
         question = parse_qs(split.query)["query"][0]
         own = type(self)
@@ -134,7 +134,7 @@ class _Handler(socketserver.StreamRequestHandler):
             now = own.began + own.looks * 30.0
             own.told = self.bodies.times(now)
             return _said({"resultType": "scalar", "result": [now, f"{now:.3f}"]})
-        if question == f"{TOLD_AT} + 0" or "(timestamp(" in question:
+        if question == f"{SAMPLED_AT} + 0" or "(timestamp(" in question:
             return own.told
         if question.endswith("[300s]"):
             times = [[now - 300.0 + 15.0 * n, "1"] for n in range(20)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumon.model.fault import SourceError
     from gpumon.sources.source import Wish
 
-PICTURES: Final = 5
+IMAGES: Final = 5
 PERIOD_S: Final = 1.0
 _OTHER: Final = 0.2
 """Share of the nodes that tell values of their own in a picture."""
@@ -54,15 +54,15 @@ class LiveFleet:
         found = tuple(
             self._finding(number, chance) for number in range(jobs) if chance.random() < _FOUND
         )
-        self.pictures = tuple(self._picture(n, queue, found, chance) for n in range(PICTURES))
+        self.pictures = tuple(self._picture(n, queue, found, chance) for n in range(IMAGES))
         self._past = History()
         for number in range(_LOOKS):
             at = self._began_at - _PAST_S * (1.0 - number / _LOOKS)
-            self._past.append(self.pictures[number % PICTURES]._replace(number=number, at=at))
+            self._past.append(self.pictures[number % IMAGES]._replace(number=number, at=at))
 
     def tick(self, number: int, at: float) -> Tick:
         """The picture of a beat, with the past in which curves look."""
-        picture = self.pictures[number % PICTURES]._replace(number=number, at=at, queue_at=at - 2.0)
+        picture = self.pictures[number % IMAGES]._replace(number=number, at=at, queue_at=at - 2.0)
         return picture._replace(history=self._past.reader())
 
     def _uuids(self, number: int) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from gpumon.fleet.history.fields import HISTORY_BLOCKS, kept_keys
+from gpumon.fleet.history.fields import HISTORY_BLOCKS, stored_keys
 from gpumon.fleet.history.history import History
 from gpumon.fleet.history.retention import DEFAULT_MAX_BYTES
 from gpumon.model.catalogue.fields import CATALOGUE
@@ -43,7 +43,7 @@ _HOUR: Final = 3600
 
 def _block(name: str, keys: tuple[str, ...], chance: np.random.Generator) -> Block:
     columns: dict[str, array[float] | array[int]] = {}
-    for key in kept_keys(name):
+    for key in stored_keys(name):
         if CATALOGUE[key].kind.is_integer:
             columns[key] = array("q", chance.integers(0, 1000, len(keys)).tolist())
         else:

@@ -62,7 +62,7 @@ def measure(name: str, span_s: int, period_s: float) -> dict[str, Any]:
         span = recording.span
         opened_s = time.perf_counter() - begin
         begin = time.perf_counter()
-        read = sum(len(beat.frames) for beat in playback_at(recording, span.end).beats())
+        read = sum(len(beat.frames) for beat in playback_at(recording, span.end).by_tick())
         seek_s = time.perf_counter() - begin
         return {
             "file": f"{name}, a beat every {period_s:g} s",

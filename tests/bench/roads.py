@@ -132,12 +132,12 @@ class Exporters:
 def rewritten(recording: Recording, path: Path, names: Mapping[str, str]) -> None:
     """The recording with pages in place of probes."""
     exporters, header = Exporters(names), recording.header
-    nodes = {f.node for b in Playback(recording).beats() for f in b.frames if f.block("gpu").keys}
+    nodes = {f.node for b in Playback(recording).by_tick() for f in b.frames if f.block("gpu").keys}
     urls = [f"dcgm+http://{node}:9400/metrics" for node in sorted(nodes)]
     writer = RecordingWriter(
         path, header.started_at, header.period_s, [*recording.targets, *urls], is_forced=True
     )
-    for beat in Playback(recording).beats():
+    for beat in Playback(recording).by_tick():
         told = [
             frame if frame.queue is not None or not frame.blocks else exporters.frame(frame)
             for frame in beat.frames
@@ -204,7 +204,7 @@ def _surest(claims: Iterable[Claim]) -> dict[tuple[str, str], Claim]:
 def _blind(account: Account) -> dict[str, set[str]]:
     """Subjects that each detector once said it could not judge."""
     found: dict[str, set[str]] = {}
-    for _, blind in (*account.looks, (0.0, account.unseen)):
+    for _, blind in (*account.evaluations, (0.0, account.unseen)):
         for detector, subjects in blind.items():
             found.setdefault(detector, set()).update(subjects)
     return found

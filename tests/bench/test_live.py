@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.bench.live_fleet import PICTURES, LiveFleet
+from tests.bench.live_fleet import IMAGES, LiveFleet
 from tests.bench.screen import Screen, changed_cells
 from tests.bench.session import Session
 from tests.bench.stats import percentile
@@ -117,4 +117,4 @@ def test_pictures_differ_a_little_and_come_round() -> None:
         if first.gpus[uuid].value("power_w") != second.gpus[uuid].value("power_w")
     ]  # fmt: skip
     assert 0 < len(differing) < len(first.gpus) / 2
-    assert fleet.tick(PICTURES, 9.0).gpus is first.gpus
+    assert fleet.tick(IMAGES, 9.0).gpus is first.gpus

@@ -29,7 +29,7 @@ from gpumon.sources.slurm.poll.rest_queue import RestQueue
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
 from tests.unit.sources.prometheus.engine import JSON, Engine, labels
-from tests.unit.sources.slurm.restd import Restd, Said, jwt, told
+from tests.unit.sources.slurm.restd import Reply, Restd, jwt, reply
 from tests.worlds.probe import children, eventually
 
 if TYPE_CHECKING:
@@ -162,18 +162,18 @@ class Workshop:
         for what in ("jobs", "nodes"):
             text = (DATA / f"{what}-v0.0.38.json").read_text()
             hostile = text.replace('"name":"arr', f'"name":{json.dumps(HOSTILE)[:-1]}')
-            restd.answers[what] = Said(200, hostile.encode())
+            restd.answers[what] = Reply(200, hostile.encode())
         return self.ask(restd)
 
     def rest_refused(self) -> Source:
         restd = self.restd()
         error = {"description": f"{HOSTILE}\r\n" * 99, "error": HOSTILE}
-        restd.answers["jobs"] = told(500, jobs=[], errors=[error] * 9)
+        restd.answers["jobs"] = reply(500, jobs=[], errors=[error] * 9)
         return self.ask(restd)
 
     def rest_rubbish(self) -> Source:
         restd = self.restd()
-        restd.answers["jobs"] = Said(200, HOSTILE.encode() * 99)
+        restd.answers["jobs"] = Reply(200, HOSTILE.encode() * 99)
         return self.ask(restd)
 
     def restd(self) -> Restd:

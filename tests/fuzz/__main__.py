@@ -81,7 +81,7 @@ def _run(names: Sequence[str], options: argparse.Namespace) -> int:
             kind = f"{one.target} {one.error.partition(':')[0]} {one.error.rpartition('(')[2]}"
             if kind not in failures:
                 failures[kind] = one
-                _tell(one)
+                _print_failure(one)
     leaks = [
         name
         for name in names
@@ -116,7 +116,7 @@ def _tasks(names: Sequence[str], seed: int, begin: int, inputs: int | None) -> I
             yield crew.Task(name, seed, begin + done, most)
 
 
-def _tell(one: Failure) -> None:
+def _print_failure(one: Failure) -> None:
     print(f"FAILED {one.target} {one.seed} {one.number}: {one.error}\n    {one.given}", flush=True)
 
 
@@ -126,7 +126,7 @@ def _table(
     grown: Counter[str],
     shares: dict[str, Taken],
     failures: dict[str, Failure],
-    is_missed_told: bool,
+    shows_missed: bool,
 ) -> None:
     print(f"{'target':24}{'inputs':>9}{'grown MiB':>11}{'branches':>16}{'failures':>10}")
     for name in names:
@@ -138,7 +138,7 @@ def _table(
         )
         failed = sum(failure.target == name for failure in failures.values())
         print(f"{name:24}{inputs[name]:>9}{grown[name] / 2**20:>11.1f}{share:>16}{failed:>10}")
-        for line in one.missed() if one is not None and is_missed_told else ():
+        for line in one.missed() if one is not None and shows_missed else ():
             print(f"    {line}")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GPUMON: Final = Path(__file__).parents[2] / "gpumon"
 
 Way = tuple[int, bool]
-"""Where a conditional jump stands, and whether it was taken."""
+"""Where a conditional jump is, and whether it was taken."""
 
 
 class Function(NamedTuple):
@@ -126,7 +126,7 @@ def _inside(
         name = f"{above}{const.co_name}"
         if (const.co_name, const.co_firstlineno) not in classes:
             key = (const.co_filename, const.co_firstlineno, const.co_name)
-            # What stands outside of functions has run before any input.
+            # What is outside of functions has run before any input.
             if not name.startswith("<"):
                 yield key, Function(name, const.co_firstlineno, *_jumps(const))
         yield from _inside(const, f"{name}.", classes)

@@ -1,4 +1,4 @@
-"""Tries inputs on several processes; one that ends is told of, and another takes its place."""
+"""Tries inputs on several processes; one that ends is reported, and another takes its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values at the edges of what a format can say, and beyond."""
+"""Values at the edges of what a format can hold, and beyond."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ VALUES: Final[tuple[Any, ...]] = (
     "@@" + '{"a":' * 3000 + "1" + "}" * 3000 + "@@",
     '@@"\\ud800"@@',
 )
-"""Values of JSON; what stands between `@@` becomes the text itself."""
+"""Values of JSON; what is between `@@` becomes the text itself."""
 
 CHARACTERS: Final = (
     "\0",

@@ -72,7 +72,7 @@ def _replaced(made: str, begin: int, end: int, by: str) -> str:
 
 
 def _found(rng: Random, pattern: re.Pattern[str], made: str) -> re.Match[str] | None:
-    """One of the places that look so, not far behind a place by chance."""
+    """One of the places that appear so, not far behind a place by chance."""
     at = rng.randrange(len(made) + 1)
     return pattern.search(made, at, at + _NEAR_CHARS) or pattern.search(made, 0, _NEAR_CHARS)
 
@@ -294,13 +294,13 @@ def _part(rng: Random, made: Any) -> Any:
 
 
 def dumped(rng: Random, made: Any) -> str:
-    """The tree as text, with the raw texts that stand in it."""
+    """The tree as text, with the raw texts that are in it."""
     try:
-        said = json.dumps(made, ensure_ascii=rng.random() < 0.5)
+        text = json.dumps(made, ensure_ascii=rng.random() < 0.5)
     except RecursionError:
         return "[" * 100
-    if "@@" in said:
-        said = _RAW.sub(lambda match: json.loads(f'"{match[1]}"'), said)
+    if "@@" in text:
+        text = _RAW.sub(lambda match: json.loads(f'"{match[1]}"'), text)
     if rng.random() < 0.05:
-        said = rng.choice((_insert, _cut, _again, _number))(rng, said, (said,))
-    return said[:LONG_CHARS]
+        text = rng.choice((_insert, _cut, _again, _number))(rng, text, (text,))
+    return text[:LONG_CHARS]

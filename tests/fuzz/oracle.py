@@ -1,4 +1,4 @@
-"""What must hold of whatever a parser makes, however broken its input was."""
+"""What must hold of all that a parser makes, however broken its input was."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.frame import Frame
 
 MOST_NODES: Final = 5000
-"""Values of one result that are looked at."""
+"""Values of one result that are checked."""
 
 LARGEST: Final = 2**64
 LONGEST_TEXT: Final = 8192
@@ -66,7 +66,7 @@ def _hold(is_so: bool, what: str, one: object) -> None:
 
 
 def record(one: Any) -> None:  # any of the record types
-    """What Slurm told of a job, a node and so on outlives a recording."""
+    """What Slurm reported of a job, a node and so on outlives a recording."""
     well_formed(one)
     again = unpack(type(one), json.loads(json.dumps(pack(one), allow_nan=False)))
     _hold(again == one, "a record that a recording changes", (one, again))
@@ -93,10 +93,10 @@ def frames(found: Iterable[Frame]) -> None:
         for name, block in frame.blocks.items():
             _block(name, block)
         again = decoder.read(encoder.frame(frame))
-        kept = getattr(again, "blocks", {})
-        _hold(kept.keys() == frame.blocks.keys(), "blocks that a recording loses", frame)
+        stored = getattr(again, "blocks", {})
+        _hold(stored.keys() == frame.blocks.keys(), "blocks that a recording loses", frame)
         for name, block in frame.blocks.items():
-            _hold(kept[name].keys == block.keys, "rows that a recording changes", name)
+            _hold(stored[name].keys == block.keys, "rows that a recording changes", name)
 
 
 def _block(name: str, block: Block) -> None:

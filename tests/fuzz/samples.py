@@ -30,7 +30,7 @@ def answers(kind: str) -> tuple[str, ...]:
 
 @cache
 def records(kind: str) -> tuple[str, ...]:
-    """The records of such texts, one by one, and what stands ahead of them."""
+    """The records of such texts, one by one, and what is ahead of them."""
     return tuple(part for text in answers(kind) for part in re.split(r"\n\n", text) if part.strip())
 
 
@@ -60,11 +60,11 @@ def lab_frames() -> tuple[Frame, ...]:
 
 @cache
 def probe_lines() -> tuple[str, ...]:
-    """What the probes of these frames have said, one line each, with at most four rows a block."""
-    return tuple(json.dumps(_told(frame)) for frame in lab_frames() if frame.blocks)
+    """What the probes of these frames have sent, one line each, with at most four rows a block."""
+    return tuple(json.dumps(_as_reported(frame)) for frame in lab_frames() if frame.blocks)
 
 
-def _told(frame: Frame) -> dict[str, Any]:
+def _as_reported(frame: Frame) -> dict[str, Any]:
     blocks = {}
     for name, block in frame.blocks.items():
         rows = range(min(4, len(block.keys)))
@@ -78,8 +78,8 @@ def _told(frame: Frame) -> dict[str, Any]:
             "columns": {key: [block.value(key, row) for row in rows] for key in block.columns},
             "labels": {key: [texts[row] for row in rows] for key, texts in block.labels.items()},
             "missing": {
-                key: "failed" if len(told) == len(rows) > 1 else told
-                for key, told in missing.items()
+                key: "failed" if len(reasons) == len(rows) > 1 else reasons
+                for key, reasons in missing.items()
             },
         }
     at = frame.taken_at % 100_000.0
@@ -89,12 +89,12 @@ def _told(frame: Frame) -> dict[str, Any]:
 
 @cache
 def recorded_passages() -> tuple[tuple[str, ...], ...]:
-    """Short recordings: a header, a sync line, frames of one node with few rows, a beat."""
+    """Short recordings: a header, a sync line, frames of one node with few rows, a period."""
     by_node: dict[str, list[Frame]] = {}
     for frame in lab_frames():
         blocks = {name: _few(block) for name, block in frame.blocks.items()}
-        kept = frame._replace(blocks=blocks, queue=_short(frame.queue))
-        by_node.setdefault(frame.node, []).append(kept)
+        short = frame._replace(blocks=blocks, queue=_short(frame.queue))
+        by_node.setdefault(frame.node, []).append(short)
     own = (STATE / "plain.gpumon").read_text(encoding="utf-8").splitlines()
     passages = [tuple(line for line in own if len(line) < 6000)]
     for frames in by_node.values():

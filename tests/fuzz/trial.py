@@ -65,14 +65,14 @@ def made(target: Target, seed: int, index: int) -> Any:
 def tried(
     target: Target, seed: int, first: int, count: int, note: Callable[[int], object] = int
 ) -> Tried:
-    """Inputs one after the other; at most a few failures of each kind are kept.
+    """Inputs one after the other; at most a few failures of each kind are stored.
 
     Args:
         target: The parser.
         seed: Of the random numbers.
         first: Number of the first input.
         count: How many.
-        note: Is told which input is next: it may end the process.
+        note: Gets which input is next: it may end the process.
     """
     gc.collect()
     before = _resident_bytes()
@@ -97,7 +97,7 @@ def fault(target: Target, given: Any) -> str | None:
         return None
     except SlowError as error:
         return f"more than {CPU_S:g} s of CPU time {_place(error)}"
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+    except Exception as error:  # noqa: BLE001 - any error is the finding
         return f"{type(error).__name__}: {error!s:.160} {_place(error)}"
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) >> 10
     return f"memory grew by more than {MOST_MIB} MiB" if grown > MOST_MIB else None
@@ -126,7 +126,7 @@ def _place(error: BaseException) -> str:
 
 
 def _kind(error: str | None) -> str:
-    """The error without what it says of its input."""
+    """The error without what it has of its input."""
     return "" if error is None else error.partition(":")[0] + error.rpartition("(")[2]
 
 
@@ -158,7 +158,7 @@ def branches(target: Target, seed: int, count: int) -> Taken:
         given = made(target, seed, index)
         try:
             taken.watch(lambda given=given: target.run(given))  # type: ignore[misc]
-        except Exception:  # noqa: BLE001 - `tried` tells of it
+        except Exception:  # noqa: BLE001 - `tried` reports it
             continue
     return taken
 

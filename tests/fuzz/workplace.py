@@ -25,7 +25,7 @@ def shared() -> Path:
 
 
 def clear() -> None:
-    """Remove all of it; whoever asks afterwards gets a new one."""
+    """Remove all of it; the next caller gets a new one."""
     if shared.cache_info().currsize:
         shutil.rmtree(shared(), ignore_errors=True)
     shared.cache_clear()

@@ -17,11 +17,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=main.__doc__)
     subparsers = parser.add_subparsers(dest="command", required=True)
     common = argparse.ArgumentParser(add_help=False)
-    told = "of Slurm; GPUMON_LAB_VERSION is the default"
-    common.add_argument("--version", choices=RELEASES, default=chosen_version(), help=told)
+    help_text = "of Slurm; GPUMON_LAB_VERSION is the default"
+    common.add_argument("--version", choices=RELEASES, default=chosen_version(), help=help_text)
     up, down, _, _, run, as_user = (
-        subparsers.add_parser(name, help=told, parents=[common])
-        for name, told in (
+        subparsers.add_parser(name, help=help_text, parents=[common])
+        for name, help_text in (
             ("up", "make a new cluster"),
             ("down", "take everything away"),
             ("status", "which machines are on, what Slurm says"),

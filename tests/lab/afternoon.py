@@ -146,8 +146,8 @@ def record(cluster: Cluster) -> bytes:
                 write(state, node, since_s, chance)
             with suppress(subprocess.TimeoutExpired):
                 recorder.wait(PERIOD_S / 2)
-        _, said = recorder.communicate()
-        print(said, file=sys.stderr)
+        _, output = recorder.communicate()
+        print(output, file=sys.stderr)
     finally:
         if recorder.poll() is None:
             cluster.signal(recorder)
@@ -171,10 +171,10 @@ def repacked(recording: bytes, length_s: float = LENGTH_S) -> bytes:
         if line.startswith(SYNC):
             passages.append([])
         passages[-1].append(BOOT_ID.sub("0" * 8 + "-0000-4000-8000-" + "0" * 12, line))
-        told = json.loads(line)
-        if told["kind"] == "header":
-            ends_at = told["started_at"] + length_s
-        if told["kind"] == "beat" and told["at"] >= ends_at:
+        message = json.loads(line)
+        if message["kind"] == "header":
+            ends_at = message["started_at"] + length_s
+        if message["kind"] == "beat" and message["at"] >= ends_at:
             break
     pack = zstandard.ZstdCompressor(level=19)
     return b"".join(pack.compress("".join(passage).encode()) for passage in passages if passage)

@@ -166,8 +166,8 @@ class Cluster:
                 process.kill()
                 raise LabError(f"{node}: {shlex.join(argv)}: not done in {timeout} s") from error
         if check and process.returncode != 0:
-            said = (err or out).strip()[-2000:]
-            raise LabError(f"{node}: {shlex.join(argv)}: exit {process.returncode}: {said}")
+            output = (err or out).strip()[-2000:]
+            raise LabError(f"{node}: {shlex.join(argv)}: exit {process.returncode}: {output}")
         return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
 
     def run_on(

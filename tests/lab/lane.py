@@ -69,13 +69,13 @@ class Lane:
     def finish(self) -> None:
         """Waits for its end and tells its reports to this pytest."""
         self._process.wait()
-        told: dict[str, list[pytest.TestReport]] = {}
+        by_test: dict[str, list[pytest.TestReport]] = {}
         for report in read(self._config, self._folder / "reports"):
-            told.setdefault(report.nodeid, []).append(report)
+            by_test.setdefault(report.nodeid, []).append(report)
         hook = self._config.hook
         for item in self._items:
             hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-            reports = told.get(item.nodeid) or [self._lost(item)]
+            reports = by_test.get(item.nodeid) or [self._lost(item)]
             for report in reports:
                 hook.pytest_runtest_logreport(report=report)
             hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)

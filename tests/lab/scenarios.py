@@ -28,7 +28,7 @@ exec sleep 900
 """
 TIMEOUT_S = 150.0
 
-_MOST_LOOKS = 30
+_MOST_TRIES = 30
 """A queue that stands still for none of so many looks never does."""
 
 RUNNING: dict[str, tuple[str, ...]] = {
@@ -135,7 +135,7 @@ class Queue:
         self._cluster.wait_job(again, ["PENDING"], TIMEOUT_S)
         # It has no reason until the scheduler has looked at it.
         self._cluster.wait_until(
-            lambda: told_by_squeue(self._cluster, [again])[again][0]["reason"] != "None", "a reason"
+            lambda: queue_lines(self._cluster, [again])[again][0]["reason"] != "None", "a reason"
         )
 
     def clear(self) -> None:
@@ -214,25 +214,25 @@ SQUEUE = {
 """What squeue prints of a job, by gpumon's names."""
 
 
-def told_by_squeue(cluster: Cluster, jobs: Iterable[int]) -> dict[int, list[dict[str, str]]]:
+def queue_lines(cluster: Cluster, jobs: Iterable[int]) -> dict[int, list[dict[str, str]]]:
     """What one squeue says of jobs: a line per task of an array and per component of a het job."""
-    told: dict[int, list[dict[str, str]]] = {job: [] for job in jobs}
+    lines: dict[int, list[dict[str, str]]] = {job: [] for job in jobs}
     line_of = "\x1f".join(SQUEUE.values())
-    words = ["squeue", "-h", "-t", "all", "-j", ",".join(map(str, told)), "-o", line_of]
+    words = ["squeue", "-h", "-t", "all", "-j", ",".join(map(str, lines)), "-o", line_of]
     for text in cluster.run_on(HEAD, words).stdout.splitlines():
         line = dict(zip(SQUEUE, text.split("\x1f"), strict=True))
-        told[int(re.split("[_+]", line["label"])[0])].append(line)
-    return told
+        lines[int(re.split("[_+]", line["label"])[0])].append(line)
+    return lines
 
 
-def told_by_sacct(cluster: Cluster, job_id: int) -> dict[str, str]:
+def accounted_end(cluster: Cluster, job_id: int) -> dict[str, str]:
     """State and exit code that the accounting keeps."""
     words = ["sacct", "-X", "-n", "-P", "-j", str(job_id), "-o", "State,ExitCode"]
     state, code = cluster.run_on(HEAD, words).stdout.splitlines()[0].split("|")
     return {"state": state.split()[0], "exit_code": code}
 
 
-def told_by_scontrol(cluster: Cluster, job_id: int) -> dict[str, str]:
+def controller_record(cluster: Cluster, job_id: int) -> dict[str, str]:
     """What the controller keeps of a job, by its own keys; no value of these has a blank."""
     shown = cluster.run_on(HEAD, ["scontrol", "show", "job", "-o", str(job_id)]).stdout
     return dict(word.split("=", 1) for word in shown.split() if "=" in word)
@@ -245,15 +245,15 @@ def names_of(cluster: Cluster, hostlist: str) -> list[str]:
     return cluster.run_on(HEAD, ["scontrol", "show", "hostnames", hostlist]).stdout.split()
 
 
-def steady(read: Callable[[], T], look: Callable[[], S]) -> tuple[S, T]:
-    """What `look` and `read` return while nothing moves: two reads around the look agree.
+def steady(read: Callable[[], T], read_other: Callable[[], S]) -> tuple[S, T]:
+    """What `read_other` and `read` return while nothing moves: two reads around the look agree.
 
     Slurm's schedulers give a job that waits for several things now one reason and now another.
     """
     before = read()
-    for _ in range(_MOST_LOOKS):
-        seen, after = look(), read()
+    for _ in range(_MOST_TRIES):
+        seen, after = read_other(), read()
         if after == before:
             return seen, after
         before = after
-    raise LabError(f"the queue did not stand still for one of {_MOST_LOOKS} looks")
+    raise LabError(f"the queue did not stand still for one of {_MOST_TRIES} looks")

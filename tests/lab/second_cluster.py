@@ -95,8 +95,8 @@ def _configure(
     shutil.copy(own / "cgroup.conf", folder)
     lines = (own / "slurm.conf").read_text().splitlines()
     pairs = [line.partition("=")[::2] for line in lines if not line.startswith("#")]
-    kept = {key: value for key, value in pairs if key and key not in DROPPED}
-    kept |= {
+    settings = {key: value for key, value in pairs if key and key not in DROPPED}
+    settings |= {
         "ClusterName": name,
         "SlurmctldPort": str(CONTROLLER_PORT),
         "StateSaveLocation": f"/var/spool/slurmctld-{name}",
@@ -111,11 +111,11 @@ def _configure(
         "JobAcctGatherType": "jobacct_gather/none",
         **more,
     }
-    told = [f"{key}={value}" for key, value in kept.items()]
+    written = [f"{key}={value}" for key, value in settings.items()]
     gres = []
     for number, (node, types) in enumerate(nodes.items()):
         listed = ",".join(f"gpu:{one}" for one in types.split(","))
-        told.append(
+        written.append(
             f"NodeName={node} NodeHostname={CARRIER} NodeAddr={cluster.layout.address(CARRIER)} "
             f"Port={NODE_PORT + number} Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 "
             f"RealMemory=1024000 Gres={listed} State=UNKNOWN"
@@ -126,8 +126,10 @@ def _configure(
             last = first + int(count) - 1
             gres.append(f"NodeName={node} Name=gpu Type={kind} File=/dev/nvidia[{first}-{last}]")
             first = last + 1
-    told.append(f"PartitionName=gpu Nodes={','.join(nodes)} Default=YES MaxTime=1:00:00 State=UP")
-    (folder / "slurm.conf").write_text("\n".join([*told, ""]))
+    written.append(
+        f"PartitionName=gpu Nodes={','.join(nodes)} Default=YES MaxTime=1:00:00 State=UP"
+    )
+    (folder / "slurm.conf").write_text("\n".join([*written, ""]))
     (folder / "gres.conf").write_text("\n".join([*gres, ""]))
 
 
@@ -142,8 +144,8 @@ def _start_rest(cluster: Cluster, name: str) -> None:
 
 def _are_idle(cluster: Cluster, name: str, count: int) -> bool:
     words = ["sinfo", "-M", name, "-h", "-N", "-t", "idle"]
-    said = cluster.run_on(HEAD, words, check=False).stdout
-    return sum(" idle" in line for line in said.splitlines()) == count
+    output = cluster.run_on(HEAD, words, check=False).stdout
+    return sum(" idle" in line for line in output.splitlines()) == count
 
 
 def _update(cluster: Cluster, *changes: str) -> None:

@@ -275,7 +275,7 @@ def test_gpu_time_is_that_of_every_run(cluster, gpumon, interrupted):
     for target, env in ((TARGET, None), (rest, {"SLURM_JWT": token(cluster)})):
         document = ended(cluster, gpumon, target, env=env)
         ids = {str(number) for number in interrupted.values()}
-        told = [
+        reported = [
             (job["label"], job["state"], job["gpu_seconds"])
             for job in document["ended_jobs"]
             if job["label"].partition("_")[0] in ids
@@ -284,7 +284,7 @@ def test_gpu_time_is_that_of_every_run(cluster, gpumon, interrupted):
         # no job has begun twice there.
         is_short = target == rest and not cluster.layout.release.is_newer
         assert document["ended_window"]["last_runs_only"] == is_short
-        assert sum(seconds or 0 for _, _, seconds in told) == expected, told
+        assert sum(seconds or 0 for _, _, seconds in reported) == expected, reported
 
 
 def test_the_table_names_the_state(cluster, gpumon, by_name):
@@ -298,18 +298,18 @@ def test_use_of_running_steps_for_the_owner_alone(cluster, gpumon, by_name):
     number = str(by_name["running"])
     words = [gpumon, "--json", "--for", "0", "--all", "--job", number, "--steps", TARGET]
 
-    def told(user):
+    def reported(user):
         document = json.loads(cluster.run_as(user, words).stdout)
         (job,) = document["jobs"]
         return job["running_steps"], [error["message"] for error in document["errors"]]
 
     cluster.wait_until(
-        lambda: (told("alice")[0] or [{}])[-1].get("max_rss_bytes"), "a first sample"
+        lambda: (reported("alice")[0] or [{}])[-1].get("max_rss_bytes"), "a first sample"
     )
-    steps, errors = told("alice")
+    steps, errors = reported("alice")
     assert {step["step"] for step in steps} == {"batch", "extern"}
     assert errors == []
-    steps, errors = told("bob")
+    steps, errors = reported("bob")
     assert steps is None
     assert "only to its owner" in errors[0]
 
@@ -354,17 +354,17 @@ def test_records_come_back_by_themselves_when_slurmdbd_does(cluster, by_name, wa
     env = None if way == "commands" else {"SLURM_JWT": token(cluster)}
     process = cluster.popen_as("alice", command, env=env)
 
-    def told(after_s, *, wishes=True):
+    def reported(after_s, *, wishes=True):
         process.stdin.write(f"{after_s} {wishes}\n")
         process.stdin.flush()
         return json.loads(process.stdout.readline())
 
     try:
-        before = told(0.0)
+        before = reported(0.0)
         assert before["errors"] == []
         assert str(by_name["failed"]) in before["ended"]
         with without_slurmdbd(cluster):
-            gone = told(LONGEST_RETRY_S)
+            gone = reported(LONGEST_RETRY_S)
         ((where, message, hint),) = gone["errors"]
         assert where == "accounting"
         assert "(slurmdbd) cannot be reached" in message
@@ -374,7 +374,7 @@ def test_records_come_back_by_themselves_when_slurmdbd_does(cluster, by_name, wa
         assert (gone["ended"], gone["at"]) == (before["ended"], before["at"])
         assert str(by_name["running"]) in gone["jobs"]
         assert gone["jobs_at"] > before["jobs_at"]
-        back = told(LONGEST_RETRY_S + 1.0, wishes=False)
+        back = reported(LONGEST_RETRY_S + 1.0, wishes=False)
         assert back["errors"] == []
         assert back["at"] > before["at"]
         assert set(before["ended"]) <= set(back["ended"])

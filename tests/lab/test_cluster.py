@@ -70,8 +70,8 @@ def workload(cluster: Cluster, *options: str) -> list[str]:
 
 
 def test_slurm_is_of_the_version_that_was_asked_for(cluster: Cluster) -> None:
-    said = cluster.run_on("head", ["sinfo", "--version"]).stdout
-    assert said.startswith(f"slurm-wlm {cluster.layout.release.version}.")
+    output = cluster.run_on("head", ["sinfo", "--version"]).stdout
+    assert output.startswith(f"slurm-wlm {cluster.layout.release.version}.")
 
 
 def test_the_nodes_are_idle_and_named_and_see_eight_gpus_each(cluster: Cluster) -> None:
@@ -139,9 +139,9 @@ def test_the_kernel_keeps_a_job_from_other_gpus(cluster: Cluster, submit: Submit
     script = "for n in 0 1 2 3 4 5 6 7; do cat /dev/nvidia$n; done 2>&1"
     job = submit("bob", script, "--gres=gpu:3", "--nodelist=gpu02")
     cluster.wait_job(job, {"FAILED"})
-    said = (cluster.layout.shared / f"home/bob/slurm-{job}.out").read_text()
-    assert said.count("Operation not permitted") == 5
-    assert said.count("No such device or address") == 3
+    output = (cluster.layout.shared / f"home/bob/slurm-{job}.out").read_text()
+    assert output.count("Operation not permitted") == 5
+    assert output.count("No such device or address") == 3
 
 
 def test_minor_numbers_of_gpu03_are_not_in_pci_order(cluster: Cluster, submit: Submit) -> None:

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.every_slurm
 @pytest.fixture(scope="module")
 def south(cluster):
     """The second cluster, whose one node is called as one of the first."""
-    told = cluster.run_on(HEAD, ["scontrol", "show", "config"]).stdout
-    (following,) = re.findall(r"NEXT_JOB_ID\s*=\s*(\d+)", told)
+    output = cluster.run_on(HEAD, ["scontrol", "show", "config"]).stdout
+    (following,) = re.findall(r"NEXT_JOB_ID\s*=\s*(\d+)", output)
     settings = {
         "FirstJobId": following,
         "PreemptType": "preempt/qos",
@@ -68,7 +68,7 @@ def twins(cluster, south, submit):
     cluster.run_on(HEAD, ["scancel", "-M", south, "--user=alice"])
 
 
-def look(cluster, gpumon, *targets):
+def document_of(cluster, gpumon, *targets):
     words = [gpumon, "--json", "--for", "1", "--all", *targets]
     env = {"SLURM_JWT": token(cluster)}
     return json.loads(cluster.run_as("alice", words, env=env).stdout)
@@ -87,13 +87,13 @@ def places(document, job_id):
 
 
 def test_the_commands_ask_the_cluster_that_is_named(cluster, gpumon, twins, south):
-    document = look(cluster, gpumon, f"slurm?cluster={south}")
+    document = document_of(cluster, gpumon, f"slurm?cluster={south}")
     assert places(document, str(twins)) == (south, ["gpu01"], 1, ["gpu01"], [])
     assert {job["cluster"] for job in document["jobs"]} == {south}
     assert [node["slurm"]["cluster"] for node in document["nodes"]] == [south]
-    behind = look(cluster, gpumon, f"slurm+ssh://head?cluster={south}")
+    behind = document_of(cluster, gpumon, f"slurm+ssh://head?cluster={south}")
     assert places(behind, str(twins)) == places(document, str(twins))
-    own = look(cluster, gpumon, "slurm+ssh://head")
+    own = document_of(cluster, gpumon, "slurm+ssh://head")
     assert places(own, str(twins))[:3] == ("lab", ["gpu01"], 3)
 
 
@@ -104,7 +104,7 @@ def test_two_clusters_beside_each_other_are_never_mixed(cluster, gpumon, twins, 
         "commands": ("slurm", f"slurm?cluster={south}"),
         "rest": (f"{rest}:6820?insecure=1", f"{rest}:{REST_PORT}?insecure=1"),
     }[way]
-    document = look(cluster, gpumon, *targets)
+    document = document_of(cluster, gpumon, *targets)
     assert document["errors"] == []
     ours, theirs = f"{twins}@lab", f"{twins}@{south}"
     assert places(document, ours) == ("lab", ["gpu01@lab"], 3, ["gpu01@lab"], [])
@@ -118,7 +118,7 @@ def test_two_clusters_beside_each_other_are_never_mixed(cluster, gpumon, twins, 
     assert clusters[f"gpu01@{south}"] == south
     names = {part["name"] for part in document["partitions"]}
     assert {"gpu@lab", f"gpu@{south}", "debug@lab"} <= names
-    one = look(cluster, gpumon, "--job", theirs, *targets)
+    one = document_of(cluster, gpumon, "--job", theirs, *targets)
     assert [job["job_id"] for job in one["jobs"]] == [theirs]
 
 
@@ -128,7 +128,7 @@ def test_what_has_ended_is_told_of_each_cluster(cluster, gpumon, twins, south):
     ended = {}
 
     def both():
-        document = look(cluster, gpumon, "--ended", "slurm", f"slurm?cluster={south}")
+        document = document_of(cluster, gpumon, "--ended", "slurm", f"slurm?cluster={south}")
         ended.update({one["job_id"]: one["cluster"] for one in document["ended_jobs"]})
         return {f"{twins}@lab", f"{twins}@{south}"} <= set(ended)
 
@@ -159,6 +159,6 @@ def test_gpu_time_of_a_job_that_was_preempted_is_that_of_all_its_runs(cluster, g
     assert expected > 0
     rest = f"slurm+http://{cluster.layout.address(HEAD)}:{REST_PORT}?insecure=1&nodes=none"
     for target in (f"slurm?cluster={south}&nodes=none", rest):
-        told = look(cluster, gpumon, "--ended", target)["ended_jobs"]
-        seconds = [one["gpu_seconds"] or 0 for one in told if one["job_id"] in jobs]
+        ended = document_of(cluster, gpumon, "--ended", target)["ended_jobs"]
+        seconds = [one["gpu_seconds"] or 0 for one in ended if one["job_id"] in jobs]
         assert sum(seconds) == expected, target

@@ -56,8 +56,8 @@ class Story:
         array = (f"--array=0-{count - 1}",) if count > 1 else ()
         output = f"/home/alice/{name}{'-%a' if array else ''}.out"
         words = workload(self.cluster, "--index", "auto", *WORK)
-        told = ("-J", name, "-n1", "-o", output, *array, *options)
-        self.jobs[name] = self.submit("alice", words, *told)
+        job_options = ("-J", name, "-n1", "-o", output, *array, *options)
+        self.jobs[name] = self.submit("alice", words, *job_options)
         self.cluster.wait_until(
             lambda: len(printed(self.cluster, name)) == count, f"{name} at work", 60.0
         )
@@ -65,11 +65,11 @@ class Story:
     def wait(self, process, holds, seconds=PATIENCE_S):
         """Documents until something holds of one; all of them are kept."""
 
-        def kept(document):
+        def is_enough(document):
             self.documents.append(document)
             return holds(document)
 
-        return next_document(process, kept, seconds)
+        return next_document(process, is_enough, seconds)
 
     def ranks(self, document, name):
         """Where a document says that the programs of a job are."""
@@ -171,16 +171,16 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
         cluster.run_on(DEAD, ["pkill", "-STOP", "-x", "slurmd|slurmd-wlm"])
         try:
             cluster.run_as("alice", ["scancel", str(story.jobs["wide"])])
-            is_told = lambda document: [  # noqa: E731
+            findings_of = lambda document: [  # noqa: E731
                 one
                 for one in document["findings"]
                 if one["class"] == "stuck_completing" and one["cleared_at"] is None
             ]
-            last = story.wait(process, is_told, COMPLETING_S + PATIENCE_S)
+            last = story.wait(process, findings_of, COMPLETING_S + PATIENCE_S)
             job = job_of(last, story.jobs["wide"])
             assert (job["state"], job["nodes"]) == ("COMPLETING", [DEAD])
             assert job["gpu_count"] == 5
-            (found,) = is_told(last)
+            (found,) = findings_of(last)
             assert (found["subject"], found["confidence"]) == (f"node:{DEAD}", "hypothesis")
             assert f"job {story.jobs['wide']} is still completing" in found["summary"]
             said(found["summary"])
@@ -190,7 +190,7 @@ def test_a_job_that_completes_for_minutes_holds_what_it_has_not_left(
             job_of(document, story.jobs["wide"])["state"] == "CANCELLED"
         )
         story.wait(process, is_left, RETRIED_S)
-        story.wait(process, lambda document: not is_told(document))
+        story.wait(process, lambda document: not findings_of(document))
     for document in story.documents:
         assert_now_is_now(document)
 

@@ -28,24 +28,24 @@ class Pages:
     def __init__(self, cluster):
         self._home = cluster.layout.shared / "home" / "alice" / "pages"
         self.uuids = {}
-        self._told = {}
+        self._labels = {}
         for node in NODES:
             values = cluster.driver(node).values
             for index in range(8):
                 uuid = values[f"gpu.{index}.uuid"]
                 self.uuids.setdefault(node, []).append(uuid)
                 minor = values[f"gpu.{index}.minor"]
-                self._told[node, uuid] = f'gpu="{index}",UUID="{uuid}",device="nvidia{minor}"'
+                self._labels[node, uuid] = f'gpu="{index}",UUID="{uuid}",device="nvidia{minor}"'
 
     def write(self, busy, xid_of=""):
         """Pages on which some GPUs are busy, and one has told an Xid."""
         for node in NODES:
             lines = []
-            for (on, uuid), labels in self._told.items():
+            for (on, uuid), labels in self._labels.items():
                 if on != node:
                     continue
                 share = 0.9 if uuid in busy else 0.0
-                told = {
+                values = {
                     "PROF_SM_ACTIVE": share,
                     "PROF_PIPE_TENSOR_ACTIVE": share / 2,
                     "PROF_DRAM_ACTIVE": share / 2,
@@ -55,7 +55,9 @@ class Pages:
                     "DEV_POWER_USAGE": 650 if uuid in busy else 70,
                     "DEV_XID_ERRORS": XID if uuid == xid_of else 0,
                 }
-                lines += [f'DCGM_FI_{k}{{{labels},Hostname="{node}"}} {v}' for k, v in told.items()]
+                lines += [
+                    f'DCGM_FI_{k}{{{labels},Hostname="{node}"}} {v}' for k, v in values.items()
+                ]
             folder = self._home / node
             folder.mkdir(parents=True, exist_ok=True)
             fresh = folder / "metrics.new"
@@ -114,8 +116,8 @@ def test_jobs_of_slurm_and_gpus_of_pages_are_one_picture(cluster, gpumon, pages,
             process, lambda d: set(job_of(d, job_id)["gpus"]) == mine and d["ledger"], SLOW_S
         )
         for node in seen["nodes"]:
-            told = {gpu["uuid"] for gpu in node["gpus"]}
-            assert told == set(pages.uuids.get(node["name"], ()))
+            shown = {gpu["uuid"] for gpu in node["gpus"]}
+            assert shown == set(pages.uuids.get(node["name"], ()))
             busy = {gpu["uuid"] for gpu in node["gpus"] if gpu["sm_active_ratio"] == 0.9}
             assert busy == held.get(node["name"], set())
         job, neighbour = job_of(seen, job_id), job_of(seen, other)
@@ -138,17 +140,17 @@ def test_jobs_of_slurm_and_gpus_of_pages_are_one_picture(cluster, gpumon, pages,
         assert str(XID) in finding["summary"]
         assert finding["confidence"] == "established"
 
-        booked = next_document(
+        ended = next_document(
             process,
             lambda d: job_of(d, job_id)["waste"]["useful_gpu_seconds"] >= 30,
             SLOW_S,
             after=began,
         )
-    books = job_of(booked, job_id)["waste"]
+    waste = job_of(ended, job_id)["waste"]
     parts = ("useful", "wasted", "suspected", "unobserved", "unexplained")
-    total = sum(books[f"{part}_gpu_seconds"] for part in parts)
-    assert total == pytest.approx(books["allocated_gpu_seconds"], abs=0.01)
+    total = sum(waste[f"{part}_gpu_seconds"] for part in parts)
+    assert total == pytest.approx(waste["allocated_gpu_seconds"], abs=0.01)
     # What nobody works on is not called useful.
-    idle = job_of(booked, other)["waste"]
+    idle = job_of(ended, other)["waste"]
     assert idle["useful_gpu_seconds"] == 0.0
     assert idle["unexplained_gpu_seconds"] > 0.0

@@ -34,7 +34,7 @@ JITTER_S = 0.2
 
 GPUS = {"steady": 5, "partial": 3, "idle": 2, "sound": 2, "vanished": 2}
 NODE = {"steady": "gpu01", "partial": "gpu01", "idle": "gpu02", "sound": "gpu02"}
-THROTTLED, DOWNTRAINED, TOLD, LOST = range(4)
+THROTTLED, DOWNTRAINED, WARNED, LOST = range(4)
 """Places in the job `steady` of the GPUs that something happens to; its fifth stays sound."""
 
 ALL_CLASSES = {
@@ -94,7 +94,7 @@ class Story:
                 last, count = at, count + 1
         return count
 
-    def looks(self, trouble: str) -> int:
+    def samples(self, trouble: str) -> int:
         """In how many looks it was found."""
         return len({found["last_seen"] for found in self.of(trouble)})
 
@@ -151,14 +151,14 @@ def break_things(cluster, story):
     index = [places[uuid] for uuid in uuids]
     driver.gpu(index[THROTTLED], clock_event_reasons=0x40, sm_clock_busy_mhz=900)
     driver.gpu(index[DOWNTRAINED], pcie_width=4)
-    driver.event(index[TOLD], 119)
+    driver.event(index[WARNED], 119)
     driver.lose(index[LOST])
     at = time.time()
     driver.write()
     for trouble, named, place in (
         ("throttled", "throttled", THROTTLED),
         ("pcie_degraded", "pcie_degraded", DOWNTRAINED),
-        ("xid", "gpu_fault", TOLD),
+        ("xid", "gpu_fault", WARNED),
         ("lost", "gpu_fault", LOST),
     ):
         story.began[trouble] = (named, f"gpu:{uuids[place]}", at)
@@ -178,7 +178,7 @@ def break_things(cluster, story):
     return heal
 
 
-def told_by_slurm(cluster, job_id):
+def slurm_record(cluster, job_id):
     """Unix times of start and end of a job; it has no end while it runs."""
     shown = cluster.run_on("head", ["scontrol", "show", "job", "-o", str(job_id)]).stdout
     words = dict(word.split("=", 1) for word in shown.split() if "=" in word)
@@ -193,43 +193,43 @@ def told_by_slurm(cluster, job_id):
 def story(cluster):
     """The whole of it, six and a half minutes long."""
     gpumon = str(cluster.layout.venv / "bin/gpumon")
-    told = Story()
-    start(cluster, told)
+    seen = Story()
+    start(cluster, seen)
     try:
         with watching(cluster, gpumon, "slurm") as process:
 
             def until(holds, seconds=PATIENCE_S):
-                def keeps(document):
-                    told.documents.append(document)
+                def stores(document):
+                    seen.documents.append(document)
                     return holds(document)
 
-                next_document(process, keeps, seconds)
+                next_document(process, stores, seconds)
 
             until(lambda d: live(d, "gpu01", "gpu02", "gpu03"))
-            running = {str(job_id): GPUS[name] for name, job_id in told.jobs.items()}
+            running = {str(job_id): GPUS[name] for name, job_id in seen.jobs.items()}
             until(
                 lambda d: (
                     running
                     == {j["job_id"]: len(j["gpus"]) for j in d["jobs"] if j["job_id"] in running}
                 )
             )
-            idle = told.jobs["idle"]
-            watched_at = unix(job_of(told.documents[-1], idle)["waste"]["observed_since"])
-            told.began["never_started"] = ("never_started", f"job:{idle}", watched_at)
+            idle = seen.jobs["idle"]
+            watched_at = unix(job_of(seen.documents[-1], idle)["waste"]["observed_since"])
+            seen.began["never_started"] = ("never_started", f"job:{idle}", watched_at)
             until(lambda d: unix(d["generated_at"]) > watched_at + 5 * PERIOD_S)
-            heal = break_things(cluster, told)
-            until(lambda _: all(told.of(trouble) for trouble in ALL_CLASSES - {*PATIENT}))
-            until(lambda _: all(told.of(trouble) for trouble in PATIENT), EVIDENCE_S + PATIENCE_S)
+            heal = break_things(cluster, seen)
+            until(lambda _: all(seen.of(trouble) for trouble in ALL_CLASSES - {*PATIENT}))
+            until(lambda _: all(seen.of(trouble) for trouble in PATIENT), EVIDENCE_S + PATIENCE_S)
             # What only one look took for a hypothesis would vanish without a trace.
-            until(lambda _: all(told.looks(trouble) > 1 for trouble in PATIENT))
-            told.healed_at = time.time()
+            until(lambda _: all(seen.samples(trouble) > 1 for trouble in PATIENT))
+            seen.healed_at = time.time()
             heal()
-            until(lambda _: all(told.of(trouble)[-1]["cleared_at"] for trouble in HEALED))
-        for name, job_id in told.jobs.items():
-            told.slurm[name] = told_by_slurm(cluster, job_id)
-        yield told
+            until(lambda _: all(seen.of(trouble)[-1]["cleared_at"] for trouble in HEALED))
+        for name, job_id in seen.jobs.items():
+            seen.slurm[name] = slurm_record(cluster, job_id)
+        yield seen
     finally:
-        cluster.cancel(*told.jobs.values())
+        cluster.cancel(*seen.jobs.values())
         cluster.power_on("gpu03")
 
 
@@ -247,11 +247,11 @@ def test_each_trouble_is_found_where_and_since_when_it_is(story, trouble):
 
 def test_only_what_one_sample_proves_is_established_so_soon(story):
     for trouble in ALL_CLASSES:
-        told = {found["confidence"] for found in story.of(trouble)}
+        seen = {found["confidence"] for found in story.of(trouble)}
         if trouble in {"xid", "lost"}:
-            assert told == {"established"}, trouble
+            assert seen == {"established"}, trouble
         else:
-            assert told <= {"hypothesis", "supported" if trouble in SOON else ""}, trouble
+            assert seen <= {"hypothesis", "supported" if trouble in SOON else ""}, trouble
 
 
 def test_what_is_no_fault_is_told_once_it_has_gone_on_for_five_minutes(story):
@@ -277,10 +277,10 @@ def test_the_books_balance_in_every_document_and_agree_with_slurm(story):
     for document in story.documents:
         at = unix(document["generated_at"])
         for name, job_id in story.jobs.items():
-            books = [j["waste"] for j in document["jobs"] if j["job_id"] == str(job_id)]
-            if not books or books[0] is None:
+            waste = [j["waste"] for j in document["jobs"] if j["job_id"] == str(job_id)]
+            if not waste or waste[0] is None:
                 continue
-            (line,) = books
+            (line,) = waste
             places = ("useful", "wasted", "suspected", "unexplained", "unobserved")
             parts = sum(line[f"{place}_gpu_seconds"] for place in places)
             # Each of six numbers is rounded to the millisecond.
@@ -312,8 +312,8 @@ def test_a_lost_gpu_is_charged_until_the_look_that_last_saw_it_and_nothing_else_
     times = [at for at, lost in seen.items() if lost]
     assert max(at for at in seen if at < times[0]) < onset <= times[0]
     assert end < min(at for at in seen if at > times[-1])
-    looks = {unix(one["last_seen"]) for d in story.documents for one in d["findings"]}
-    assert end >= max(at for at in looks if at <= times[-1]) > onset
+    samples = {unix(one["last_seen"]) for d in story.documents for one in d["findings"]}
+    assert end >= max(at for at in samples if at <= times[-1]) > onset
     last = story.documents[-1]
     lines = {name: job_of(last, job_id)["waste"] for name, job_id in story.jobs.items()}
     # Each time is rounded to the millisecond.
@@ -333,6 +333,6 @@ def test_a_vanished_node_is_unobserved_since_its_last_sample_and_the_others_stay
     )
     after = [d for d in story.documents if unix(d["generated_at"]) > vanished_at]
     assert all(live(document, "gpu01", "gpu02") for document in after)
-    told = [error["where"] for document in after for error in document["errors"]]
+    seen = [error["where"] for document in after for error in document["errors"]]
     # The job has ended with its node, which nobody in view needs then: its error is taken back.
-    assert any("gpu03" in where for where in told)
+    assert any("gpu03" in where for where in seen)

@@ -22,12 +22,12 @@ def said(cluster, user, file):
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-LOOK_TIMEOUT_S = 420.0
+RUN_TIMEOUT_S = 420.0
 """Five minutes of evidence, and what a busy machine takes besides."""
 
 
-def look(cluster, gpumon, *words, user="alice", code=0):
-    done = cluster.run_as(user, [gpumon, "--json", *words], check=False, timeout=LOOK_TIMEOUT_S)
+def document_of(cluster, gpumon, *words, user="alice", code=0):
+    done = cluster.run_as(user, [gpumon, "--json", *words], check=False, timeout=RUN_TIMEOUT_S)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout)
@@ -47,7 +47,7 @@ def sixteen(cluster, submit):
 
 @pytest.mark.every_slurm
 def test_sixteen_ranks_on_two_nodes_have_their_node_pid_and_uuid(cluster, gpumon, sixteen):
-    document = look(cluster, gpumon, "--for", "3", "slurm")
+    document = document_of(cluster, gpumon, "--for", "3", "slurm")
     job = job_of(document, sixteen)
     truth = {int(one["env"]["SLURM_PROCID"]): one for one in said(cluster, "alice", "sixteen.out")}
     assert [rank["rank"] for rank in job["ranks"]] == list(range(16))
@@ -80,8 +80,8 @@ def test_a_job_that_uses_five_of_its_eight_gpus_is_found_with_evidence(cluster, 
     cluster.wait_job(job_id, ["RUNNING"])
     cluster.wait_until(lambda: said(cluster, "alice", "five.out"), "the contexts")
     # Nothing but faults is told before it has gone on for five minutes.
-    assert look(cluster, gpumon, "--for", "3", "slurm")["findings"] == []
-    document = look(cluster, gpumon, "--for", "310", "slurm")
+    assert document_of(cluster, gpumon, "--for", "3", "slurm")["findings"] == []
+    document = document_of(cluster, gpumon, "--for", "310", "slurm")
     (finding,) = document["findings"]
     (used,) = said(cluster, "alice", "five.out")
     idle = {f"gpu:{uuid}" for uuid in job_of(document, job_id)["gpus"]} - {
@@ -106,7 +106,7 @@ def test_minor_numbers_in_another_order_give_the_right_uuids(cluster, gpumon, su
     second = submit("alice", "sleep 900", *options)
     for job_id in (first, second):
         cluster.wait_job(job_id, ["RUNNING"])
-    document = look(cluster, gpumon, "--for", "0", "slurm")
+    document = document_of(cluster, gpumon, "--for", "0", "slurm")
     (node,) = [node for node in document["nodes"] if node["name"] == "gpu03"]
     assert [gpu["minor_number"] for gpu in node["gpus"]] != list(range(8))
     held = []
@@ -123,13 +123,13 @@ def test_minor_numbers_in_another_order_give_the_right_uuids(cluster, gpumon, su
 @pytest.mark.every_slurm
 def test_a_stranger_sees_the_job_and_why_its_ranks_have_no_number(cluster, gpumon, sixteen):
     job = job_of(
-        look(cluster, gpumon, "--for", "0", "--user", "alice", "slurm", user="bob"), sixteen
+        document_of(cluster, gpumon, "--for", "0", "--user", "alice", "slurm", user="bob"), sixteen
     )
     assert len(job["gpus"]) == 16
     assert len(job["ranks"]) == 16
     assert {rank["rank"] for rank in job["ranks"]} == {None}
     assert {rank["why"] for rank in job["ranks"]} == {"no permission to read its environment"}
-    own = look(cluster, gpumon, "--for", "0", "slurm", user="bob")
+    own = document_of(cluster, gpumon, "--for", "0", "slurm", user="bob")
     assert str(sixteen) not in [job["job_id"] for job in own["jobs"]]
     assert {job["user"] for job in own["jobs"]} <= {"bob"}
 
@@ -139,7 +139,7 @@ def test_a_refused_key_is_one_line_and_the_rest_stays_live(cluster, gpumon, sixt
     file = "/home/alice/.ssh/known_hosts"
     cluster.run_as("alice", ["sed", "-i.kept", "/gpu02/d", file])
     try:
-        document = look(cluster, gpumon, "--for", "0", "slurm")
+        document = document_of(cluster, gpumon, "--for", "0", "slurm")
     finally:
         cluster.run_as("alice", ["mv", f"{file}.kept", file])
     (error,) = document["errors"]
@@ -190,11 +190,11 @@ def test_no_probe_survives_a_cut_cable_and_the_rest_stays_live(cluster, gpumon, 
             assert {gpu["power_w"] for gpu in stale} == {None}
             assert {gpu["missing"]["power_w"] for gpu in stale} == {"stale"}
             gone(cluster, "gpu02", old, LEASE_S + 10)
-            told = next_document(
+            cut_off = next_document(
                 process,
                 lambda d: live(d, "gpu01") and any(e["where"] == "gpu02" for e in d["errors"]),
             )
-            said(*(told["errors"][0][key] or "" for key in ("message", "hint")))
+            said(*(cut_off["errors"][0][key] or "" for key in ("message", "hint")))
         finally:
             cluster.mend_cable("gpu02")
         next_document(process, lambda d: live(d, "gpu01", "gpu02"))
@@ -240,7 +240,9 @@ def test_a_controller_that_is_gone_is_said_and_comes_back(cluster, gpumon, sixte
     )
     assert len(done.stderr.splitlines()) == 1
     said(done.stderr.strip())
-    assert job_of(look(cluster, gpumon, "--for", "0", "slurm"), sixteen)["state"] == "RUNNING"
+    assert (
+        job_of(document_of(cluster, gpumon, "--for", "0", "slurm"), sixteen)["state"] == "RUNNING"
+    )
 
 
 @pytest.mark.every_slurm

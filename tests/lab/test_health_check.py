@@ -26,7 +26,7 @@ def of_the_page(cluster, script):
     return re.sub(r"^PATH=.*$", path, script, flags=re.MULTILINE)
 
 
-def told(cluster, node, name):
+def node_value(cluster, node, name):
     """What Slurm says of a node."""
     line = cluster.run_on("head", ["scontrol", "show", "node", "-o", node]).stdout
     found = re.search(rf"\b{name}=(.*?)(?: \w+=|$)", line)
@@ -58,11 +58,11 @@ def test_slurm_drains_the_node_of_a_lost_gpu_by_its_own_health_check(cluster, br
     with cluster.configured(**settings, HealthCheckNodeState="ANY,CYCLE"):
         broken(5)
         cluster.wait_until(
-            lambda: "DRAIN" in told(cluster, BROKEN, "State"), f"{BROKEN} drained", CHECKED_S
+            lambda: "DRAIN" in node_value(cluster, BROKEN, "State"), f"{BROKEN} drained", CHECKED_S
         )
-    assert "GPU 5: fell off the bus" in told(cluster, BROKEN, "Reason")
-    assert told(cluster, BROKEN, "Reason").startswith("gpumon: ")
-    assert "DRAIN" not in told(cluster, WHOLE, "State")
+    assert "GPU 5: fell off the bus" in node_value(cluster, BROKEN, "Reason")
+    assert node_value(cluster, BROKEN, "Reason").startswith("gpumon: ")
+    assert "DRAIN" not in node_value(cluster, WHOLE, "State")
 
 
 def test_nagios_is_told_in_one_line_by_the_code_that_it_knows(cluster, broken):

@@ -36,10 +36,10 @@ def hang(cluster):
         driver.hang(function, gpu=gpu)
         driver.write()
 
-    kept = dict(cluster.driver(NODE).values)
+    healthy = dict(cluster.driver(NODE).values)
     yield hang_in
     driver = cluster.driver(NODE)
-    driver.values = kept
+    driver.values = healthy
     driver.write()
     # No test of another file is to count what one of these has left.
     cluster.wait_until(lambda: not probes(cluster, NODE), "no probe is left", END_S)

@@ -104,7 +104,7 @@ def waiting(cluster, gpumon):
         submit("reserved", "-n1", "--reservation=course", "--gres=gpu:t4:2", "--mem=10")
         submit("never", "-N1", "-n1", "--gres=gpu:t4:1", "--mem=10", "-d", "afterok:1")
 
-        def told():
+        def shown():
             words = [gpumon, "--json", "--for", "0", "--all", f"slurm?cluster={name}&nodes=none"]
             env = {"GPUMON_SHARE": "no"}
             document = json.loads(cluster.run_as("alice", words, env=env).stdout)
@@ -115,7 +115,7 @@ def waiting(cluster, gpumon):
 
         def all_wait():
             jobs.clear()
-            jobs.update(told()[0])
+            jobs.update(shown()[0])
             reasons = {job["name"]: job["reason"] for job in jobs.values()}
             return len(jobs) == 9 and REASONS.items() <= reasons.items()
 
@@ -133,6 +133,6 @@ def state(cluster, name, job_id):
 @pytest.mark.parametrize("name", SAID)
 def test_what_is_lacking_is_named(waiting, name):
     found = waiting[name]["waiting"]
-    told = " | ".join((found["meaning"], *found["hints"]))
+    shown = " | ".join((found["meaning"], *found["hints"]))
     for part in SAID[name]:
-        assert part in told
+        assert part in shown

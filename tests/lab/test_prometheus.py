@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.recorded_past import told
+from gpumon.cli.recorded_past import filled_by_sources
 from gpumon.fleet.history.history import History
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
@@ -27,7 +27,7 @@ from gpumon.model.missing import Reason
 from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
 from gpumon.sources.prometheus import questions, response
-from gpumon.sources.prometheus.rules import TOLD_AT
+from gpumon.sources.prometheus.rules import SAMPLED_AT
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.exporters.page_server import Answer, PageServer, page
 from tests.worlds.probe import eventually
@@ -35,7 +35,7 @@ from tests.worlds.probe import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumon.fleet.join.join import Picture
+    from gpumon.fleet.join.join import JoinedFleet
     from gpumon.model.records.tick import Tick
 
 PROGRAMS = ("prometheus", "victoria-metrics")
@@ -104,13 +104,13 @@ class Engine:
             self.process.wait()
             self.process = None
 
-    def picture(self) -> Picture:
+    def joined(self) -> JoinedFleet:
         """What somebody who watches is shown now."""
         self.newest.take(self.source.poll())
         return join(self.newest.frames, None, self.newest.node_errors, time.time(), STALE_S)
 
     def shows(self, *fresh: str) -> bool:
-        nodes = self.picture().nodes.values()
+        nodes = self.joined().nodes.values()
         return {node.name for node in nodes if node.gpu_uuids and not node.is_stale} == set(fresh)
 
 
@@ -136,8 +136,8 @@ class Judge:
 
     def failures(self) -> dict[str, str]:
         """What was said of each rule that could not be evaluated."""
-        told = httpx.get(f"http://127.0.0.1:{self.port}/api/v1/rules").json()
-        rules = [rule for group in told["data"]["groups"] for rule in group["rules"]]
+        answered = httpx.get(f"http://127.0.0.1:{self.port}/api/v1/rules").json()
+        rules = [rule for group in answered["data"]["groups"] for rule in group["rules"]]
         assert rules
         return {one["name"]: one["lastError"] for one in rules if one.get("lastError")}
 
@@ -229,9 +229,9 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
             "time": f"{time.time() - 2.0:.3f}",
             "nocache": "1",
         }
-        told = httpx.get(f"http://127.0.0.1:{engine.port}/api/v1/query", params=asked)
-        assert response.opened(told.content, 200).cut is not None, told.text[:200]
-        gpu = engine.picture().gpus["GPU-10"]
+        answered = httpx.get(f"http://127.0.0.1:{engine.port}/api/v1/query", params=asked)
+        assert response.opened(answered.content, 200).cut is not None, answered.text[:200]
+        gpu = engine.joined().gpus["GPU-10"]
         assert (gpu.node, gpu.value("gpu_util_ratio"), gpu.value("power_w")) == (
             "gpu01",
             0.97,
@@ -241,7 +241,7 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
         assert gpu.reason("mem_temp_c") is Reason.NOT_SUPPORTED
         assert gpu.reason("remap_failure") is Reason.NOT_SUPPORTED
         assert gpu.reason("tensor_active_ratio") is Reason.NOT_SHARED
-        host = engine.picture().nodes["gpu02"]
+        host = engine.joined().nodes["gpu02"]
         assert host.block is not None
         assert (host.block.value("load_1m", 0), host.block.value("cpu_count", 0)) == (3.5, 2)
         assert main(["--json", "--for", "0", engine.url]) == 0
@@ -360,7 +360,8 @@ def test_the_past_that_a_server_has_gathered_is_ones_own_from_the_first_minute(
             now = time.time()
             remember(engine, [line for server in servers for line in past_of(server, now)])
             targets, sources = [parse(engine.url)], [engine.source]
-            sampler = Sampler(sources, SystemClock(), 1.0, told(History, sources, targets))
+            past = filled_by_sources(History, sources, targets)
+            sampler = Sampler(sources, SystemClock(), 1.0, past)
             samplers.append(sampler)
             newest: list[Tick] = []
             sampler.start(newest.append)
@@ -432,15 +433,15 @@ def test_rules_that_are_printed_are_evaluated_and_found(
             assert judge.failures() == {}
             engine.source.start(lambda: None)
             eventually(lambda one=engine: one.shows("gpu01", "gpu02"), "it is read")
-            gpu = engine.picture().gpus["GPU-10"]
+            gpu = engine.joined().gpus["GPU-10"]
             assert (gpu.value("gpu_util_ratio"), gpu.value("energy_j")) == (0.97, None)
             assert gpu.block.label("name", gpu.row) == "NVIDIA H100 80GB HBM3"
             engine.source.wish(Wish(zoom_nodes=("gpu01",)))
             eventually(
-                lambda one=engine: one.picture().gpus["GPU-10"].value("energy_j") is not None,
+                lambda one=engine: one.joined().gpus["GPU-10"].value("energy_j") is not None,
                 "a node that is looked at is told whole",
             )
-            assert engine.picture().gpus["GPU-20"].value("energy_j") is None
+            assert engine.joined().gpus["GPU-20"].value("energy_j") is None
             assert engine.newest.errors == ()
     finally:
         for judge in judges:
@@ -455,11 +456,11 @@ def test_rules_that_are_printed_are_evaluated_and_found(
 def has_recorded(engine: Engine) -> bool:
     """Whether rules have made something of all four GPUs."""
     url = f"http://127.0.0.1:{engine.port}/api/v1/query"
-    asked = {"query": f"count({TOLD_AT})", "nocache": "1", "time": f"{time.time():.3f}"}
+    asked = {"query": f"count({SAMPLED_AT})", "nocache": "1", "time": f"{time.time():.3f}"}
     try:
         answer = httpx.get(url, params=asked)
     except httpx.HTTPError:
         return False
     # A server that reads its files answers, with a text that is no JSON.
-    told = answer.json()["data"]["result"] if answer.is_success else []
-    return bool(told) and told[0]["value"][1] == "4"
+    answered = answer.json()["data"]["result"] if answer.is_success else []
+    return bool(answered) and answered[0]["value"][1] == "4"

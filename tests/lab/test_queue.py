@@ -11,11 +11,11 @@ from tests.lab.scenarios import (
     RUNNING,
     WAITING,
     Queue,
+    accounted_end,
+    controller_record,
     names_of,
+    queue_lines,
     steady,
-    told_by_sacct,
-    told_by_scontrol,
-    told_by_squeue,
 )
 
 pytestmark = pytest.mark.every_slurm
@@ -46,14 +46,14 @@ def seen(cluster, gpumon, queue):
     """gpumon's document and squeue's lines by scenario, of one moment in which nothing moved."""
 
     def read():
-        return told_by_squeue(cluster, queue.jobs.values())
+        return queue_lines(cluster, queue.jobs.values())
 
-    def look():
+    def documented():
         words = [gpumon, "--json", "--for", "0", "--all", "slurm?nodes=none"]
         return json.loads(cluster.run_as("alice", words).stdout)
 
-    document, told = steady(read, look)
-    return document, {name: told[job] for name, job in queue.jobs.items()}
+    document, lines = steady(read, documented)
+    return document, {name: lines[job] for name, job in queue.jobs.items()}
 
 
 def shown(document, label):
@@ -74,9 +74,9 @@ def at(stamp):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_job_is_shown_as_squeue_shows_it(cluster, seen, name):
-    document, told = seen
-    assert told[name]
-    for line in told[name]:
+    document, lines = seen
+    assert lines[name]
+    for line in lines[name]:
         job = shown(document, line["label"])
         assert {key: job[key] for key in SAME} == {key: line[key] for key in SAME}
         assert (job["reason"] or "None").replace("_", " ") == line["reason"].replace("_", " ")
@@ -88,16 +88,16 @@ def test_a_job_is_shown_as_squeue_shows_it(cluster, seen, name):
 
 @pytest.mark.parametrize("name", [*WAITING, *OTHERS])
 def test_the_expected_start_is_that_of_squeue(seen, name):
-    document, told = seen
-    (line,) = told[name]
+    document, lines = seen
+    (line,) = lines[name]
     job = shown(document, line["label"])
     assert at(job["expected_start_at"]) == moment(line["expected_start_at"])
 
 
 @pytest.mark.parametrize("name", WAITING)
 def test_each_reason_of_a_wait_is_there(seen, name):
-    document, told = seen
-    (line,) = told[name]
+    document, lines = seen
+    (line,) = lines[name]
     job = shown(document, line["label"])
     assert job["state"] == "PENDING"
     assert job["reason"].startswith(WAITING[name].reason)
@@ -105,8 +105,8 @@ def test_each_reason_of_a_wait_is_there(seen, name):
 
 
 def test_waits_for_other_jobs_and_limits_have_their_reason(seen):
-    document, told = seen
-    found = {name: shown(document, told[name][0]["label"])["reason"] for name in OTHERS}
+    document, lines = seen
+    found = {name: shown(document, lines[name][0]["label"])["reason"] for name in OTHERS}
     assert found == {
         "after": "Dependency",
         "never": "DependencyNeverSatisfied",
@@ -119,39 +119,39 @@ def test_the_end_of_a_job_is_that_of_the_controller_and_of_the_accounting(
     cluster, queue, seen, name
 ):
     """Their exit codes differ where a job did not end by itself, so the controller's counts."""
-    document, told = seen
-    job = shown(document, told[name][0]["label"])
-    controller = told_by_scontrol(cluster, queue.jobs[name])
+    document, lines = seen
+    job = shown(document, lines[name][0]["label"])
+    controller = controller_record(cluster, queue.jobs[name])
     assert job["state"] == ENDED[name] == controller["JobState"]
     assert job["exit_code"] == controller["ExitCode"]
-    accounting = told_by_sacct(cluster, queue.jobs[name])
+    accounting = accounted_end(cluster, queue.jobs[name])
     assert accounting["state"] == job["state"]
     if name == "failed":
         assert job["exit_code"] == accounting["exit_code"] == "3:0"
 
 
 def test_restarts_are_counted(cluster, queue, seen):
-    document, told = seen
+    document, lines = seen
     for name, count in (("requeued", 1), ("node failed, again", 1), ("uneven", 0)):
-        job = shown(document, told[name][0]["label"])
+        job = shown(document, lines[name][0]["label"])
         assert job["restart_count"] == count
-        assert int(told_by_scontrol(cluster, queue.jobs[name])["Restarts"]) == count
-    again = shown(document, told["node failed, again"][0]["label"])
+        assert int(controller_record(cluster, queue.jobs[name])["Restarts"]) == count
+    again = shown(document, lines["node failed, again"][0]["label"])
     assert (again["state"], again["reason"]) == ("PENDING", "BeginTime")
 
 
 def test_gpus_are_counted_however_they_were_asked_for(seen):
-    document, told = seen
+    document, lines = seen
 
     def counts(name):
-        return [shown(document, line["label"])["gpu_count"] for line in told[name]]
+        return [shown(document, line["label"])["gpu_count"] for line in lines[name]]
 
     assert counts("uneven") == [3]
     assert counts("per-task") == counts("steps") == [2]
     assert counts("first in line") == [8]
     assert counts("het") == [1, 1]
     assert counts("endless")[0] in (0, None)
-    tasks = {line["label"].split("_")[1]: line["label"] for line in told["array"]}
+    tasks = {line["label"].split("_")[1]: line["label"] for line in lines["array"]}
     assert shown(document, tasks["0"])["gpu_count"] == 1
     assert shown(document, tasks["1"])["gpu_count"] == 1
 

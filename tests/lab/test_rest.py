@@ -16,7 +16,7 @@ import pytest
 
 from tests.lab.layout import NODES
 from tests.lab.machine import LabError
-from tests.lab.test_gpumon import job_of, look, said, workload
+from tests.lab.test_gpumon import document_of, job_of, said, workload
 from tests.lab.watched import end, next_document
 
 LIFESPAN_S = 600
@@ -86,7 +86,7 @@ def python(cluster, user, script, *words, env=None):
     return cluster.run_as(user, command, env=env).stdout
 
 
-def look_by_rest(cluster, gpumon, target, *, env=None, code=0):
+def run_by_rest(cluster, gpumon, target, *, env=None, code=0):
     command = [gpumon, "--json", "--for", "0", target]
     done = cluster.run_as("alice", command, env=env or {"SLURM_JWT": token(cluster)}, check=False)
     assert done.returncode == code, done.stderr
@@ -101,12 +101,12 @@ def test_ranks_are_those_that_the_commands_lead_to(cluster, gpumon, target, subm
     job_id = submit("alice", words, *options, "-o", "/home/alice/four.out")
     cluster.wait_job(job_id, ["RUNNING"])
     cluster.wait_until(lambda: len(said(cluster, "alice", "four.out")) == 4, "4 contexts")
-    by_rest = look_by_rest(cluster, gpumon, target)
+    by_rest = run_by_rest(cluster, gpumon, target)
     job = job_of(by_rest, job_id)
     assert by_rest["errors"] == []
     assert [rank["rank"] for rank in job["ranks"]] == [0, 1, 2, 3]
     assert job["gpus_unknown"] == 0
-    by_commands = job_of(look(cluster, gpumon, "--for", "0", "slurm"), job_id)
+    by_commands = job_of(document_of(cluster, gpumon, "--for", "0", "slurm"), job_id)
     # What its control groups count goes on from one look to the next.
     apart = {"cgroups": None}
     if not cluster.layout.release.tells_exclusive:
@@ -219,9 +219,9 @@ def test_the_local_socket_needs_no_token_where_it_answers(cluster, mix):
 @pytest.mark.every_slurm
 def test_the_local_socket_says_whom_it_does_not_answer(cluster, gpumon):
     socket = "slurm+unix:///run/slurmrest/rest.sock"
-    said_so = look_by_rest(cluster, gpumon, socket, env={"LANG": "C"}, code=1)
-    assert "the socket does not answer this user" in said_so
-    assert len(said_so.splitlines()) == 1
+    output = run_by_rest(cluster, gpumon, socket, env={"LANG": "C"}, code=1)
+    assert "the socket does not answer this user" in output
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.every_slurm
@@ -237,9 +237,9 @@ def test_a_bearer_is_enough_where_slurm_takes_it(cluster, url):
 
 @pytest.mark.every_slurm
 def test_nothing_new_is_said_without_records(cluster, url, mix):
-    said_so = python(cluster, "alice", UNCHANGED, url, env={"SLURM_JWT": token(cluster)}).split()
-    assert int(said_so[0]) > 10
-    assert said_so[1] == "None"
+    output = python(cluster, "alice", UNCHANGED, url, env={"SLURM_JWT": token(cluster)}).split()
+    assert int(output[0]) > 10
+    assert output[1] == "None"
 
 
 @pytest.mark.every_slurm
@@ -249,26 +249,26 @@ def test_a_token_file_serves_as_well_and_is_closed_to_others(cluster, gpumon, ta
     cluster.run_as("alice", ["sh", "-c", script])
     words = f"{target}&token_file={file}&nodes=none"
     nothing = {"LANG": "C"}
-    assert look_by_rest(cluster, gpumon, words, env=nothing)["targets"][0]["ok"]
+    assert run_by_rest(cluster, gpumon, words, env=nothing)["targets"][0]["ok"]
     cluster.run_as("alice", ["chmod", "644", file])
-    said_so = look_by_rest(cluster, gpumon, words, env=nothing, code=1)
-    assert f"the token file {file} is open to others" in said_so
+    output = run_by_rest(cluster, gpumon, words, env=nothing, code=1)
+    assert f"the token file {file} is open to others" in output
 
 
 def test_plain_http_to_another_address_is_refused(cluster, gpumon, url):
-    said_so = look_by_rest(cluster, gpumon, f"slurm+{url}", code=2)
-    assert "plain HTTP would show the token" in said_so
+    output = run_by_rest(cluster, gpumon, f"slurm+{url}", code=2)
+    assert "plain HTTP would show the token" in output
 
 
 @pytest.mark.every_slurm
 def test_an_expired_token_is_one_line_and_is_never_shown(cluster, gpumon, target):
     old = token(cluster, lifespan_s=1)
     cluster.wait_until(lambda: time.time() > _expiry(old) + 1, "the token's end")
-    said_so = look_by_rest(cluster, gpumon, f"{target}&nodes=none", env={"SLURM_JWT": old}, code=1)
-    assert "slurmrestd jobs: the token expired 0 min ago" in said_so
-    assert "scontrol token" in said_so
-    assert len(said_so.splitlines()) == 1
-    assert old not in said_so
+    output = run_by_rest(cluster, gpumon, f"{target}&nodes=none", env={"SLURM_JWT": old}, code=1)
+    assert "slurmrestd jobs: the token expired 0 min ago" in output
+    assert "scontrol token" in output
+    assert len(output.splitlines()) == 1
+    assert old not in output
 
 
 def _expiry(secret):
@@ -281,10 +281,10 @@ def test_a_controller_that_is_gone_is_one_line(cluster, gpumon, target):
     env = {"SLURM_JWT": token(cluster)}
     cluster.run_on("head", ["pkill", "-STOP", "slurmctld"])
     try:
-        said_so = look_by_rest(cluster, gpumon, f"{target}&nodes=none", env=env, code=1)
+        output = run_by_rest(cluster, gpumon, f"{target}&nodes=none", env=env, code=1)
     finally:
         cluster.run_on("head", ["pkill", "-CONT", "slurmctld"])
-    assert len(said_so.splitlines()) == 1
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.every_slurm

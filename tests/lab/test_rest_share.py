@@ -89,15 +89,15 @@ def test_three_gpumons_cost_one_and_a_fourth_nothing(cluster, gpumon, relay, sub
 def test_who_speaks_for_somebody_else_or_for_nobody_reads_no_answer(cluster, gpumon, relay):
     words = [gpumon, "--json", "--for", "0", relay]
 
-    def look(**env):
+    def run_gpumon(**env):
         done = cluster.run_as("alice", words, env={"GPUMON_SHARE": "yes", **env}, check=False)
         assert "Traceback" not in done.stderr
         return done
 
-    assert look(SLURM_JWT=token(cluster)).returncode == 0
-    assert look(SLURM_JWT=token(cluster, "bob")).returncode == 0
+    assert run_gpumon(SLURM_JWT=token(cluster)).returncode == 0
+    assert run_gpumon(SLURM_JWT=token(cluster, "bob")).returncode == 0
     assert asked(cluster) == dict.fromkeys(EVERY_KIND, 2)
-    assert "SLURM_JWT is not set" in look(LANG="C").stderr
-    assert look(SLURM_JWT="an-opaque-one").returncode == 1
-    assert look(SLURM_JWT=token(cluster), GPUMON_SHARE="no").returncode == 0
+    assert "SLURM_JWT is not set" in run_gpumon(LANG="C").stderr
+    assert run_gpumon(SLURM_JWT="an-opaque-one").returncode == 1
+    assert run_gpumon(SLURM_JWT=token(cluster), GPUMON_SHARE="no").returncode == 0
     assert asked(cluster)["nodes"] == 3

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.lab.layout import NODES
-from tests.lab.test_rest import look_by_rest, token
+from tests.lab.test_rest import run_by_rest, token
 
 pytestmark = pytest.mark.every_slurm
 
@@ -68,14 +68,14 @@ def ask(cluster, url):
 
         return once
 
-    keep(cluster, token(cluster))
+    store_token(cluster, token(cluster))
     yield start
     for process in running:
         cluster.signal(process)
         process.communicate()
 
 
-def keep(cluster, secret):
+def store_token(cluster, secret):
     """Puts a token into the file that the queue reads."""
     cluster.run_as("alice", ["sh", "-c", f"umask 077; printf %s {secret} >{FILE}"])
 
@@ -94,22 +94,22 @@ def test_a_token_that_is_renewed_needs_no_new_start(cluster, ask):
     once = ask()
     assert once() == [len(NODES), []]
     good = token(cluster)
-    keep(cluster, forged(good))
+    store_token(cluster, forged(good))
     nodes, ((message, hint),) = once()
     assert nodes is None
     assert "token" in message + hint
-    keep(cluster, good)
+    store_token(cluster, good)
     assert once() == [len(NODES), []]
 
 
 def test_a_token_that_is_wrong_is_one_line_without_it(cluster, gpumon, url, said):
     wrong = forged(token(cluster))
     target = f"slurm+{url}?insecure=1&nodes=none"
-    told = look_by_rest(cluster, gpumon, target, env={"SLURM_JWT": wrong}, code=1)
-    assert len(told.splitlines()) == 1
-    assert "token" in told
-    assert wrong not in told
-    said(told.strip())
+    output = run_by_rest(cluster, gpumon, target, env={"SLURM_JWT": wrong}, code=1)
+    assert len(output.splitlines()) == 1
+    assert "token" in output
+    assert wrong not in output
+    said(output.strip())
 
 
 def test_a_slurmrestd_that_is_slow_is_said_and_comes_back(cluster, ask, said):

@@ -13,7 +13,7 @@ import httpx
 
 from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
-from gpumon.sources.source import PastBeat, SystemClock
+from gpumon.sources.source import PastFrames, SystemClock
 from tests.bench.roads import COLLECTED_S
 from tests.lab.test_prometheus import CONFIG, PROGRAMS, Engine, needed, remember
 from tests.worlds.by_server import view_of_frames
@@ -37,7 +37,7 @@ LASTS_S: Final = 300.0
 FIRST: Final = [one for one in SCENES if one[1] is sentences.SCENES[one[0]][0]]
 
 
-class Told:
+class ServedScene:
     """One scene as servers hold it."""
 
     def __init__(self, number: int, name: str, make: Callable[[], Scene]) -> None:
@@ -68,20 +68,22 @@ class Told:
     def _marked(self, uuid: str) -> str:
         return f"GPU-{self.mark}{uuid.removeprefix('GPU-')}"
 
-    def view(self, told: Heard, ends_at: float) -> View:
+    def view(self, heard: Heard, ends_at: float) -> View:
         """What a detector sees of it alone, at the times of the scene."""
         later_s = ends_at - self.ends_at
 
-        def beats() -> Iterator[PastBeat]:
-            for beat in told.beats:
-                own = self.frames(beat.frames, later_s)
-                yield PastBeat(beat.at - later_s, beat.period_s, own)
+        def periods() -> Iterator[PastFrames]:
+            for period in heard.periods:
+                own = self.frames(period.frames, later_s)
+                yield PastFrames(period.at - later_s, period.period_s, own)
 
-        newest = {frame.node: frame for frame in self.frames(tuple(told.frames), later_s)}
-        now = max(frame.taken_at for frame in told.frames) - later_s
-        return view_of_frames(self.one, now, [*newest.values()], beats, interval_of(self.one.ticks))
+        newest = {frame.node: frame for frame in self.frames(tuple(heard.frames), later_s)}
+        now = max(frame.taken_at for frame in heard.frames) - later_s
+        return view_of_frames(
+            self.one, now, [*newest.values()], periods, interval_of(self.one.ticks)
+        )
 
-    def frames(self, told: tuple[Frame, ...], later_s: float) -> tuple[Frame, ...]:
+    def frames(self, frames: tuple[Frame, ...], later_s: float) -> tuple[Frame, ...]:
         """Those of its nodes, by their own names and times."""
         return tuple(
             frame._replace(
@@ -90,7 +92,7 @@ class Told:
                 taken_at=frame.taken_at - later_s,
                 blocks={name: self._own(block) for name, block in frame.blocks.items()},
             )
-            for frame in told
+            for frame in frames
             if frame.node.startswith(self.mark)
         )
 
@@ -103,8 +105,8 @@ def holds(engine: Engine, lines: list[str], at: float) -> bool:
     """Whether a server tells of every series that has a sample around a time."""
     wanted = {
         series
-        for series, _, told_at in (line.rsplit(" ", 2) for line in lines)
-        if abs(float(told_at) - at) < 31.0
+        for series, _, sampled_at in (line.rsplit(" ", 2) for line in lines)
+        if abs(float(sampled_at) - at) < 31.0
     }
     asked = {"query": '{__name__=~"DCGM_.+"}', "time": f"{at + 31.0:.3f}", "nocache": "1"}
     try:
@@ -120,7 +122,7 @@ class Heard(NamedTuple):
     """What gpumon's source told of a server."""
 
     frames: list[Frame]
-    beats: list[PastBeat]
+    periods: list[PastFrames]
 
 
 def heard(program: str, folder: Path, lines: list[str], ends_at: float) -> Heard:
@@ -130,18 +132,18 @@ def heard(program: str, folder: Path, lines: list[str], ends_at: float) -> Heard
     source = open_source(parse(url), Sampling(1.0, False, lambda _: True), SystemClock())
     found = Heard([], [])
 
-    def has_told() -> bool:
+    def is_heard() -> bool:
         # Those of errors hold no values.
         found.frames.extend(frame for frame in source.poll() if frame.blocks)
         past = source.recalled()
-        found.beats.extend(past() if past is not None else ())
+        found.periods.extend(past() if past is not None else ())
         return past is not None
 
     try:
         remember(engine, lines)
         eventually(lambda: holds(engine, lines, ends_at + 30.0), "all of it can be asked for")
         source.start(lambda: None)
-        eventually(has_told, "the present is told, and the past")
+        eventually(is_heard, "the present is told, and the past")
     finally:
         source.close()
         engine.stop()
@@ -152,7 +154,7 @@ def test_what_servers_tell_of_every_detectors_scene_is_what_a_probe_tells_or_nam
     tmp_path: Path,
 ) -> None:
     needed()
-    scenes = [Told(number, *scene) for number, scene in enumerate(FIRST)]
+    scenes = [ServedScene(number, *scene) for number, scene in enumerate(FIRST)]
     (tmp_path / "gather.yml").write_text(CONFIG % "'127.0.0.1:9'")
     ends_at = time.time() - 30.0
     lines = [line for one in scenes for line in one.lines(ends_at)]

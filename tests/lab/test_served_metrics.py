@@ -133,8 +133,8 @@ def served() -> Iterator[str]:
     ) as program:
         try:
             assert program.stderr
-            said = program.stderr.readline()
-            yield said.rpartition(" on ")[2].strip()
+            line = program.stderr.readline()
+            yield line.rpartition(" on ")[2].strip()
         finally:
             program.kill()
 
@@ -147,8 +147,8 @@ def got(url: str, **query: str) -> Any:
 
 def series(engine: Engine, question: str, label: str = "") -> dict[str, float]:
     url = f"http://127.0.0.1:{engine.port}/api/v1/query"
-    told = got(url, query=question, nocache="1")["data"]["result"]
-    return {one["metric"].get(label, ""): float(one["value"][1]) for one in told}
+    found = got(url, query=question, nocache="1")["data"]["result"]
+    return {one["metric"].get(label, ""): float(one["value"][1]) for one in found}
 
 
 def differences(engine: Engine, server: str) -> list[str] | None:
@@ -189,9 +189,9 @@ def test_what_is_scraped_is_the_document_and_an_alert_fires(rules: Path) -> None
             folder.mkdir()
             port = server.rstrip("/").rpartition(":")[2]
             is_own = program == "prometheus"
-            beat = ", evaluation_interval: 1s" if is_own else ""
+            interval = ", evaluation_interval: 1s" if is_own else ""
             own = f"rule_files: [{rules}]" if is_own else ""
-            (folder / "gather.yml").write_text(CONFIG % (beat, port) + own)
+            (folder / "gather.yml").write_text(CONFIG % (interval, port) + own)
             engines.append(Engine(program, folder))
         try:
             for engine in engines:

@@ -41,7 +41,7 @@ SMALL_SHARES = 64
 WORK_S = 45.0
 """So long all work before: nobody calls it a hang that was never seen at work."""
 
-TOLD_S = 300.0 + 120.0
+LIMIT_S = 300.0 + 120.0
 """What the slowest of the rules asks for, and more than a minute for a busy machine."""
 
 TRAINS = {"util_gpu": 97, "power_mw": 560_000}
@@ -63,8 +63,8 @@ def held(cluster, name):
     """What the ranks of a job printed, by rank."""
     output = output_of(cluster, name)
     lines = output.read_text().splitlines() if output.exists() else []
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    return {int(one["env"]["SLURM_PROCID"]): one for one in told}
+    reports = [json.loads(line) for line in lines if line.startswith("{")]
+    return {int(one["env"]["SLURM_PROCID"]): one for one in reports}
 
 
 def submit_ranks(cluster, submit_job, name, options="", only=""):
@@ -173,7 +173,7 @@ def start(cluster, submit):
     return jobs, {name: held(cluster, name) for name in jobs}
 
 
-def keep(cluster, stack, ranks):
+def hold(cluster, stack, ranks):
     """Keeps one rank of each job from going on until the stack is closed."""
     stopped = str(ranks[STOPPED][WHO[STOPPED]]["pid"])
     cluster.run_on(NODE[STOPPED], ["kill", "-STOP", stopped])
@@ -195,21 +195,21 @@ def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(cluster, g
         show(drivers[NODE[name]], uuids_of(of_job), "trains")
     for driver in drivers.values():
         driver.write()
-    told: dict[str, Any] = {}
+    by_job: dict[str, Any] = {}
 
-    def all_told(document):
+    def is_complete(document):
         for name, job_id in jobs.items():
             for found in document["findings"]:
                 if (found["class"], found["subject"]) == (CLASS[name], f"job:{job_id}"):
-                    told[name] = found
-        return all(name in told and CAUSE[name] in told[name]["summary"] for name in jobs)
+                    by_job[name] = found
+        return all(name in by_job and CAUSE[name] in by_job[name]["summary"] for name in jobs)
 
     with ExitStack() as stack:
         process = stack.enter_context(watching(cluster, gpumon, "slurm"))
         next_document(process, lambda d: live(d, *NODE.values()))
         began_at = time.time()
         next_document(process, lambda _: time.time() > began_at + WORK_S, 2 * WORK_S)
-        keep(cluster, stack, ranks)
+        hold(cluster, stack, ranks)
         # Of the job that is stopped one GPU rests; of the frozen one all look alike.
         driver = drivers[NODE[STOPPED]]
         show(driver, uuids_of(ranks[STOPPED]) + uuids_of(ranks[FROZEN]), "spins")
@@ -217,11 +217,15 @@ def test_each_rank_that_is_kept_from_going_on_is_named_with_its_cause(cluster, g
         driver.write()
         begun = time.time()
         document = next_document(
-            process, lambda d: all_told(d) or time.time() > begun + TOLD_S, 2 * TOLD_S
+            process,
+            lambda d: is_complete(d) or time.time() > begun + LIMIT_S,
+            2 * LIMIT_S,
         )
-        said = {name: found["summary"] for name, found in told.items()}
-        assert all_told(document), f"of {jobs} after {TOLD_S:.0f} s only this was told: {said}"
-    for name, found in told.items():
+        summaries = {name: found["summary"] for name, found in by_job.items()}
+        assert is_complete(document), (
+            f"of {jobs} after {LIMIT_S:.0f} s only this was told: {summaries}"
+        )
+    for name, found in by_job.items():
         one = ranks[name][WHO[name]]
         texts = [line["text"] for line in found["evidence"]]
         assert f"rank {WHO[name]} (" in found["summary"], name

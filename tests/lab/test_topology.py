@@ -23,18 +23,18 @@ def document(cluster, gpumon, target, env=None):
 
 @pytest.mark.parametrize("target", ["slurm?nodes=none", "slurm+ssh://head?nodes=none"])
 def test_every_node_tells_its_leaf_switch(cluster, gpumon, target):
-    told = document(cluster, gpumon, target)
-    assert {node["name"]: node["slurm"]["leaf_switch"] for node in told["nodes"]} == LEAVES
-    assert {node["slurm"]["block"] for node in told["nodes"]} == {None}
-    assert not told["errors"]
+    answer = document(cluster, gpumon, target)
+    assert {node["name"]: node["slurm"]["leaf_switch"] for node in answer["nodes"]} == LEAVES
+    assert {node["slurm"]["block"] for node in answer["nodes"]} == {None}
+    assert not answer["errors"]
 
 
 def test_what_the_environment_would_cut_off_is_there(cluster, gpumon):
     env = {"SLURM_TOPO_LEN": "12"}
     words = ["scontrol", "show", "topology"]
     assert "SwitchName=s\n" in cluster.run_as("alice", words, env=env).stdout
-    told = document(cluster, gpumon, "slurm?nodes=none", env=env)
-    assert {node["name"]: node["slurm"]["leaf_switch"] for node in told["nodes"]} == LEAVES
+    answer = document(cluster, gpumon, "slurm?nodes=none", env=env)
+    assert {node["name"]: node["slurm"]["leaf_switch"] for node in answer["nodes"]} == LEAVES
 
 
 def test_slurmrestd_knows_of_no_topology(cluster, gpumon):
@@ -47,9 +47,9 @@ def test_slurmrestd_knows_of_no_topology(cluster, gpumon):
     assert any(path.endswith(("/nodes/", "/nodes")) for path in paths)
     assert not [path for path in paths if "topo" in path or "switch" in path or "block" in path]
     target = f"slurm+{url}?insecure=1&nodes=none"
-    told = document(cluster, gpumon, target, env={"SLURM_JWT": secret})
-    assert {node["name"] for node in told["nodes"]} == set(LEAVES)
-    assert {node["slurm"][place] for node in told["nodes"] for place in PLACES} == {None}
+    answer = document(cluster, gpumon, target, env={"SLURM_JWT": secret})
+    assert {node["name"] for node in answer["nodes"]} == set(LEAVES)
+    assert {node["slurm"][place] for node in answer["nodes"] for place in PLACES} == {None}
 
 
 def test_jobs_are_placed_where_they_were_asked_to_run(cluster, submit):
@@ -75,9 +75,9 @@ def test_blocks_are_told_where_slurm_knows_of_them(cluster, gpumon):
     plugin = {"TopologyPlugin": f"topology/{kind}"}
     with second_cluster(cluster, "placed", NODES, plugin, topology=text):
         env = {"SLURM_CONF": "/etc/slurm/placed/slurm.conf"}
-        told = document(cluster, gpumon, "slurm?nodes=none", env=env)
-    assert told["errors"] == []
+        answer = document(cluster, gpumon, "slurm?nodes=none", env=env)
+    assert answer["errors"] == []
     where = "block" if has_blocks else "leaf_switch"
-    found = {node["name"]: node["slurm"][where] for node in told["nodes"]}
+    found = {node["name"]: node["slurm"][where] for node in answer["nodes"]}
     assert found == {"n1": "b0", "n2": "b0", "n3": "b1", "n4": "b1"}
-    assert {node["slurm"]["cluster"] for node in told["nodes"]} == {"placed"}
+    assert {node["slurm"]["cluster"] for node in answer["nodes"]} == {"placed"}

@@ -15,7 +15,7 @@ KEYS = "/home/alice/.ssh/authorized_keys"
 KNOWN = "/home/alice/.ssh/known_hosts"
 
 
-def look(cluster, gpumon, *words, user="alice", node=HEAD, env=None):
+def document_of(cluster, gpumon, *words, user="alice", node=HEAD, env=None):
     argv = [gpumon, "--json", "--for", "0", *words]
     done = cluster.run_as(user, argv, node, env=env, check=False)
     assert "Traceback" not in done.stderr
@@ -74,7 +74,7 @@ def without(cluster, file, node=HEAD):
 
 @pytest.mark.every_slurm
 def test_one_step_reads_the_gpus_of_all_nodes_of_a_job_and_is_told(cluster, gpumon, uneven):
-    document = look(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun")
+    document = document_of(cluster, gpumon, "--job", str(uneven), "slurm?nodes=srun")
     seen = {n["name"]: sorted(gpu["uuid"] for gpu in n["gpus"]) for n in document["nodes"]}
     truth = {name: allowed(cluster, uneven, name) for name in ("gpu01", "gpu03")}
     assert {name: len(uuids) for name, uuids in truth.items()} == {"gpu01": 3, "gpu03": 3}
@@ -94,7 +94,7 @@ def test_one_step_reads_the_gpus_of_all_nodes_of_a_job_and_is_told(cluster, gpum
 
 @pytest.mark.every_slurm
 def test_two_jobs_on_one_node_keep_their_gpus_apart(cluster, gpumon, uneven):
-    document = look(cluster, gpumon, "slurm?nodes=srun")
+    document = document_of(cluster, gpumon, "slurm?nodes=srun")
     held = [set(job["gpus"]) for job in document["jobs"] if job["state"] == "RUNNING"]
     assert sorted(map(len, held)) == [2, 6]
     assert not held[0] & held[1]
@@ -110,7 +110,7 @@ def test_a_step_reaches_both_components_of_a_heterogeneous_job(cluster, gpumon, 
     )
     leader = submit("alice", script)
     cluster.wait_job(leader, ["RUNNING"])
-    document = look(cluster, gpumon, "slurm?nodes=srun")
+    document = document_of(cluster, gpumon, "slurm?nodes=srun")
     held = {job["label"]: job["gpus"] for job in document["jobs"] if job["state"] == "RUNNING"}
     assert {label: len(gpus) for label, gpus in held.items()} == {
         f"{leader}+0": 1,
@@ -126,7 +126,7 @@ def test_a_job_with_gpus_per_task_shows_the_gpu_of_one_task_and_counts_the_rest(
     options = ("-n4", "-N2", "--ntasks-per-node=2", "--gpus-per-task=1", "-w", "gpu[01,03]")
     job_id = submit("alice", "sleep 900", *options)
     cluster.wait_job(job_id, ["RUNNING"])
-    job = job_of(look(cluster, gpumon, "slurm?nodes=srun"), job_id)
+    job = job_of(document_of(cluster, gpumon, "slurm?nodes=srun"), job_id)
     assert len(job["gpus"]) == 2
     assert job["gpus_unknown"] == 2
     assert job["contradictions"] == []
@@ -135,7 +135,7 @@ def test_a_job_with_gpus_per_task_shows_the_gpu_of_one_task_and_counts_the_rest(
 @pytest.mark.every_slurm
 def test_refused_keys_are_replaced_by_a_step_of_the_job(cluster, gpumon, uneven):
     with without(cluster, KEYS):
-        document = look(cluster, gpumon, "--job", str(uneven), "slurm")
+        document = document_of(cluster, gpumon, "--job", str(uneven), "slurm")
     assert len(job_of(document, uneven)["gpus"]) == 6
     assert live(document, "gpu01", "gpu03")
     (note,) = document["errors"]
@@ -146,7 +146,7 @@ def test_refused_keys_are_replaced_by_a_step_of_the_job(cluster, gpumon, uneven)
 @pytest.mark.every_slurm
 def test_no_step_in_somebody_elses_job(cluster, gpumon, uneven):
     with without(cluster, "/home/bob/.ssh/authorized_keys"):
-        document = look(cluster, gpumon, "--job", str(uneven), "slurm", user="bob")
+        document = document_of(cluster, gpumon, "--job", str(uneven), "slurm", user="bob")
     refused = [error for error in document["errors"] if "the key is refused" in error["message"]]
     assert {error["where"] for error in refused} == {"gpu01", "gpu03"}
     assert steps(cluster, uneven) == []
@@ -248,8 +248,8 @@ def test_inside_a_job_a_filtered_view_has_the_right_uuids(cluster, gpumon, submi
 @pytest.mark.every_slurm
 @pytest.mark.parametrize("ways", ["", "?nodes=srun"])
 def test_behind_a_login_node_all_is_as_it_is_on_it(cluster, gpumon, uneven, ways):
-    near = job_of(look(cluster, gpumon, "slurm"), uneven)
-    far = look(cluster, gpumon, f"slurm+ssh://head{ways}", node="gpu02")
+    near = job_of(document_of(cluster, gpumon, "slurm"), uneven)
+    far = document_of(cluster, gpumon, f"slurm+ssh://head{ways}", node="gpu02")
     assert sorted(job_of(far, uneven)["gpus"]) == sorted(near["gpus"])
     assert job_of(far, uneven)["gpus_unknown"] == 0
     assert live(far, "gpu01", "gpu03")
@@ -300,7 +300,7 @@ def test_a_login_node_that_is_down_is_one_line(cluster, gpumon, said):
 def test_a_node_that_the_login_node_cannot_reach_is_named(cluster, gpumon, uneven, said):
     cluster.cut_cable("gpu03")
     try:
-        document = look(cluster, gpumon, "--for", "12", "slurm+ssh://head", node="gpu02")
+        document = document_of(cluster, gpumon, "--for", "12", "slurm+ssh://head", node="gpu02")
     finally:
         cluster.mend_cable("gpu03")
     assert live(document, "gpu01")

@@ -117,12 +117,12 @@ def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, su
     (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
     assert (job["name"], job["gpus_unknown"]) == ("seen", 1)
     assert len(document["nodes"]) == 3
-    told = [error["message"] for error in document["errors"]]
+    messages = [error["message"] for error in document["errors"]]
     read = (
         "scontrol --all --details show job" if cluster.layout.release.is_newer else "squeue --all"
     )
-    assert any(f"{read} --json is read instead" in message for message in told)
-    said(next(message for message in told if "instead" in message))
+    assert any(f"{read} --json is read instead" in message for message in messages)
+    said(next(message for message in messages if "instead" in message))
 
 
 def test_all_gpumons_of_a_user_ask_once(cluster, gpumon):

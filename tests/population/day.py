@@ -61,16 +61,16 @@ class Patient:
 
     def __init__(self, look_s: float) -> None:
         self._look_s = look_s
-        self._looked_at = float("-inf")
+        self._evaluated_at = float("-inf")
         self._engine = DetectionEngine(budget_s=PATIENCE_S, start_s=PATIENCE_S)
         self._report: DetectionReport | None = None
 
     def submit(self, tick: Tick) -> bool:
         """Have a picture judged, and wait until it is."""
-        if tick.at - self._looked_at < self._look_s:
+        if tick.at - self._evaluated_at < self._look_s:
             return False
         taken = self._engine.submit(tick)
-        self._looked_at = tick.at
+        self._evaluated_at = tick.at
         self._report = self._engine.finish(PATIENCE_S) if taken else None
         return taken
 
@@ -152,7 +152,7 @@ def watch(fleet: Fleet, witness: Witness, start_at: float, end_at: float) -> Non
     source = FleetSource(fleet, clock)
     period_s, look_s = float(fleet.plan.period_s), fleet.plan.look_s
     sampler = Sampler(
-        [source], clock, period_s, History, partial(Patient, look_s), keep_books=Ledger
+        [source], clock, period_s, History, partial(Patient, look_s), open_ledger=Ledger
     )
     is_over, may_end = threading.Event(), threading.Event()
     told: list[object] = [None]

@@ -28,7 +28,7 @@ START_AT: Final = 1_790_000_000
 QUEUE_S: Final = 30
 """How often the queue is asked."""
 
-KEPT_S: Final = 300
+LISTED_AFTER_END_S: Final = 300
 """How long Slurm lists what has ended (MinJobAge)."""
 
 NAMES: Final = ("train", "run.sh", "exp_17", "llama-sft", "wrap", "sleep", "bash", "gpu_test")
@@ -170,7 +170,7 @@ class Fleet:
         for case in self.cases:
             if case.begin_at <= at < case.end_at:
                 jobs.append(case.record)
-            elif case.end_at <= at < case.end_at + KEPT_S:
+            elif case.end_at <= at < case.end_at + LISTED_AFTER_END_S:
                 jobs.append(case.record._replace(state="COMPLETED", end_at=float(case.end_at)))
         return QueueRecords(tuple(jobs), self._slurm_nodes, float(at), float(at))
 

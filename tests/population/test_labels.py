@@ -60,6 +60,6 @@ def test_a_recording_of_it_is_read_without_a_complaint(fleet: Fleet, tmp_path: P
     read = read_labels(path)
     assert [x[:4] for x in read] == [x[:4] for x in told]
     playback = Playback(Recording(path))
-    heard = {frame.node for beat in playback.beats() for frame in beat.frames}
+    heard = {frame.node for beat in playback.by_tick() for frame in beat.frames}
     assert heard >= {machine.name for machine in fleet.machines}
     assert not playback.problems

@@ -35,10 +35,10 @@ class Part(NamedTuple):
     """Whether nothing is written to its output: the next turn of a stretch is no new line."""
 
 
-def pictures(recording: Path) -> Iterator[tuple[float, Blocks, set[tuple[str, str]]]]:
+def instants(recording: Path) -> Iterator[tuple[float, Blocks, set[tuple[str, str]]]]:
     """Time and blocks of each frame, and which columns are counters as far as is known.
 
-    The next frame changes the blocks: who keeps them takes a `_copy`.
+    The next frame changes the blocks: to store them take a `_copy`.
     """
     blocks: Blocks = {}
     counters = {("node", "uptime_s")}
@@ -70,12 +70,12 @@ def pictures(recording: Path) -> Iterator[tuple[float, Blocks, set[tuple[str, st
 def stretches(
     recording: Path, workloads: Sequence[str]
 ) -> tuple[list[list[Blocks]], set[tuple[str, str]]]:
-    """The frames of each workload, as its phases beside the recording say, and the counters."""
+    """The frames of each workload, by the phases beside the recording, and the counters."""
     phases_path = recording.with_name(recording.name.removesuffix(".gpumon.zst") + ".phases.json")
     phases = {phase["workload"]: phase for phase in json.loads(phases_path.read_text())}
     found: list[list[Blocks]] = [[] for _ in workloads]
     counters: set[tuple[str, str]] = set()
-    for at, blocks, known in pictures(recording):
+    for at, blocks, known in instants(recording):
         counters = known
         for workload, frames in zip(workloads, found, strict=True):
             if phases[workload]["start"] <= at <= phases[workload]["end"]:
@@ -91,33 +91,33 @@ def _copy(blocks: Blocks) -> Blocks:
     }
 
 
-def _news(blocks: Blocks, told: Blocks | None) -> Blocks:
-    """What a line says of blocks after one that told of others; None: it is the first.
+def _news(blocks: Blocks, before: Blocks | None) -> Blocks:
+    """What a line has of blocks after one that had others; None: it is the first.
 
-    Whatever is as it was is left out, as a recorder does.
+    All that is as it was is left out, as a recorder does.
     """
-    if told is None or any(
-        block["keys"] != told.get(name, {}).get("keys") for name, block in blocks.items()
+    if before is None or any(
+        block["keys"] != before.get(name, {}).get("keys") for name, block in blocks.items()
     ):
         return blocks
     news: Blocks = {}
     for name, block in blocks.items():
-        known, said = told[name], {}
+        known, changed = before[name], {}
         for kind in ("columns", "labels"):
-            said[kind] = {
+            changed[kind] = {
                 key: values
                 for key, values in block[kind].items()
                 if key not in known[kind] or known[kind][key] != values
             }
         gone = [k for kind in ("columns", "labels") for k in known[kind] if k not in block[kind]]
-        news[name] = {**said, "gone": gone}
+        news[name] = {**changed, "gone": gone}
         if block["missing"] != known["missing"]:
             news[name]["missing"] = block["missing"]
     return news
 
 
 class _Counters:
-    """Counters that never go back, whatever is played behind what."""
+    """Counters that never go back, in any order of the parts."""
 
     def __init__(self, counters: set[tuple[str, str]]) -> None:
         self._counters = counters
@@ -128,7 +128,7 @@ class _Counters:
 
         Args:
             now: The frame, which is changed.
-            before: The one before it in the recording; None: the stretch begins anew.
+            before: The one before it in the recording; None: the stretch begins again.
             first: The first frame of the stretch.
             last: Its last one; between the two lies what it grows by on average.
         """
@@ -140,7 +140,7 @@ class _Counters:
             for entity, count in zip(block["keys"], block["columns"][key], strict=True):
                 place = (name, key, entity)
                 if count is not None and place in self._last:
-                    ends = (_told(one, name, key, entity) for one in (before, now, first, last))
+                    ends = (_value_of(one, name, key, entity) for one in (before, now, first, last))
                     count = self._last[place] + _growth(*ends)
                 if count is not None:
                     self._last[place] = count
@@ -163,12 +163,12 @@ def _growth(
     return (last - first) / 20 if first is not None and last is not None and last >= first else 0
 
 
-def _told(blocks: Blocks | None, name: str, key: str, entity: str) -> float | None:
+def _value_of(blocks: Blocks | None, name: str, key: str, entity: str) -> float | None:
     block = (blocks or {}).get(name)
     if block is None or key not in block["columns"] or entity not in block["keys"]:
         return None
-    told: float | None = block["columns"][key][block["keys"].index(entity)]
-    return told
+    value: float | None = block["columns"][key][block["keys"].index(entity)]
+    return value
 
 
 def write_job(
@@ -189,7 +189,7 @@ def write_job(
         {"kind": "header", "format": "gpumon-recording", "version": 1, "tool": "gpumon 0.1.0",
          "started_at": START, "period_s": every_s, "targets": ["slurm"]},
     ]  # fmt: skip
-    second, told = 0, None
+    second, before = 0, None
     for part, frames in zip(parts, found, strict=True):
         for place in range(part.minutes * 60):
             turn = place % len(frames)
@@ -199,15 +199,15 @@ def write_job(
                 _grow_older(blocks, frames[0], place)
             if second % _SYNC_S == 0:
                 lines += [{"kind": "sync", "at": START + second}, _queue(job_id, START + second)]
-                told = None
+                before = None
             if second % every_s == 0:
                 at = START + second
                 lines += [
                     {"kind": "frame", "origin": "slurm", "node": _NODE, "at": at, "late_s": 0,
-                     "blocks": _news(blocks, told), "host_names": [_NODE]},
+                     "blocks": _news(blocks, before), "host_names": [_NODE]},
                     {"kind": "beat", "at": at, "period_s": every_s},
                 ]  # fmt: skip
-                told = blocks
+                before = blocks
             second += 1
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     out.write_text(text)

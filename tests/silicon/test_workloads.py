@@ -1,4 +1,4 @@
-"""What the rules say of workloads that ran on a real H200; README.md says how each was made."""
+"""What the rules report of workloads that ran on a real H200; README.md has how each was made."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ STALLS = RECORDINGS / "h200-stalls.gpumon.zst"
 LOOPS = RECORDINGS / "h200-loops.gpumon.zst"
 
 EVERY_S = 5
-"""Seconds between two pictures: every fifth of those recorded."""
+"""Seconds between two ticks: every fifth of those recorded."""
 
 
 def document(recording: Path, folder: Path, job_id: str, *parts: Part) -> dict[str, Any]:
-    """What is known at the end of the job, findings and books."""
+    """What is known at the end of the job, findings and ledger."""
     file = folder / "job.gpumon"
     write_job(recording, file, job_id, parts, EVERY_S)
     return judged(file)
@@ -84,7 +84,7 @@ def test_what_wastes_it_is_named(
 
 @pytest.mark.slow
 def test_too_many_loaders_are_named(tmp_path: Path) -> None:
-    """Every second: a fifth of the samples of half a minute makes a beat that is not its own."""
+    """Every second: a fifth of the samples of half a minute makes a period that is not its own."""
     file = tmp_path / "job.gpumon"
     write_job(JOBS, file, "112", [Part("oversubscribed", 45)])
     (claim,) = claims(judged(file))
@@ -126,8 +126,8 @@ def test_a_program_that_prepares_its_batches_itself_is_a_guess(tmp_path: Path) -
 def test_what_other_hands_made_is_guessed_as_well(
     recording: Path, job_id: str, parts: Sequence[Part], found: Sequence[str], tmp_path: Path
 ) -> None:
-    said = claims(document(recording, tmp_path, job_id, *parts))
-    assert said == [(name, "hypothesis") for name in found]
+    found_claims = claims(document(recording, tmp_path, job_id, *parts))
+    assert found_claims == [(name, "hypothesis") for name in found]
 
 
 @pytest.mark.slow
@@ -155,13 +155,13 @@ def test_a_kernel_that_spins_is_a_guess_where_nobody_sees_the_output(tmp_path: P
 
 
 def test_a_looped_job_shows_what_was_recorded_frame_by_frame(tmp_path: Path) -> None:
-    """Lines that say what has changed leave out nothing that has."""
+    """Lines that have what has changed leave out nothing that has."""
     file = tmp_path / "job.gpumon"
     write_job(STALLS, file, "204", [Part("offload_both", 2)])
     (recorded,), counters = stretches(STALLS, ["offload_both"])
     reader = Decoder()
-    said = [reader.read(line) for line in file.read_bytes().splitlines()]
-    frames = [one for one in said if isinstance(one, Frame) and one.node]
+    lines_read = [reader.read(line) for line in file.read_bytes().splitlines()]
+    frames = [one for one in lines_read if isinstance(one, Frame) and one.node]
     assert len(frames) == 120
     for frame, blocks in zip(frames, cycle(recorded), strict=False):
         for name, block in blocks.items():

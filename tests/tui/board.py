@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 START_AT = 1_760_000_000.0
 STEP_S = 20.0
-PICTURES = 90
+TICKS = 90
 WASTING = "48209"
 """A job of the demo's with a rank on each of its sixteen GPUs."""
 
 
 @cache
-def pictures() -> tuple[Tick, ...]:
-    """The last few pictures of half an hour of the demo's fleet, with findings and a history."""
+def ticks() -> tuple[Tick, ...]:
+    """The last few ticks of half an hour of the demo's fleet, with findings and a history."""
     clock = Hasty(START_AT)
     made: list[Tick] = []
     source = DemoSource("demo:4x8", 4, 8, 1, clock, STEP_S)
     source.wish(Wish(ended_since=0.0))
     sampler = Sampler([source], clock, STEP_S, History)
-    sampler.start(lambda tick: made.append(told(tick)) if len(made) < PICTURES else sampler.close())
+    sampler.start(lambda tick: made.append(judged(tick)) if len(made) < TICKS else sampler.close())
     assert sampler._thread is not None
     sampler._thread.join()
     return tuple(made[-8:])
 
 
-def told(tick: Tick) -> Tick:
-    """The picture with what detectors say, and a second partition."""
+def judged(tick: Tick) -> Tick:
+    """The tick with what detectors find, and a second partition."""
     first = next(iter(tick.gpus))
     findings = (
         finding(f"job:{WASTING}", onset=tick.at - 60, last_seen=tick.at),
@@ -70,7 +70,7 @@ class Seen(NamedTuple):
     prompt: str | None
     """What is asked, by the name of its class."""
     lines: tuple[str, ...]
-    picture: tuple[tuple[tuple[str, str], ...], ...]
+    styles: tuple[tuple[tuple[str, str], ...], ...]
     """Texts of each line with their styles."""
     handed: tuple[object, ...]
     """Wishes, notes and mutes that went to the feed, and what was copied."""
@@ -94,7 +94,7 @@ class Board:
         """Until what has come is drawn, and what that sets off, too."""
         await settle(self.pilot)
 
-    def look(self) -> Seen:
+    def seen(self) -> Seen:
         """What is there now."""
         app, feed = self.app, self.feed
         strips = app.screen._compositor.render_strips()
@@ -113,7 +113,7 @@ class Board:
 
 @asynccontextmanager
 async def board(*keys: str, size: tuple[int, int] = (120, 24)) -> AsyncIterator[Board]:
-    """A terminal that shows the newest picture of the demo's fleet after these keys."""
+    """A terminal that shows the newest tick of the demo's fleet after these keys."""
     feed = HandFeed()
     app = GpumonApp(feed, monotonic=lambda: 0.0)
     # A measure of this process would be drawn whenever three seconds have passed.
@@ -122,7 +122,7 @@ async def board(*keys: str, size: tuple[int, int] = (120, 24)) -> AsyncIterator[
         made = Board(app, feed, pilot)
         while feed.on_tick is None:
             await made.settle()
-        *older, newest = pictures()
+        *older, newest = ticks()
         for tick in older:
             app.travel.take(tick)
         feed.on_tick(newest)

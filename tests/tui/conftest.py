@@ -33,7 +33,7 @@ class HandFeed:
         self.wishes: list[Wish] = []
         """All but those that tell whether processes are on screen."""
         self.processes: list[bool] = []
-        """What these told."""
+        """What these reported."""
         self.noted: list[tuple[tuple[str, str, str], bool]] = []
         self.mutes: list[tuple[float, str | None, str | None]] = []
         self.painted_before_start: str | None = None
@@ -103,8 +103,8 @@ class Stage:
         """The lines without the headline, however many it has here."""
         digest, size = self.app.digest, self.app.size
         is_tall = size.height >= TALL
-        told = headline(digest, size.width - 2, is_tall=is_tall) if digest else []
-        texts = {" " + "".join(cell.text for cell in line).rstrip() for line in told}
+        lines = headline(digest, size.width - 2, is_tall=is_tall) if digest else []
+        texts = {" " + "".join(cell.text for cell in line).rstrip() for line in lines}
         return [line for line in self.lines if line not in texts]
 
     def line_with(self, text: str) -> str:

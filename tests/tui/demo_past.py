@@ -10,7 +10,7 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.fleet.history.history import History
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay.catch_up import strides_of
-from gpumon.fleet.replay.kept_ticks import Tape
+from gpumon.fleet.replay.remembered_ticks import Tape
 from gpumon.fleet.sampler.sampler import Sampler
 from gpumon.sources.address import Sampling, parse
 from gpumon.sources.open import open_source
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 START: Final = 1_760_000_000.0
 PAST_S: Final = 7200.0
 PATIENCE_S: Final = 60.0
-_LOOK_EVERY: Final = 8
-"""Of the demo's past one picture in two minutes is judged, and the last ones."""
+_JUDGED_EVERY: Final = 8
+"""Of the demo's past one tick in two minutes is judged, and the last ones."""
 
 _ASKED_S: Final = 120.0
 """So long before its end the accounting is asked."""
 
 
 class Patient(DetectionEngine):
-    """The detection engine, waited for, and asked for some pictures only."""
+    """The detection engine, waited for, and asked for some ticks only."""
 
     is_asked = False
 
     def submit(self, tick):
-        is_wanted = tick.number % _LOOK_EVERY == 0 or tick.at > START + PAST_S - 60
+        is_wanted = tick.number % _JUDGED_EVERY == 0 or tick.at > START + PAST_S - 60
         self.is_asked = is_wanted and super().submit(tick)
         return self.is_asked
 
@@ -54,7 +54,7 @@ class Lived(NamedTuple):
     """A past that was watched."""
 
     tape: Tape
-    """All pictures before the newest, as far as they are kept."""
+    """All ticks before the newest, as far as they are stored."""
     newest: Tick
     """The accounting has answered about the day before it."""
 
@@ -63,8 +63,10 @@ class Lived(NamedTuple):
 def lived() -> Iterator[Lived]:
     """Two hours, as `gpumon demo --past 2h` lives through them."""
     clock = Hasty(START)
-    look = Sampling(strides_of(1.0).at(PAST_S), False, lambda _: True, everyone=True, past_s=PAST_S)
-    sources = [open_source(parse(DEMO.split()[1]), look, clock)]
+    sampling = Sampling(
+        strides_of(1.0).at(PAST_S), False, lambda _: True, everyone=True, past_s=PAST_S
+    )
+    sources = [open_source(parse(DEMO.split()[1]), sampling, clock)]
     tape, newest, asked = Tape(), [], []
     is_over = threading.Event()
 
@@ -78,7 +80,7 @@ def lived() -> Iterator[Lived]:
             newest.append(tick)
             is_over.set()
 
-    sampler = Sampler(sources, clock, look.period_s, History, Patient, keep_books=Ledger)
+    sampler = Sampler(sources, clock, sampling.period_s, History, Patient, open_ledger=Ledger)
     sampler.start(take)
     assert is_over.wait(3 * PATIENCE_S), sampler.failure
     yield Lived(tape, newest[0])

@@ -1,6 +1,6 @@
-"""One cluster in four states, for pictures: with data, empty, stale, and failed.
+"""One cluster in four states, for snapshots: with data, empty, stale, and failed.
 
-Everything follows from whole numbers, so that every machine draws the same picture.
+Everything follows from whole numbers, so that every machine draws the same screen.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _wave(step: int, period: int, depth: float) -> float:
 
 
 def _values(one: Gpu, number: int, step: int) -> dict[str, float | int | None]:
-    """What a GPU that works told at a step; every tenth step is a checkpoint."""
+    """What a GPU that works reported at a step; every tenth step is a checkpoint."""
     is_slow = number == SLOW_RANK and one.node == "gpu02" and _time(step) >= SLOW_SINCE
     busy = 0.3 if is_slow else 0.86 - _wave(step + number, 15, 0.12)
     return {
@@ -65,7 +65,7 @@ def _time(step: int) -> float:
 
 
 def _held(views: list[JobView], gpus: list[Gpu], step: int) -> list[Gpu]:
-    """The GPUs of the jobs, and four that nobody holds."""
+    """The GPUs of the jobs, and four that no job holds."""
     busy = {uuid for view in views for rank in view.ranks for uuid in rank.gpu_uuids}
     made = []
     for one in gpus:
@@ -96,7 +96,7 @@ def _nodes(gpus: list[Gpu], step: int) -> dict[str, Node]:
 
 
 def _findings(gpus: list[Gpu]) -> dict[str, object]:
-    """Three that stand, each with another kind of subject, and one that is over."""
+    """Three that are open, each with another kind of subject, and one that is over."""
     slow = uuid_of("gpu02", SLOW_RANK)
     idle = tuple(uuid_of("gpu01", number) for number in (5, 6, 7))
     straggler = finding(
@@ -136,7 +136,7 @@ def _findings(gpus: list[Gpu]) -> dict[str, object]:
     }
 
 
-def _books() -> LedgerTotals:
+def _ledger() -> LedgerTotals:
     """Two hours of three jobs."""
     accounts = tuple(
         Account(job_id, user, "ml", "h100", "H100", AT - 7200, AT - 7200, seconds)
@@ -211,7 +211,9 @@ def whole() -> Tick:
     for step in range(STEPS):
         made = _at(step, history)
     stray = Process("gpu04", 77, "python", 0, None, None, {}, None, (uuid_of("gpu04", 5),), {})
-    return made._replace(history=history.reader(), ledger=_books(), ended=_ended(), strays=(stray,))
+    return made._replace(
+        history=history.reader(), ledger=_ledger(), ended=_ended(), strays=(stray,)
+    )
 
 
 def stale() -> Tick:

@@ -28,7 +28,7 @@ CRASHES = ("crash", "fail", "no paint", "no start", "sampler")
 
 
 class SceneFeed:
-    """Hands over one tick, and misbehaves as told."""
+    """Hands over one tick, and misbehaves as asked."""
 
     def __init__(self, mode):
         self.mode = mode
@@ -42,7 +42,7 @@ class SceneFeed:
             self.failure = SourceError("gpumon", "gpumon itself failed sampling: X", "report")
         on_tick(tick._replace(jobs=(None,)) if self.mode == "crash" else tick)
         if self.mode == "busy":
-            threading.Thread(target=keep_drawing, args=(tick, on_tick), daemon=True).start()
+            threading.Thread(target=draw_without_end, args=(tick, on_tick), daemon=True).start()
 
     def wish(self, wish):
         pass
@@ -54,8 +54,8 @@ class SceneFeed:
             raise OSError("cannot close")
 
 
-def keep_drawing(tick, on_tick):
-    """Pictures that differ in every line, faster than any terminal needs them."""
+def draw_without_end(tick, on_tick):
+    """Ticks that differ in every line, faster than any terminal needs them."""
     for number in itertools.count():
         jobs = tuple(
             view._replace(job=view.job._replace(name=f"picture-{number}")) for view in tick.jobs
@@ -92,7 +92,7 @@ def hang(part, path):
 
 
 class StoppingQueue(Queue):
-    """What is to be written; with the first picture, while it is locked, comes a signal to stop."""
+    """What is to be written; with the first screen, while it is locked, comes a signal to stop."""
 
     has_stopped = False
 

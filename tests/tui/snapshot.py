@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from gpumon.report.text.cells import Tone
 from gpumon.tui.look.theme import VARIABLES
-from gpumon.tui.screens.base.files import picture
+from gpumon.tui.screens.base.files import without_fonts
 
 if TYPE_CHECKING:
     from rich.color import Color
@@ -70,8 +70,8 @@ def written(app: GpumonApp) -> str:
         text = "".join(segment.text for segment in strip)
         lines.append(f"{number:02} {text}".rstrip())
         if runs := _runs(list(strip), names):
-            told = ", ".join(f"{first}-{end - 1} {named}" for first, end, named in runs)
-            styles.append(f"{number:02} {told}")
+            named_runs = ", ".join(f"{first}-{end - 1} {named}" for first, end, named in runs)
+            styles.append(f"{number:02} {named_runs}")
     return "\n".join((*lines, "-- styles", *styles)) + "\n"
 
 
@@ -92,7 +92,7 @@ def _runs(segments: list[Segment], names: Names) -> list[tuple[int, int, str]]:
 
 def drawn(app: GpumonApp) -> str:
     """The screen as the key `E` writes it, in fewer bytes: short names, no blanks around lines."""
-    made = re.sub(r"terminal-\d+-?", "t", picture(app.screen.screenshot()))
+    made = re.sub(r"terminal-\d+-?", "t", without_fonts(app.screen.screenshot()))
     return "\n".join(line.strip() for line in made.splitlines() if line.strip()) + "\n"
 
 

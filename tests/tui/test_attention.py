@@ -14,50 +14,50 @@ def found(first_seen_s, name="1", severity=Severity.WARNING):
     return finding(f"job:{name}", first_seen=AT + first_seen_s, severity=severity)
 
 
-def look(attention, at_s, *findings, coverage=JUDGED, now_s=None):
-    """A picture so long after the first; whether the bell is to be rung."""
-    picture = tick((), findings=findings, coverage=coverage)._replace(at=AT + at_s)
-    return attention.take(picture, at_s if now_s is None else now_s)
+def at_tick(attention, at_s, *findings, coverage=JUDGED, now_s=None):
+    """A tick so long after the first; whether the bell is to be rung."""
+    newest = tick((), findings=findings, coverage=coverage)._replace(at=AT + at_s)
+    return attention.take(newest, at_s if now_s is None else now_s)
 
 
 def test_nothing_is_new_while_keys_come_within_a_minute():
     attention = Attention()
-    look(attention, 0)
+    at_tick(attention, 0)
     for at_s in range(10, 400, 50):
         attention.note_key(at_s)
-        assert not look(attention, at_s + 5, found(at_s))
+        assert not at_tick(attention, at_s + 5, found(at_s))
     assert attention.since is None
 
 
 def test_after_a_minute_without_a_key_what_was_found_after_the_last_one_is_new():
     attention = Attention()
-    look(attention, 0)
-    look(attention, 20)
+    at_tick(attention, 0)
+    at_tick(attention, 20)
     attention.note_key(21)
-    look(attention, 80, found(40))
+    at_tick(attention, 80, found(40))
     assert attention.since is None
-    look(attention, 81, found(40))
+    at_tick(attention, 81, found(40))
     assert attention.since == AT + 20
 
 
 def test_it_stays_new_until_the_next_absence_and_keys_do_not_end_it():
     attention = Attention()
-    look(attention, 0)
-    look(attention, 100)
+    at_tick(attention, 0)
+    at_tick(attention, 100)
     attention.note_key(100)
-    look(attention, 110)
+    at_tick(attention, 110)
     attention.note_key(110)
     assert attention.since == AT
-    look(attention, 169)
+    at_tick(attention, 169)
     assert attention.since == AT
-    look(attention, 170)
+    at_tick(attention, 170)
     assert attention.since == AT + 110
 
 
-def test_an_absence_between_two_pictures_is_seen_when_the_key_comes():
+def test_an_absence_between_two_ticks_is_seen_when_the_key_comes():
     attention = Attention()
-    look(attention, 0)
-    look(attention, 7)
+    at_tick(attention, 0)
+    at_tick(attention, 7)
     attention.note_key(8)
     attention.note_key(75)
     assert attention.since == AT + 7
@@ -65,24 +65,24 @@ def test_an_absence_between_two_pictures_is_seen_when_the_key_comes():
 
 def test_what_the_first_looks_found_is_not_new_however_long_they_took():
     attention = Attention()
-    look(attention, 0, coverage=())
+    at_tick(attention, 0, coverage=())
     attention.note_key(1)
-    look(attention, 300, coverage=WAITS)
-    look(attention, 330, found(330))
-    look(attention, 389, found(330))
+    at_tick(attention, 300, coverage=WAITS)
+    at_tick(attention, 330, found(330))
+    at_tick(attention, 389, found(330))
     assert attention.since is None
-    assert not look(attention, 395, found(330))
+    assert not at_tick(attention, 395, found(330))
     assert attention.since == AT + 330
 
 
 def test_the_bell_is_rung_once_for_what_is_new_and_grave():
     attention = Attention()
-    assert not look(attention, 0, found(-5))
-    assert not look(attention, 70, found(-5))
-    assert not look(attention, 75, found(-5), found(74, "2", Severity.INFO))
-    assert look(attention, 80, found(-5), found(79, "3"))
-    assert not look(attention, 85, found(-5), found(79, "3"))
-    assert look(attention, 90, found(79, "3"), found(88, "4", Severity.CRITICAL))
+    assert not at_tick(attention, 0, found(-5))
+    assert not at_tick(attention, 70, found(-5))
+    assert not at_tick(attention, 75, found(-5), found(74, "2", Severity.INFO))
+    assert at_tick(attention, 80, found(-5), found(79, "3"))
+    assert not at_tick(attention, 85, found(-5), found(79, "3"))
+    assert at_tick(attention, 90, found(79, "3"), found(88, "4", Severity.CRITICAL))
     attention.note_key(91)
-    assert not look(attention, 92, found(79, "3"), found(88, "4", Severity.CRITICAL))
-    assert look(attention, 100, found(79, "3"), found(99, "5"), found(88, "4"))
+    assert not at_tick(attention, 92, found(79, "3"), found(88, "4", Severity.CRITICAL))
+    assert at_tick(attention, 100, found(79, "3"), found(99, "5"), found(88, "4"))

@@ -27,9 +27,9 @@ SEVENTY_MIN_S = 70 * 60.0
 )
 async def test_q_closes_the_layer_on_top(way, left):
     async with board(*way) as b:
-        depth = len(b.look().views)
+        depth = len(b.seen().views)
         await b.press("q")
-        seen = b.look()
+        seen = b.seen()
     assert seen.exit_code is None
     assert (seen.views[-1], len(seen.views)) == (left, depth - 1)
 

@@ -10,7 +10,7 @@ from gpumon.tui.coming import Coming
 from gpumon.tui.screens.base.root_view import RootView
 from gpumon.tui.screens.base.view import View
 from gpumon.tui.widgets.text.time_slices import SLICE_S, Slices
-from tests.unit.report.headline.test_lines import picture
+from tests.unit.report.headline.test_lines import fleet_tick
 from tests.worlds.tick import AT, tick
 
 STEPS = 5
@@ -51,7 +51,7 @@ class Counting(View):
 
 
 class App:
-    """Shows pictures."""
+    """Shows ticks."""
 
     def __init__(self):
         self.digest, self.newest = None, None
@@ -124,8 +124,8 @@ def test_nothing_is_drawn_once_the_application_ends():
 
 
 def test_views_of_the_whole_fleet_have_their_headline_counted_before():
-    digest = Digest(picture())
-    assert any(True for _ in fleet_gpu_steps(Digest(picture())))
+    digest = Digest(fleet_tick())
+    assert any(True for _ in fleet_gpu_steps(Digest(fleet_tick())))
     for _ in RootView.steps_before(SimpleNamespace(), digest):
         pass
     assert not any(True for _ in fleet_gpu_steps(digest))

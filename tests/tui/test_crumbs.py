@@ -16,7 +16,7 @@ def shown(crumbs, width, right="16 ranks, 60s a cell "):
     return text
 
 
-def test_all_stands_where_there_is_room():
+def test_all_is_shown_where_there_is_room():
     assert " › ".join(TRAIL) in shown(TRAIL, 120)
 
 
@@ -27,7 +27,7 @@ def test_the_last_crumb_says_what_is_on_the_screen_so_those_before_it_are_cut_fi
     assert text.endswith("16 ranks, 60s a cell ")
 
 
-def test_the_job_is_told_for_as_long_as_a_view_further_back_can_be_cut():
+def test_the_job_is_shown_for_as_long_as_a_view_further_back_can_be_cut():
     assert "› … › 48211 dinov2-gi… › SM active over time " in shown(TRAIL, 80)
 
 

@@ -1,4 +1,4 @@
-"""A day in few pictures leaves nothing behind; `python -m tests.bench.day` lives through all."""
+"""A day in few ticks leaves nothing behind; `python -m tests.bench.day` lives through all."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ HOURS = 24
 PERIOD_S = 120.0
 AN_HOUR = int(3600 / PERIOD_S)
 EACH = 5
-"""An hour's memory is the most of a look every so many pictures."""
+"""An hour's memory is the most of a sample every so many ticks."""
 
 ROUND = (
     *("1", "enter", "v", "escape", "escape", "2", "enter", "escape", "o", "escape"),
     *("3", "4", "5", "6", "7", "8", "9", "enter", "escape", "0", "Z", "f", "enter", "escape"),
     *("escape", "e", "escape", "question_mark", "escape", "x"),
 )
-"""What somebody presses in an hour, a key a picture."""
+"""What a user presses in an hour, a key a tick."""
 
 VIEWS = 12
 """So many kinds of views at least are drawn on the way."""

@@ -1,4 +1,4 @@
-"""A column that nobody has chosen yet is drawn, sorted and filtered like one that is shown."""
+"""A column that was never chosen is drawn, sorted and filtered like one that is shown."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.tui.fleet_scene import broken, empty, stale, whole
 
 
 @pytest.mark.parametrize("root", [root for root in ROOTS if root not in MAPS])
-@pytest.mark.parametrize("picture", [whole, stale, empty, broken])
-def test_every_column_of_a_view_tells_every_row(root, picture):
+@pytest.mark.parametrize("state", [whole, stale, empty, broken])
+def test_every_column_of_a_view_tells_every_row(root, state):
     view = AllViews().root(root) or AllViews().jobs()
-    digest = Digest(picture())
+    digest = Digest(state())
     rows = view.rows(digest)
-    assert rows or picture is not whole
+    assert rows or state is not whole
     for column in view.planned().columns:
         shown = [column.cell(digest, row).text for row in rows]
         assert all(text.isprintable() for text in shown), column.key
         if column.value is not None:
-            told = {type(column.value(digest, row)) for row in rows}
-            assert told <= {float, int, str, type(None)}, column.key
+            types = {type(column.value(digest, row)) for row in rows}
+            assert types <= {float, int, str, type(None)}, column.key
         if column.words is not None:
             assert all(isinstance(column.words(digest, row), tuple) for row in rows), column.key
         if column.order is not None:

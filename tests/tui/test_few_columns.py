@@ -7,7 +7,7 @@ import pytest
 from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS
 from gpumon.tui.actions.action import ROOTS
 from gpumon.tui.widgets.table.grid import Grid
-from tests.unit.report.headline.test_lines import picture
+from tests.unit.report.headline.test_lines import fleet_tick
 from tests.worlds.tick import finding
 
 MOST = 8
@@ -21,18 +21,18 @@ one shows: GPU, PID, program, kind, user, memory, SM, cores, host memory and tim
 @pytest.mark.parametrize("width", [80, 120, 160, 200])
 async def test_no_view_draws_more_than_eight_columns(stage, width):
     drawn = {}
-    async with stage(picture(findings=(finding("job:1"),)), (width, 50)) as s:
+    async with stage(fleet_tick(findings=(finding("job:1"),)), (width, 50)) as s:
 
-        def look(name):
+        def check(name):
             grids = s.app.screen.query(Grid)
             drawn[name] = max((len(grid._placed) for grid in grids), default=0)
 
         for root in ROOTS:
             await s.press(":", *root, "enter")
-            look(root)
+            check(root)
         for name, keys in {"job": "enter", "findings": "f"}.items():
             await s.press(":", *"jobs", "enter", keys)
-            look(name)
+            check(name)
             await s.press("escape")
     assert {name: count for name, count in drawn.items() if count > MOST} == {}
     assert drawn["jobs"] == (MOST if width >= 120 else drawn["jobs"])

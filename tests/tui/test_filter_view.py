@@ -19,7 +19,7 @@ async def test_an_expression_keeps_what_passes(stage):
         assert "5 jobs" in s.lines[0]
 
 
-async def test_an_error_stands_below_its_place_and_leaves_the_rows(stage):
+async def test_an_error_is_below_its_place_and_leaves_the_rows(stage):
     async with stage(fleet(), size=(120, 30)) as s:
         await s.press("slash", *"grace")
         assert "1 of 5 jobs" in s.lines[0]
@@ -41,7 +41,7 @@ async def test_an_error_stands_below_its_place_and_leaves_the_rows(stage):
         ("(gpus>=16 | (", "5 jobs"),
     ],
 )
-async def test_of_a_wrong_filter_what_stands_before_goes_on(stage, text, shown):
+async def test_of_a_wrong_filter_what_comes_before_goes_on(stage, text, shown):
     async with stage(fleet()) as s:
         await s.press("slash", *text)
         assert s.lines[0].endswith(shown)

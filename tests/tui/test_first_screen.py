@@ -51,7 +51,7 @@ async def test_no_pane_is_where_there_is_no_room(stage, demo_past):
 
 
 @pytest.mark.parametrize("size", [(160, 40), (120, 50), (160, 50), (200, 60)], ids=str)
-async def test_the_job_under_the_cursor_is_told_beside_the_list(stage, demo_past, size):
+async def test_the_job_under_the_cursor_is_shown_beside_the_list(stage, demo_past, size):
     """Its sentence whole, evidence, curve and next step; of the next one after `j`."""
     async with stage(demo_past.newest, size) as s:
         assert len(ROW.findall(s.text)) >= 15

@@ -29,14 +29,14 @@ async def test_hostile_names_everywhere(stage, name):
     view, gpus = job_with_gpus("1", {"gpu01": 2}, name=name, user=name[:40] or "u", reason=name)
     view = view._replace(contradictions=(name,))
     error = SourceError(name or "x", name, name)
-    picture = tick(
+    hostile = tick(
         (view,),
         gpus,
         findings=(finding("job:1", summary=name, advice=(name,), machine_advice=(name,)),),
         errors=(error,),
         targets=(TargetState(name or "slurm", False, error, None),),
     )
-    async with stage(picture) as s:
+    async with stage(hostile) as s:
         for keys in (
             (),
             ("enter",),
@@ -72,16 +72,16 @@ async def test_hostile_texts_of_a_node(stage, name):
         "local_filesystem": space._replace(labels={"type": (name,)}),
         "nic": ports._replace(labels={"state": (name,), "nearest_by": (name,)}),
     }
-    picture = machine(more=more)
-    board = next(iter(picture.gpus.values()))
+    hostile = machine(more=more)
+    board = next(iter(hostile.gpus.values()))
     labels = {**board.block.labels, "serial": (name,), "common_ancestors": (name,)}
     board = board._replace(block=board.block._replace(labels=labels))
-    node = picture.nodes["n1"]
+    node = hostile.nodes["n1"]
     error = SourceError(name, name, name)
     host = node.block._replace(labels={"driver_version": (name,)})
     node = node._replace(state=name, errors=(error,), block=host)
-    picture = picture._replace(nodes={"n1": node}, gpus={**picture.gpus, board.uuid: board})
-    async with stage(picture) as s:
+    hostile = hostile._replace(nodes={"n1": node}, gpus={**hostile.gpus, board.uuid: board})
+    async with stage(hostile) as s:
         for keys in (("tab", "N"), ("4",), ("G",), ("escape", "enter"), ("G",)):
             await s.press(*keys)
             assert not any(ord(c) < 32 and c != "\n" for c in s.text)

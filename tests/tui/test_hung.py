@@ -50,7 +50,7 @@ VIEWS = (
 
 
 def press(session, walk):
-    """Each key once the picture of the one before has come."""
+    """Each key once the screen of the one before has come."""
     for keys, shown in walk:
         # A word that was on its way before would let the next key overtake this one.
         session.skip()
@@ -126,8 +126,8 @@ def test_a_driver_that_hangs_as_a_whole_does_not_delay_a_key(tmp_path, standin):
     session.read_until(b"nvml")
     press(session, VIEWS)
 
-    def is_told():
-        """Of a page that is open only the cells that change are sent, so it is opened anew."""
+    def is_reported():
+        """Of a page that is open only the cells that change are sent, so it is opened again."""
         session.skip()
         os.write(session.master, b"e")
         session.read_again(b"Targets")
@@ -135,7 +135,7 @@ def test_a_driver_that_hangs_as_a_whole_does_not_delay_a_key(tmp_path, standin):
         session.read_until(b"MEM GiB")
         return b"the driver as a whole hangs: 3 calls do not return" in session.output
 
-    eventually(is_told, "three calls hang")
+    eventually(is_reported, "three calls hang")
     assert b"nvmlDeviceGetTemperature" in session.output
     leave(session)
 

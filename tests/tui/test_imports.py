@@ -1,4 +1,4 @@
-"""What the terminal imports before its first picture: no screen that it does not show."""
+"""What the terminal imports before its first screen: no screen that it does not show."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WITH_ROWS = {
 """What words and columns of rows are made of: it comes with the first of them."""
 
 
-def test_the_first_picture_waits_for_no_screen_that_it_does_not_show() -> None:
+def test_the_first_screen_waits_for_no_screen_that_it_does_not_show() -> None:
     command = [sys.executable, "-c", PAINT]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     names = set(done.stdout.split())
@@ -73,11 +73,11 @@ main(sys.argv[1:])
 """
 AFTER_IT = {
     *("gpumon.fleet.sampler.sampler", "gpumon.fleet.join.join", "gpumon.cli.recorded_past"),
-    *("gpumon.sources.probes.pool", "gpumon.sources.demo", "gpumon.cli.books"),
-    *("gpumon.detect.learning.discovery", "gpumon.detect.learning.case_book"),
+    *("gpumon.sources.probes.pool", "gpumon.sources.demo", "gpumon.cli.configured_ledger"),
+    *("gpumon.detect.learning.discovery", "gpumon.detect.learning.case_store"),
     *("gpumon.sources.job_output", "gpumon.detect.engine.engine"),
 }
-"""What samples, and what is read beside the pictures."""
+"""What samples, and what is read beside the ticks."""
 
 
 def test_the_terminal_is_opened_before_what_samples_is_imported() -> None:
@@ -128,17 +128,19 @@ main(sys.argv[1:])
 
 
 @pytest.mark.parametrize(
-    ("targets", "told"),
+    ("targets", "printed"),
     [
         (["local"], "/ False"),
         (["dcgm+http://127.0.0.1:9"], "_ssl ssl / True"),
         (["local", "dcgm+http://127.0.0.1:9"], "_ssl ssl / True"),
     ],
 )
-def test_only_a_terminal_of_its_own_machine_leaves_tls_out(targets: list[str], told: str) -> None:
+def test_only_a_terminal_of_its_own_machine_leaves_tls_out(
+    targets: list[str], printed: str
+) -> None:
     command = [sys.executable, "-c", LOOP, *targets]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-    assert done.stdout.strip() == told
+    assert done.stdout.strip() == printed
 
 
 ONE = """

@@ -11,11 +11,11 @@ from gpumon.tui import job_changes
 
 
 class Talker:
-    """A command that has said something on standard error and ended."""
+    """A command that has written something to standard error and ended."""
 
-    def __init__(self, said: bytes) -> None:
+    def __init__(self, complaint: bytes) -> None:
         self.stderr = asyncio.StreamReader()
-        self.stderr.feed_data(said)
+        self.stderr.feed_data(complaint)
         self.stderr.feed_eof()
         self.is_awaited = False
 
@@ -26,9 +26,9 @@ class Talker:
 
 @pytest.mark.parametrize("count", [0, 3, 40_000])
 async def test_of_long_complaints_the_first_are_kept(count: int) -> None:
-    said = b"scancel: error: no\n" * count
-    talker: Any = Talker(said)
-    kept = await job_changes._complaints(talker)
-    assert kept == said[: job_changes.MOST_SAID_BYTES]
+    complaint = b"scancel: error: no\n" * count
+    talker: Any = Talker(complaint)
+    shown = await job_changes._complaints(talker)
+    assert shown == complaint[: job_changes.MOST_COMPLAINT_BYTES]
     assert talker.is_awaited
     assert await talker.stderr.read() == b""

@@ -64,8 +64,8 @@ async def test_gpu_section_without_values_is_one_line(stage):
 @pytest.mark.parametrize("size", SIZES)
 async def test_gpu_links_and_health(stage, size):
     uuid = uuid_of("n1", 0)
-    picture = machine(more={"event": event(uuid, 79), "link": links(uuid, 4, down=1)})
-    async with stage(picture, size) as s:
+    seen = machine(more={"event": event(uuid, 79), "link": links(uuid, 4, down=1)})
+    async with stage(seen, size) as s:
         await s.press("tab", "enter")
         assert "‼ Xid 79: GPU has fallen off the bus" in s.text
         await s.press("5")
@@ -132,16 +132,16 @@ async def test_node_stale_and_gone(stage):
 
 async def test_a_gpu_that_cannot_be_read_says_why(stage):
     lost = dict.fromkeys(WHOLE)
-    picture = machine(lost)
+    seen = machine(lost)
     uuid = uuid_of("n1", 0)
-    board = picture.gpus[uuid]
+    board = seen.gpus[uuid]
     missing = {(key, 0): Reason.FAILED for key in WHOLE}
     board = board._replace(block=board.block._replace(missing=missing))
     other = SourceError(f"n1 GPU 1 {uuid_of('n1', 1)}", "nvmlOther has not returned for 8 s")
     error = SourceError(f"n1 GPU 0 {uuid}", "nvmlDeviceGetPower has not returned for 9 s")
-    node = picture.nodes["n1"]._replace(errors=(other, error))
-    picture = picture._replace(gpus={**picture.gpus, uuid: board}, nodes={"n1": node})
-    async with stage(picture, (160, 40)) as s:
+    node = seen.nodes["n1"]._replace(errors=(other, error))
+    seen = seen._replace(gpus={**seen.gpus, uuid: board}, nodes={"n1": node})
+    async with stage(seen, (160, 40)) as s:
         await s.press("tab")
         assert "‼ nvmlDeviceGet" in s.text
         await s.press("c", "slash", *"health", "enter", "enter", "escape", "escape")

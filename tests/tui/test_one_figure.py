@@ -1,4 +1,4 @@
-"""Every view of one picture: one figure for a loss, one sum for the fleet, one order."""
+"""Every view of one tick: one figure for a loss, one sum for the fleet, one order."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def summed(texts):
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_a_loss_has_one_figure(stage, demo_past, size):
-    """In the list of findings, on the finding's page, on the job's, in JSON and in the books."""
+    """In the list of findings, on the finding's page, on the job's, in JSON and in the ledger."""
     tick = demo_past.newest
-    told = {one["summary"]: one for one in document(tick)["findings"]}
+    listed = {one["summary"]: one for one in document(tick)["findings"]}
     async with stage(demo_past.newest, size) as s:
         await s.press("f")
         _, rows = s.app.screen.grid.table
@@ -76,7 +76,7 @@ async def test_a_loss_has_one_figure(stage, demo_past, size):
             figure = units.gpu_hours(booked_s)
             assert shown.removesuffix("h").startswith(figure)
             if finding.is_open:
-                data = told[finding.summary]
+                data = listed[finding.summary]
                 assert data["wasted_gpu_seconds"] == pytest.approx(booked_s, abs=1e-3)
             await s.press("enter")
             assert re.search(rf"lost\s+{re.escape(figure)}", s.text), s.text
@@ -88,7 +88,7 @@ async def test_a_loss_has_one_figure(stage, demo_past, size):
         assert f"{top} GPU-h lost since" in s.text
 
 
-def headline_is_told(stage, total, losing, name):
+def headline_shows(stage, total, losing, name):
     """Above every view of the fleet."""
     headline = "\n".join(stage.lines[:4])
     assert f"lost now {units.gpus_lost(losing.wasted_gpus)} + ~" in headline, name
@@ -97,7 +97,7 @@ def headline_is_told(stage, total, losing, name):
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_the_fleet_has_one_sum(stage, demo_past, size):
-    """What is lost now and what was lost: in every table, the headline, the books and JSON."""
+    """What is lost now and what was lost: in every table, the headline, the ledger and JSON."""
     tick = demo_past.newest
     total, losing = tick.ledger.total(), tick.ledger.losing.total()
     async with stage(demo_past.newest, size) as s:
@@ -111,17 +111,17 @@ async def test_the_fleet_has_one_sum(stage, demo_past, size):
                 assert lost == pytest.approx(total.waste_s / HOUR_S, abs=0.06 * len(tick.jobs)), (
                     name
                 )
-            headline_is_told(s, total, losing, name)
+            headline_shows(s, total, losing, name)
         for name, key in ELSEWHERE.items():
             await s.press(key)
-            headline_is_told(s, total, losing, name)
+            headline_shows(s, total, losing, name)
         groups = re.findall(r"^ \S+ · .* · lost/h (\S+)$", s.text, re.MULTILINE)
         wasted, suspected, off = summed(groups)
         assert wasted == pytest.approx(losing.wasted_gpus, abs=off)
         assert suspected == pytest.approx(losing.suspected_gpus, abs=off)
         for name in BY_NAME:
             await s.press("colon", *name, "enter")
-            headline_is_told(s, total, losing, name)
+            headline_shows(s, total, losing, name)
         await s.press("1", "f")
         wasted, suspected, off = summed(cells(s, "LOST/H"))
         assert wasted == pytest.approx(losing.wasted_gpus, abs=off)
@@ -132,8 +132,10 @@ async def test_the_fleet_has_one_sum(stage, demo_past, size):
         await s.press("B")
         shares = re.findall(r"^ *([a-z][^~\n]*?)  +([\d.,]+) +[\d.]+ %$", s.text, re.MULTILINE)
         known = {"useful", "unexplained", "unobserved"}
-        booked = sum(float(hours.replace(",", "")) for cause, hours in shares if cause not in known)
-        assert booked == pytest.approx(total.waste_s / HOUR_S, abs=0.05)
+        charged = sum(
+            float(hours.replace(",", "")) for cause, hours in shares if cause not in known
+        )
+        assert charged == pytest.approx(total.waste_s / HOUR_S, abs=0.05)
         data = document(tick)
         assert data["ledger"]["total"]["wasted_gpu_seconds"] == pytest.approx(
             total.waste_s, abs=1.0
@@ -149,26 +151,26 @@ async def test_the_fleet_has_one_sum(stage, demo_past, size):
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_what_a_job_lost_is_one_figure_also_after_its_end(stage, demo_past, size):
     """In the list, on its page, among those that ended, and of its ranks together."""
-    books = demo_past.newest.ledger
+    ledger = demo_past.newest.ledger
     ended = {one.job.job_id for one in demo_past.newest.ended.jobs}
-    over = [job_id for job_id in ended if (total := books.job(job_id)) and total.waste_s >= 36.0]
+    over = [job_id for job_id in ended if (total := ledger.job(job_id)) and total.waste_s >= 36.0]
     assert over
     async with stage(demo_past.newest, size) as s:
         await s.press("5")
         for job_id in over:
-            figure = units.gpu_hours(books.job(job_id).waste_s)
+            figure = units.gpu_hours(ledger.job(job_id).waste_s)
             assert re.search(rf"^ *{job_id} .* {re.escape(figure)}h? ", s.text, re.MULTILINE), (
                 s.text
             )
         await s.press("1")
         listed = cells(s, "LOST/H")
         _, rows = s.app.screen.grid.table
-        for row, told in list(zip(rows, listed, strict=True))[:4]:
-            figure = units.gpu_hours(books.job(row.job.job_id).waste_s)
+        for row, shown in list(zip(rows, listed, strict=True))[:4]:
+            figure = units.gpu_hours(ledger.job(row.job.job_id).waste_s)
             await s.press("enter")
             assert f"{figure} GPU-h" in s.text
             wasted, suspected, off = summed(cells(s, "LOST/H"))
-            assert (wasted, suspected) == pytest.approx(parts(told), abs=off + off_by(told))
+            assert (wasted, suspected) == pytest.approx(parts(shown), abs=off + off_by(shown))
             await s.press("escape", "j")
 
 

@@ -1,4 +1,4 @@
-"""A view is drawn once when it opens, before its first layout, and anew in another size."""
+"""A view is drawn once when it opens, before its first layout, and again in another size."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_view_is_drawn_once_when_it_opens(stage, drawn, view):
             assert s.lines == lines
 
 
-async def test_another_size_draws_a_view_anew_and_the_same_does_not(stage, drawn):
+async def test_another_size_draws_a_view_again_and_the_same_does_not(stage, drawn):
     async with stage(fleet()) as s:
         drawn.clear()
         await s.resize(120, 30)
@@ -73,18 +73,18 @@ async def test_the_first_command_is_spelled_out_as_soon_as_the_list_opens(monkey
         # A slice of work that ends with its first step: the rows come after the view is drawn.
         monkeypatch.setattr("gpumon.tui.widgets.text.time_slices.SLICE_S", -1.0)
     async with board("x") as b:
-        opened = b.look()
+        opened = b.seen()
         assert any(line.strip().startswith("→ sbatch --gpus=5") for line in opened.lines)
         await b.press("ctrl+l")
-        assert b.look().lines == opened.lines
+        assert b.seen().lines == opened.lines
 
 
 async def test_a_command_is_spelled_out_only_while_the_table_has_it():
     async with board("x") as b:
-        first = next(line for line in b.look().lines if line.strip().startswith("→"))
+        first = next(line for line in b.seen().lines if line.strip().startswith("→"))
         await b.press("slash", *"zzz")
-        lines = b.look().lines
+        lines = b.seen().lines
         assert any("None of" in line for line in lines)
         assert not any(line.strip().startswith("→") for line in lines)
         await b.press("escape")
-        assert first in b.look().lines
+        assert first in b.seen().lines

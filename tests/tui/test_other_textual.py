@@ -29,7 +29,7 @@ KEYS = (
     "j", "G", "g", "s", "slash", "t", "r", "enter", "escape", "enter", "j", "tab", "l", "tab",
     "escape", "tab", "i", "G", "escape", "escape", "f", "escape", "2", "j", "f1", "escape",
 )  # fmt: skip
-"""Through tables that grow and shrink, pictures of ranks, charts that scroll, a page."""
+"""Through tables that grow and shrink, maps of ranks, charts that scroll, a page."""
 
 PRIVATE = (
     (Widget, "_check_refresh"),
@@ -44,7 +44,7 @@ PRIVATE = (
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[str]:
-    """Let Textual itself find a part, and nobody in gpumon; who has looked for it."""
+    """Let Textual itself find a part, and no module of gpumon; which of them looked for it."""
     asked: list[str] = []
     found = owner.__getattribute__
 
@@ -71,12 +71,12 @@ async def drawn(monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]) -> list[
 
     with monkeypatch.context() as patched:
         patched.setattr(App, "_display", write)
-        pictures = []
+        screens = []
         async with board(size=SIZE) as b:
             for key in keys:
                 await b.press(key)
-                pictures.append(shown.cells())
-        return pictures
+                screens.append(shown.cells())
+        return screens
 
 
 _usual: list[Any] = []
@@ -84,18 +84,18 @@ _usual: list[Any] = []
 
 @pytest.fixture
 async def usual(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The pictures with every private part, drawn once."""
+    """The screens with every private part, drawn once."""
     if not _usual:
         _usual.extend(await drawn(monkeypatch, KEYS))
     return _usual
 
 
 @pytest.mark.parametrize(("owner", "name"), PRIVATE)
-async def test_without_a_private_part_every_picture_is_the_same(usual, monkeypatch, owner, name):
+async def test_without_a_private_part_every_screen_is_the_same(usual, monkeypatch, owner, name):
     asked = hide(monkeypatch, owner, name)
-    pictures = await drawn(monkeypatch, KEYS)
+    screens = await drawn(monkeypatch, KEYS)
     assert asked
-    for key, now, before in zip(KEYS, pictures, usual, strict=True):
+    for key, now, before in zip(KEYS, screens, usual, strict=True):
         assert now == before, key
 
 

@@ -49,7 +49,7 @@ async def test_where_nothing_is_ones_own_the_way_back_is_said(stage):
 
 async def test_the_demos_user_is_you():
     async with board("u", size=(120, 40)) as b:
-        lines = b.look().lines
+        lines = b.seen().lines
         first = next(place for place, line in enumerate(lines) if "JOBID" in line) + 1
         rows = [line for line in lines[first:-2] if line.strip()]
         assert rows
@@ -84,8 +84,8 @@ async def test_n_says_where_there_is_no_other_problem(stage):
 @pytest.mark.parametrize("view", ["2", "3", "f"])
 async def test_n_goes_through_gpus_nodes_and_findings(stage, view):
     hot = finding(f"gpu:{uuid_of('n44', 1)}", finding_class="ecc_errors")
-    picture = troubled()._replace(findings=(finding("job:40"), hot))
-    async with stage(picture, size=(120, 24)) as s:
+    whole = troubled()._replace(findings=(finding("job:40"), hot))
+    async with stage(whole, size=(120, 24)) as s:
         await s.press(view, "G" if view == "f" else "g", "n")
         assert "n44" in s.cursor_line() or view == "f"
         before = s.cursor_line()

@@ -1,4 +1,4 @@
-"""Twenty questions of three keys: in the demo, on the lab's recording, with books of two weeks."""
+"""Twenty questions of three keys: in the demo, on the lab's recording, in two weeks of a ledger."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpumon.detect.engine.engine import DetectionEngine
 from gpumon.fleet.history.history import History
 from gpumon.fleet.ledger.journal import JournalFile
 from gpumon.fleet.ledger.journal_reader import Entry, page_name
-from gpumon.fleet.ledger.kept import KeptBooks
 from gpumon.fleet.ledger.ledger import Ledger
+from gpumon.fleet.ledger.stored import StoredLedger
 from gpumon.fleet.replay import replay
 from gpumon.fleet.replay.replay import ReplayFeed
 from gpumon.model.records.ledger import NO_PRICES
@@ -40,11 +40,11 @@ class World(NamedTuple):
 
     newest: Tick
     travel: Travel
-    kept: KeptBooks | None = None
+    stored: StoredLedger | None = None
 
 
 def wrote(folder, now, tick):
-    """Two weeks of books: input was the trouble, and hangs are now; and the jobs of last night."""
+    """Two weeks of a ledger: input was the trouble, hangs are now; and the jobs of last night."""
     dice = random.Random(81)
     entries = []
     for day in range(14, 0, -1):
@@ -87,7 +87,7 @@ def worlds(demo_past, tmp_path_factory):
     made: dict[str, World] = {}
     ends = []
 
-    def kept() -> World:
+    def stored() -> World:
         folder = tmp_path_factory.mktemp("books")
         newest = demo_past.newest
         wrote(folder, newest.at, newest)
@@ -97,7 +97,9 @@ def worlds(demo_past, tmp_path_factory):
         earlier = ledger.summary().earlier
         books = newest.ledger._replace(earlier=earlier)
         return World(
-            newest._replace(ledger=books), LiveTravel(demo_past.tape), KeptBooks(folder, NO_PRICES)
+            newest._replace(ledger=books),
+            LiveTravel(demo_past.tape),
+            StoredLedger(folder, NO_PRICES),
         )
 
     def lab() -> World:
@@ -118,7 +120,7 @@ def worlds(demo_past, tmp_path_factory):
 
     makers = {
         "demo": lambda: World(demo_past.newest, LiveTravel(demo_past.tape)),
-        "kept": kept,
+        "stored": stored,
         "lab": lab,
     }
 
@@ -134,7 +136,7 @@ def worlds(demo_past, tmp_path_factory):
 
 CASES = [
     pytest.param(name, asked, answer, id=f"{name}-{asked}")
-    for name, answers in (("demo", DEMO), ("kept", KEPT), ("lab", LAB))
+    for name, answers in (("demo", DEMO), ("stored", KEPT), ("lab", LAB))
     for asked, answer in answers.items()
 ]
 
@@ -148,12 +150,12 @@ async def test_a_question_is_answered_in_three_keys(
     assert len(answer.keys) <= MOST_KEYS
     world = worlds(name)
     async with stage(size=size) as s:
-        s.app.kept, s.app.travel = world.kept, world.travel
+        s.app.stored_ledger, s.app.travel = world.stored, world.travel
         await s.give(world.newest)
         await pressed(s, answer.keys)
-        if world.kept is not None and world.kept._thread is not None:
-            # What is read on a thread is drawn with the next picture.
-            world.kept._thread.join(PATIENCE_S)
+        if world.stored is not None and world.stored._thread is not None:
+            # What is read on a thread is drawn with the next tick.
+            world.stored._thread.join(PATIENCE_S)
             await s.give(world.newest)
         for text in answer.texts:
             assert re.search(text, s.text), (asked, s.text)

@@ -50,12 +50,12 @@ async def test_an_array_is_one_line_and_as_many_jobs_as_it_has_tasks(stage):
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_pending_with_data(stage, size):
-    picture = cluster(
+    seen = cluster(
         waits("1", "Resources", start_at=AT + 8040, priority=9999, time_limit_s=HOUR),
         waits("2", "JobHeldUser", priority=0, gpu_count=None),
         waits("3", time_limit_s=168 * HOUR),
     )
-    async with stage(picture, size) as s:
+    async with stage(seen, size) as s:
         await s.press(*KEYS["pending"])
         assert "3 waiting jobs" in s.lines[0]
         assert "3 jobs wait for 16 GPUs · 8 free on 2 nodes" in s.below[1]
@@ -92,8 +92,8 @@ async def test_a_requeued_job_tells_its_wait_above_the_ranks_that_are_left(stage
         assert wait < next(i for i, line in enumerate(s.lines) if line.split()[:1] == ["RANK"])
 
 
-def booked(*jobs):
-    """The cluster, with grace's job in the books: 27 minutes of a GPU were wasted."""
+def charged(*jobs):
+    """The cluster, with grace's job in the ledger: 27 minutes of a GPU were wasted."""
     seconds = {"useful": 26_280.0, "partial_gpus_idle": 1_620.0}
     held = Account("4711", "grace", "ml", "h100", "H100", AT - 3_487.5, AT - 3_487.5, seconds)
     return cluster(*jobs)._replace(ledger=LedgerTotals(AT, AT - 7_200, (held,), (held,)))
@@ -103,7 +103,7 @@ def booked(*jobs):
 @pytest.mark.parametrize("view", ["users", "accounts", "partitions"])
 async def test_groups_with_data_open_their_jobs(stage, view, size):
     name = {"users": "grace", "accounts": "ml", "partitions": "h100"}[view]
-    async with stage(booked(waits("1")), size) as s:
+    async with stage(charged(waits("1")), size) as s:
         await s.press(*KEYS[view])
         row = s.line_with(name)
         assert " 0.45h " in row
@@ -120,7 +120,7 @@ async def test_groups_with_data_open_their_jobs(stage, view, size):
 
 
 async def test_a_group_lists_its_own_jobs_only_and_says_when_they_are_gone(stage):
-    async with stage(booked(waits("1"))) as s:
+    async with stage(charged(waits("1"))) as s:
         await s.press(*KEYS["users"], "enter")
         assert "4690" not in s.text
         assert s.lines[0].endswith(" 1 job")
@@ -205,8 +205,8 @@ async def test_nodes_that_are_silent_are_named_only_while_others_answer(stage):
 async def test_a_waiting_job_names_no_trouble_of_nodes_that_are_not_its_own(stage):
     error = SourceError("gpu09", "connection refused", "is sshd up there?")
     node = Node("gpu09", (), None, False, None, (error,))
-    picture = fleet()
-    async with stage(picture._replace(nodes={**picture.nodes, "gpu09": node}), (120, 40)) as s:
+    seen = fleet()
+    async with stage(seen._replace(nodes={**seen.nodes, "gpu09": node}), (120, 40)) as s:
         await s.press("colon", *"job 4730", "enter")
         assert "The job waits" in s.text
         assert "connection refused" not in s.text
@@ -242,7 +242,7 @@ async def test_before_the_first_sample_without_a_queue_and_failed(stage, view):
 
 
 @pytest.mark.parametrize("view", ROOTS)
-async def test_a_stale_queue_is_told_in_every_view_and_in_the_status(stage, view):
+async def test_a_stale_queue_is_shown_in_every_view_and_in_the_status(stage, view):
     old = cluster(waits("1"))._replace(queue_at=AT - QUEUE_OLD_S - 1)
     async with stage(old) as s:
         await s.press(*KEYS[view])
@@ -251,11 +251,11 @@ async def test_a_stale_queue_is_told_in_every_view_and_in_the_status(stage, view
 
 
 async def test_a_node_tells_what_slurm_says_of_it(stage):
-    picture = cluster()
-    nodes = (*picture.queue.nodes[1:], slurm_node("gpu01", "mixed+drain", gpus_used=8))
-    told = nodes[-1]._replace(reason="bad link", reason_user="root", reason_at=AT - 8040)
-    picture = picture._replace(queue=picture.queue._replace(nodes=(*nodes[:-1], told)))
-    async with stage(picture, (100, 30)) as s:
+    seen = cluster()
+    nodes = (*seen.queue.nodes[1:], slurm_node("gpu01", "mixed+drain", gpus_used=8))
+    drained = nodes[-1]._replace(reason="bad link", reason_user="root", reason_at=AT - 8040)
+    seen = seen._replace(queue=seen.queue._replace(nodes=(*nodes[:-1], drained)))
+    async with stage(seen, (100, 30)) as s:
         await s.press("colon", *"node gpu01", "enter")
         assert "partitions h100" in s.text
         assert "GPUs held 8 of 8" in s.text
@@ -263,10 +263,10 @@ async def test_a_node_tells_what_slurm_says_of_it(stage):
 
 
 async def test_jobs_that_have_ended_stand_dim_at_the_end(stage):
-    picture = fleet()
+    seen = fleet()
     over = alone(job("4600", state="FAILED", exit_code="1:0", name="broken"))
-    found = (*picture.findings, picture.findings[0]._replace(subject="job:4600"))
-    async with stage(picture._replace(jobs=(over, *picture.jobs), findings=found)) as s:
+    found = (*seen.findings, seen.findings[0]._replace(subject="job:4600"))
+    async with stage(seen._replace(jobs=(over, *seen.jobs), findings=found)) as s:
         assert s.below[7].split()[1] == "4600"
         assert "failed" in s.below[7]
         assert "partial" not in s.below[7]
@@ -287,11 +287,11 @@ async def test_hostile_names_in_every_view(stage, name):
     asked = waits(
         "1", name, name=name, user=name, account=name, partition=name, dependency=name, qos=name
     )
-    kept = Reservation(name, name, AT + 9, AT + 99, (name,), (name, "MAINT"), (name,))
+    own = Reservation(name, name, AT + 9, AT + 99, (name,), (name, "MAINT"), (name,))
     part = Partition(name, name, (name,), 8)
-    picture = cluster(asked, partitions=(part,), reservations=(kept,))
-    picture = picture._replace(ended=EndedJobs((ended("9", name=name, user=name),), AT - 9, AT, 0))
-    async with stage(picture) as s:
+    seen = cluster(asked, partitions=(part,), reservations=(own,))
+    seen = seen._replace(ended=EndedJobs((ended("9", name=name, user=name),), AT - 9, AT, 0))
+    async with stage(seen) as s:
         for view in QUEUE_VIEWS:
             await s.press(*KEYS[view])
             for keys in ((), ("G", "enter"), ("escape", "colon", *"user ", "tab"), ("escape",)):

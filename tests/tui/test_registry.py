@@ -64,7 +64,7 @@ def test_every_action_of_a_view_has_its_method_and_its_bindings(view):
         assert hasattr(VIEWS[view], f"action_{action.name}"), action.name
     bound = {(b.key, b.action) for b in bindings_of(view)}
     assert bound == {
-        (key, f"{a.name}({key!r})" if a.is_told_key else a.name)
+        (key, f"{a.name}({key!r})" if a.takes_key else a.name)
         for a in actions_of(view)
         for key in a.keys
     }

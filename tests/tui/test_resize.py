@@ -37,7 +37,7 @@ def drawn_into(stage, width, height):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-async def test_a_storm_of_resizes_ends_in_a_whole_picture(stage, view):
+async def test_a_storm_of_resizes_ends_in_a_whole_screen(stage, view):
     storm = random.Random(view)
     async with stage(fleet()) as s:
         await s.press(*VIEWS[view])

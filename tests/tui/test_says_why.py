@@ -34,7 +34,7 @@ MAP = "the map shows this instant"
 async def test_a_key_without_anything_to_do_says_why(way, key, words):
     async with board(*way, size=(120, 40)) as b:
         await b.press(key)
-        status = b.look().lines[-2]
+        status = b.seen().lines[-2]
         assert words in status
 
 
@@ -50,13 +50,13 @@ async def test_a_key_without_anything_to_do_says_why(way, key, words):
 async def test_a_key_of_other_views_says_which(way, key, words):
     async with board(*way, size=(120, 40)) as b:
         await b.press(key)
-        assert words in b.look().lines[-2]
+        assert words in b.seen().lines[-2]
 
 
 async def test_what_is_typed_into_a_line_is_no_key():
     async with board("slash", size=(120, 40)) as b:
         await b.press("w", "X")
-        shown = "".join(b.look().lines)
+        shown = "".join(b.seen().lines)
         assert "does nothing" not in shown
         assert "works only in" not in shown
 
@@ -65,24 +65,24 @@ async def test_what_is_typed_into_a_line_is_no_key():
 async def test_a_key_that_does_something_needs_no_words(way, key):
     async with board(*way, size=(120, 40)) as b:
         await b.press(key)
-        assert "→" not in b.look().lines[-2]
+        assert "→" not in b.seen().lines[-2]
 
 
 async def test_the_footer_of_a_map_of_ranks_names_only_what_a_map_has():
     async with board("enter", "tab", size=(200, 40)) as b:
-        keys = b.look().lines[-1]
+        keys = b.seen().lines[-1]
         assert " s sort " in keys
         assert " z zoom " in keys
         await b.press("tab")
-        keys = b.look().lines[-1]
+        keys = b.seen().lines[-1]
         assert " c field " in keys
         assert not any(words in keys for words in (" s sort ", " z zoom ", " w wider "))
 
 
 async def test_a_waiting_job_is_not_said_to_have_no_ranks():
     async with board("4", "enter", size=(80, 24)) as b:
-        assert " asks for " in b.look().lines[0]
-        assert "0 ranks" not in b.look().lines[0]
+        assert " asks for " in b.seen().lines[0]
+        assert "0 ranks" not in b.seen().lines[0]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ async def test_who_and_what_holds_jobs_is_copied_by_name_and_has_commands(keys, 
         assert all(line.line.split().count(name) for line in b.app.screen.grid.table[1])
 
 
-async def test_what_can_be_typed_for_a_time_stands_whole_in_80_columns():
+async def test_what_can_be_typed_for_a_time_is_shown_whole_in_80_columns():
     async with board("T", size=(80, 24)) as b:
-        assert any(line.rstrip().endswith("Esc leaves") for line in b.look().lines)
+        assert any(line.rstrip().endswith("Esc leaves") for line in b.seen().lines)

@@ -1,6 +1,6 @@
-"""Every view in its four states, as text with styles, and once as a picture.
+"""Every view in its four states, as text with styles, and once as an image.
 
-Where a change is wanted, write the snapshots anew and read their differences:
+Where a change is wanted, write the snapshots again and read their differences:
 
     GPUMON_SNAPSHOTS=write .venv/bin/python -m pytest tests/tui/test_snapshots.py
 """
@@ -17,7 +17,7 @@ from gpumon.tui.app import GpumonApp
 from tests.tui.fleet_scene import FINETUNE, PRETRAIN, broken, empty, stale, whole
 from tests.tui.snapshot import FOLDER, REGENERATE, compared, drawn, written
 
-SMALL, LARGE, PICTURE = (80, 24), (120, 40), (100, 30)
+SMALL, LARGE, IMAGE = (80, 24), (120, 40), (100, 30)
 
 STATES = {"stale": stale, "empty": empty, "failed": broken}
 """What comes after the data, one after another, as it may in one long look."""
@@ -85,8 +85,8 @@ class Wall:
         self.differences.append(compared(path, written(self._stage.app)))
 
     async def draw(self):
-        """Compare the picture."""
-        await self._resize(PICTURE)
+        """Compare the image."""
+        await self._resize(IMAGE)
         self.differences.append(compared(FOLDER / self._name / "data.svg", drawn(self._stage.app)))
 
     async def _resize(self, size):
@@ -95,9 +95,9 @@ class Wall:
 
     def judge(self):
         """Fail with everything that differs, and how to accept it."""
-        told = [text for text in self.differences if text]
-        if told:
-            pytest.fail("\n\n".join((*told, f"If this is wanted: {REGENERATE}")), pytrace=False)
+        texts = [text for text in self.differences if text]
+        if texts:
+            pytest.fail("\n\n".join((*texts, f"If this is wanted: {REGENERATE}")), pytrace=False)
 
 
 @pytest.mark.parametrize("name", WAYS)

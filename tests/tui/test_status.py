@@ -21,8 +21,8 @@ LONG = (
 def said(width, *, queue_age_s, message=LONG, queue=True):
     failing = TargetState("slurm", False, SourceError("slurm", message), queue_age_s)
     at = AT - queue_age_s if queue else None
-    picture = tick()._replace(targets=(failing,), queue_at=at)
-    text = "".join(cell.text for cell in status_line(picture, Mood(), width))
+    shown = tick()._replace(targets=(failing,), queue_at=at)
+    text = "".join(cell.text for cell in status_line(shown, Mood(), width))
     assert text_width(text) <= width
     return text
 
@@ -57,18 +57,18 @@ def test_a_short_message_leaves_room_for_the_rest():
     assert "✗ slurm: timed out · 1 of 1 targets fail (e) · " in text
 
 
-def line_of(width, picture, mood=None):
-    text = "".join(cell.text for cell in status_line(picture, mood or Mood(), width))
+def line_of(width, shown, mood=None):
+    text = "".join(cell.text for cell in status_line(shown, mood or Mood(), width))
     assert text_width(text) <= width
     return text
 
 
 def test_while_all_is_well_the_line_says_the_time_and_the_period_only():
-    picture = tick()._replace(queue_at=AT - 12.0, lateness_s=0.3)
+    shown = tick()._replace(queue_at=AT - 12.0, lateness_s=0.3)
     mood = Mood(own_cpu_ratio=0.31, own_rss_bytes=700 * 2**20)
     clock = time.strftime("%H:%M:%S", time.localtime(AT))
-    assert line_of(200, picture, mood) == f" ✓ live {clock} · every 1s"
-    assert line_of(22, picture, mood) == f" ✓ live {clock}"
+    assert line_of(200, shown, mood) == f" ✓ live {clock} · every 1s"
+    assert line_of(22, shown, mood) == f" ✓ live {clock}"
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_while_all_is_well_the_line_says_the_time_and_the_period_only():
         ({}, Mood(own_rss_bytes=5 * 2**30), " · ! gpumon itself uses – % of a core, 5120 MiB"),
     ],
 )
-def test_what_is_amiss_is_said_before_the_time(changes, mood, words):
+def test_what_is_wrong_is_shown_before_the_time(changes, mood, words):
     line = line_of(200, tick()._replace(**changes), mood)
     assert words in line
     assert ("✓" in line) == words.startswith(" ·")
 
 
 def test_a_late_picture_stays_said(said):
-    picture = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0, lateness_s=9.0)
-    whole = line_of(200, picture)
-    text = line_of(len(whole) - 3, picture)
+    shown = tick()._replace(zoom_period_s=0.5, queue_at=AT - 12.0, lateness_s=9.0)
+    whole = line_of(200, shown)
+    text = line_of(len(whole) - 3, shown)
     assert "! 9.0 s late" in text
     said(text)
     assert "this job every" not in text
@@ -99,7 +99,7 @@ def test_a_late_picture_stays_said(said):
 
 def test_a_target_that_answers_with_errors_has_no_sign_of_health():
     well = TargetState("local", True, None, 0.0)
-    picture = tick()._replace(targets=(well,), queue_at=None)
-    assert line_of(120, picture).startswith(" ✓ live ")
-    picture = picture._replace(errors=(SourceError("local", "GPU 0 hangs"),))
-    assert line_of(120, picture).startswith(" ! 1 error (e) · live ")
+    shown = tick()._replace(targets=(well,), queue_at=None)
+    assert line_of(120, shown).startswith(" ✓ live ")
+    shown = shown._replace(errors=(SourceError("local", "GPU 0 hangs"),))
+    assert line_of(120, shown).startswith(" ! 1 error (e) · live ")

@@ -85,7 +85,7 @@ async def test_a_question_is_answered_in_the_demo(stage, demo_past, task):
 
 
 class Heard(GpumonApp):
-    """The application, which tells when a picture of an instant has come."""
+    """The application, which reports when the tick of an instant has come."""
 
     def __init__(self, feed, title):
         super().__init__(feed, title)
@@ -99,7 +99,7 @@ class Heard(GpumonApp):
             self._changed.notify_all()
 
     async def until(self, at):
-        """Wait for the picture of this instant."""
+        """Wait for the tick of this instant."""
 
         def wait():
             with self._changed:
@@ -110,7 +110,7 @@ class Heard(GpumonApp):
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 async def test_a_question_is_answered_on_the_recording_of_the_lab(task, monkeypatch):
-    # On a busy machine the first picture is judged later than a user is to wait for that.
+    # On a busy machine the first tick is judged later than a user is to wait for that.
     monkeypatch.setattr(replay, "SOUGHT_S", PATIENCE_S)
     recording = Recording(ROOT / LAB_FILE)
     end = recording.span.end

@@ -51,7 +51,7 @@ MODES = (
 """Screen, mouse, paste, focus, cursor, wrap and keyboard: how each is taken and given back."""
 
 REDRAW = b"\x0c"
-"""Ctrl-L: what stands still goes over the wire again."""
+"""Ctrl-L: what did not change goes over the wire again."""
 
 
 class Session:
@@ -94,14 +94,14 @@ class Session:
             os.read(self.master, 65536)
 
     def stop(self, number):
-        """Send a signal, and return once the process stands."""
+        """Send a signal, and return once the process is stopped."""
         self.process.send_signal(number)
         self.await_stop()
 
     def await_stop(self):
-        """Return once the process stands."""
-        stands = os.WSTOPPED | os.WNOWAIT | os.WNOHANG
-        eventually(lambda: os.waitid(os.P_PID, self.process.pid, stands), "it stands")
+        """Return once the process is stopped."""
+        stopped = os.WSTOPPED | os.WNOWAIT | os.WNOHANG
+        eventually(lambda: os.waitid(os.P_PID, self.process.pid, stopped), "it is stopped")
 
     def hang_up(self):
         """Take the terminal away."""
@@ -138,7 +138,7 @@ class Session:
         return self.output.rpartition(b"\x1b[?1049l")[2].decode()
 
     def waiting_bytes(self):
-        """How much was written that nobody has read."""
+        """How much was written that was not read yet."""
         return struct.unpack("i", fcntl.ioctl(self.master, termios.FIONREAD, b"\0" * 4))[0]
 
     def assert_restored(self):
@@ -253,7 +253,7 @@ def test_the_end_of_the_detection_worker_is_not_the_terminals(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
-def test_a_stopped_process_goes_on_with_a_whole_picture(tmp_path, number):
+def test_a_stopped_process_goes_on_with_a_whole_screen(tmp_path, number):
     session = Session("well", tmp_path)
     session.read_until(b"4711")
     session.stop(number)
@@ -311,9 +311,9 @@ def test_ctrl_z_while_ssh_has_the_terminal_stops_both_until_fg(tmp_path):
     session, pid = while_ssh_connects(tmp_path, (sys.executable, "-c", SHELL))
     os.write(session.master, b"\x1a")
     session.read_until(b"[1]+ Stopped")
-    # Until it stands, what is typed next may still be its answer.
+    # Until it is stopped, what is typed next may still be its answer.
     ssh = psutil.Process(int(pid.read_text()))
-    eventually(lambda: ssh.status() == psutil.STATUS_STOPPED, "ssh stands, too")
+    eventually(lambda: ssh.status() == psutil.STATUS_STOPPED, "ssh is stopped, too")
     os.write(session.master, b"fg\n")
     os.write(session.master, b"yes\n")
     session.read_until(b"heard yes")
@@ -404,20 +404,22 @@ def test_the_log_replaces_what_lies_at_its_place(tmp_path, monkeypatch):
     assert "ValueError: x" in log.read_text()
 
 
-def test_choices_that_cannot_be_kept_are_told_at_the_end(monkeypatch, capsys):
+def test_choices_that_cannot_be_stored_are_reported_at_the_end(monkeypatch, capsys):
     monkeypatch.setattr(terminal, "_guard", lambda *_given: None)
     app = SimpleNamespace(run=lambda: 0, crash=None)
     feed = SimpleNamespace(close=lambda: None, failure=None)
-    for trouble, told in (("/h/look.json cannot be written: \x1b full", True), ("", False)):
+    for trouble, is_reported in (("/h/look.json cannot be written: \x1b full", True), ("", False)):
         shelf = SimpleNamespace(close=lambda: None, trouble=trouble)
         assert terminal._shown(app, feed, shelf) == 0
-        said = capsys.readouterr().err
-        assert ("gpumon: your choices were not saved: /h/look.json cannot be" in said) is told
-        assert "\x1b" not in said
-        assert said.count("\n") == int(told)
+        printed = capsys.readouterr().err
+        assert (
+            "gpumon: your choices were not saved: /h/look.json cannot be" in printed
+        ) is is_reported
+        assert "\x1b" not in printed
+        assert printed.count("\n") == int(is_reported)
 
 
-def test_nothing_heavy_is_loaded_before_the_first_picture():
+def test_nothing_heavy_is_loaded_before_the_first_screen():
     code = (
         "import sys, gpumon.tui.terminal\n"
         "heavy = {'numpy', 'sklearn', 'httpx', 'psutil', 'pynvml'} & set(sys.modules)\n"
@@ -427,10 +429,10 @@ def test_nothing_heavy_is_loaded_before_the_first_picture():
 
 
 def test_the_screen_is_drawn_where_standard_error_leads_elsewhere(tmp_path):
-    said = tmp_path / "said"
-    session = Session("well", tmp_path, ["sh", "-c", f'exec "$@" 2>{said}', "sh"])
+    printed = tmp_path / "printed"
+    session = Session("well", tmp_path, ["sh", "-c", f'exec "$@" 2>{printed}', "sh"])
     session.read_until(b"4711")
     os.write(session.master, b"q")
     assert session.end() == 0
     session.assert_restored()
-    assert said.read_text() == ""
+    assert printed.read_text() == ""

@@ -29,7 +29,7 @@ async def given(s: Stage, *seconds: float) -> None:
         await s.give(at_second(second))
 
 
-async def test_a_step_back_and_on_shows_the_neighbouring_pictures(stage):
+async def test_a_step_back_and_on_shows_the_neighbouring_ticks(stage):
     async with stage(size=(120, 24)) as s:
         await given(s, 0, 1, 2, 3)
         await s.press("comma")
@@ -43,7 +43,7 @@ async def test_a_step_back_and_on_shows_the_neighbouring_pictures(stage):
         assert "at-1" in s.text
 
 
-async def test_the_picture_stands_while_sampling_goes_on_and_one_key_is_live_again(stage):
+async def test_the_tick_is_paused_while_sampling_goes_on_and_one_key_is_live_again(stage):
     async with stage(size=(120, 24)) as s:
         await given(s, 0, 1, 2)
         await s.press("comma")
@@ -70,7 +70,7 @@ async def test_pause_holds_and_lets_go(stage, key):
 
 
 @pytest.mark.parametrize("key", ["p", "space"])
-async def test_pause_freezes_the_picture_and_says_so(stage, key):
+async def test_pause_freezes_the_tick_and_says_so(stage, key):
     async with stage(fleet()) as s:
         await s.press(key)
         assert "PAUSED " in s.lines[-2]
@@ -94,7 +94,7 @@ async def test_a_minute_back_and_on(stage):
         assert "at-60" in s.text
 
 
-async def test_a_typed_time_leads_there_and_nonsense_is_told(stage):
+async def test_a_typed_time_leads_there_and_nonsense_is_refused(stage):
     async with stage(size=(120, 24)) as s:
         await given(s, 0, 30, 60)
         await s.press("T", *"soon", "enter")
@@ -124,7 +124,7 @@ async def test_what_is_stale_is_judged_at_the_shown_instant(stage):
 
 
 async def test_curves_of_a_shown_instant_end_there(stage):
-    """The past is read with the newest reader, up to the picture's own time."""
+    """The past is read with the newest reader, up to the tick's own time."""
     first, later = at_second(0), at_second(100)
     asked: list[float] = []
 
@@ -160,7 +160,7 @@ class Stretch(NamedTuple):
 
 
 class TapeFeed(HandFeed):
-    """A recording of a hundred seconds that plays when it is told to."""
+    """A recording of a hundred seconds that plays when a test says so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class TapeFeed(HandFeed):
         self.now = AT
         self.times = 1.0
         self.is_paused = False
-        self.told: list[object] = []
+        self.calls: list[object] = []
 
     def pause(self, is_paused: bool = True) -> None:
         self.is_paused = is_paused
@@ -178,12 +178,12 @@ class TapeFeed(HandFeed):
         return times
 
     def seek(self, at: float) -> None:
-        self.told.append(("seek", at - AT))
+        self.calls.append(("seek", at - AT))
         self._show(at)
 
-    def step(self, pictures: int) -> None:
+    def step(self, ticks: int) -> None:
         self.is_paused = True
-        self._show(self.now + pictures)
+        self._show(self.now + ticks)
 
     def _show(self, at: float) -> None:
         self.now = at
@@ -205,7 +205,7 @@ async def settled(s: Stage, *keys: str) -> None:
     await s.press(*keys)
     s.app.travel.rest()
     await settle(s.pilot)
-    # Every second, for what a picture that came before the errand had ended still says.
+    # Every second, for what a tick that came before the errand had ended still says.
     s.app.check_silence()
     await settle(s.pilot)
 
@@ -228,7 +228,7 @@ async def test_a_recording_has_the_same_keys(replayed):
     await settled(s, "L")
     assert "at-100" in s.text
     assert "(−" not in s.lines[-2]
-    assert s.feed.told == [("seek", 61.0), ("seek", 40.0), ("seek", 100.0)]
+    assert s.feed.calls == [("seek", 61.0), ("seek", 40.0), ("seek", 100.0)]
 
 
 async def test_the_speed_of_a_recording_has_its_keys(replayed):
@@ -239,14 +239,14 @@ async def test_the_speed_of_a_recording_has_its_keys(replayed):
     assert "REPLAY x2 " in s.lines[-2]
 
 
-async def test_a_recording_that_stands_is_not_called_silent(replayed):
+async def test_a_paused_recording_is_not_called_silent(replayed):
     s = replayed
     await settled(s, "p")
     s.app.check_silence()
     assert "no new sample" not in s.text
 
 
-async def test_a_place_that_cannot_be_read_is_told_and_the_next_one_is_shown(replayed):
+async def test_a_place_that_cannot_be_read_is_reported_and_the_next_one_is_shown(replayed):
     s = replayed
     show, s.feed._show = s.feed._show, lambda at: (_ for _ in ()).throw(OSError(5, "no\nsuch disk"))
     await settled(s, "T", *"-21s", "enter")
@@ -261,7 +261,7 @@ async def test_a_place_that_cannot_be_read_is_told_and_the_next_one_is_shown(rep
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_a_past_is_told_of_and_shown_at_once_when_it_is_over(stage, size):
+async def test_a_past_is_announced_and_shown_at_once_when_it_is_over(stage, size):
     async with stage(size=size) as s:
         s.feed.progress = Progress(0.37, 5400.0)
         await given(s, 0)
@@ -282,7 +282,7 @@ async def test_a_past_is_told_of_and_shown_at_once_when_it_is_over(stage, size):
         assert "at-1" in s.text
 
 
-async def test_whoever_stood_still_while_a_past_was_lived_through_sees_where(stage):
+async def test_a_user_who_paused_while_a_past_was_lived_through_sees_where(stage):
     async with stage(size=(120, 24)) as s:
         s.feed.progress = Progress(0.6, 600.0)
         await given(s, 0, 1)

@@ -1,4 +1,4 @@
-"""A job without a finding says what nobody could look for: silence is no praise."""
+"""A job without a finding says what could not be looked for: silence is no praise."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ async def test_gpus_say_health_in_a_word(stage):
         assert " ok " in s.below[3]
 
 
-async def test_what_gpumon_costs_stands_on_the_page_of_errors_unless_it_is_much(stage):
+async def test_what_gpumon_costs_is_on_the_page_of_errors_unless_it_is_much(stage):
     async with stage(fleet(lateness_s=0.2), (160, 40)) as s:
         s.app.mood = s.app.mood._replace(own_cpu_ratio=0.034, own_rss_bytes=150 * 2**20)
         await s.give(fleet(number=2, lateness_s=0.2))
@@ -230,7 +230,7 @@ async def test_findings_of_a_gpu_count_for_its_job(stage):
         assert "3 of 8 GPUs ran nothing" in s.text
 
 
-async def test_silence_is_told(stage):
+async def test_silence_is_shown(stage):
     async with stage(fleet()) as s:
         s.now[0] = 4.0
         s.app.check_silence()
@@ -244,7 +244,7 @@ async def test_silence_is_told(stage):
         assert "no new sample" not in s.text
 
 
-async def test_late_sampler_and_errors_are_told(stage):
+async def test_late_sampler_and_errors_are_shown(stage):
     errors = (SourceError("gpu07", "timed out"),)
     async with stage(fleet(lateness_s=1.4, errors=errors), (120, 40)) as s:
         assert "! 1.4 s late" in s.lines[-2]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def sends_away(finding: Finding) -> bool:
     """Whether it keeps people and jobs away from a node: the owner leaves it, the other drains it.
 
-    One never comes without the other, and neither is told the other's part.
+    One never comes without the other, and neither is shown the other's part.
     """
     owner, machine = "\n".join(finding.advice), "\n".join(finding.machine_advice)
     assert "drain" not in owner.lower()

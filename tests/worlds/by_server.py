@@ -1,6 +1,6 @@
 """What detectors see of a scene through a server that has gathered it, read as ever.
 
-gpumon comes last: it looks once, is told the past, and judges both, as after its first minute.
+gpumon comes last: it polls once, gets the past, and judges both, as after its first minute.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
 from gpumon.sources.prometheus.questions import SETTLED_S, Questions
 from gpumon.sources.prometheus.recall import Recall
-from gpumon.sources.source import PastBeat
+from gpumon.sources.source import PastFrames
 from tests.worlds.gathered import Server, gathered, interval_of, pages_of
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ LATER_S: Final = SETTLED_S + 0.5
 
 
 class Past(NamedTuple):
-    """Tells a past at once."""
+    """Gives a past at once."""
 
-    beats: Callable[[], Iterator[PastBeat]] | None
-    told: list[bool]
+    periods: Callable[[], Iterator[PastFrames]] | None
+    was_asked: list[bool]
     is_recalling: bool = False
 
-    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
+    def recalled(self) -> Callable[[], Iterator[PastFrames]] | None:
         """The past, once."""
-        told, self.told[:] = [*self.told], [True]
-        return None if told else self.beats
+        was_asked, self.was_asked[:] = [*self.was_asked], [True]
+        return None if was_asked else self.periods
 
 
 def view_by_server(one: Watched, *, is_victoria: bool) -> View:
@@ -65,17 +65,17 @@ def view_by_server(one: Watched, *, is_victoria: bool) -> View:
 def view_by_page(one: Watched) -> View:
     """What a detector sees who has read the nodes' own pages all the time.
 
-    They are read with every picture of the scene, and tell something new when it was collected.
+    They are read with every tick of the scene, and have something new when it was collected.
     """
     readers: dict[str, PageReader] = {}
     pages: dict[str, bytes] = {}
     newest: dict[str, Frame] = {}
-    beats: list[PastBeat] = []
-    told = deque(pages_of(one.ticks))
+    periods: list[PastFrames] = []
+    waiting = deque(pages_of(one.ticks))
     period_s = one.ticks[-1].period_s
     for tick in one.ticks:
-        while told and told[0].at <= tick.at:
-            _, node, pages[node] = told.popleft()
+        while waiting and waiting[0].at <= tick.at:
+            _, node, pages[node] = waiting.popleft()
         frames = []
         for node, page in pages.items():
             if tick.nodes[node].taken_at != tick.at:
@@ -85,9 +85,9 @@ def view_by_page(one: Watched) -> View:
             url = f"dcgm+http://{node}"
             frames.append(Frame(url, node, tick.at, 0.0, reading.blocks, reading.errors))
         newest.update((frame.node, frame) for frame in frames)
-        beats.append(PastBeat(tick.at, period_s, tuple(frames)))
+        periods.append(PastFrames(tick.at, period_s, tuple(frames)))
     now = one.ticks[-1].at
-    return view_of_frames(one, now, [*newest.values()], lambda: iter(beats[:-1]), period_s)
+    return view_of_frames(one, now, [*newest.values()], lambda: iter(periods[:-1]), period_s)
 
 
 async def _asked(server: Server, back_s: float) -> tuple[Seen, Recalled | None]:
@@ -102,16 +102,16 @@ async def _asked(server: Server, back_s: float) -> tuple[Seen, Recalled | None]:
 
 
 def view_of_answers(one: Watched, now: float, seen: Seen, recalled: Recalled | None) -> View:
-    """What a detector sees where a server has told this."""
+    """What a detector sees where a server has reported this."""
     period_s = interval_of(one.ticks)
     limit_s = limit_of(seen.interval_s, period_s, period_s / 2.0)
     nodes = Nodes()
-    told, _ = nodes.read(seen, now, limit_s)
+    readings, _ = nodes.read(seen, now, limit_s)
     if recalled is not None:
-        # As it is after the next look.
+        # As after the next poll.
         nodes.remember(recalled.xids(seen), seen)
-        told, _ = nodes.read(seen, now, limit_s)
-    frames = frames_of(told, URL, now, 0.0, limit_s)
+        readings, _ = nodes.read(seen, now, limit_s)
+    frames = frames_of(readings, URL, now, 0.0, limit_s)
     return view_of_frames(one, now, frames, recalled and partial(recalled.beats, URL), period_s)
 
 
@@ -119,31 +119,31 @@ def view_of_frames(
     one: Watched,
     now: float,
     frames: Sequence[Frame],
-    beats: Callable[[], Iterator[PastBeat]] | None,
+    periods: Callable[[], Iterator[PastFrames]] | None,
     period_s: float,
 ) -> View:
-    """What a detector sees where these frames are the present, and beats tell what was before."""
+    """What a detector sees where these frames are the present, and periods have what was before."""
     last = one.ticks[-1]
-    picture = join(frames, last.queue, {}, now, stale_after_s(period_s))
+    joined = join(frames, last.queue, {}, now, stale_after_s(period_s))
     jobs = tuple(map(_as_queued, last.jobs))
     with patch.object(filling, "BREATH_S", 0.0):
         past = filling.FillingPast(
-            History(now - one.ticks[0].at + 3600.0), [Past(beats, [])], run=lambda work: work()
+            History(now - one.ticks[0].at + 3600.0), [Past(periods, [])], run=lambda work: work()
         )
         tick = Tick(
-            *(1, now, now, period_s, (), picture.nodes, picture.gpus, jobs),
+            *(1, now, now, period_s, (), joined.nodes, joined.gpus, jobs),
             *(last.queue_at, (), (), (), 0.0),
             queue=last.queue,
         )
         past.append(tick)
-        # With the next picture what was made of both takes its place.
+        # With the next tick what was made of both takes its place.
         past.append(tick)
     begins_at = past.begins_at or now
     return view_of(tick._replace(observed_since=begins_at, history=past.reader()))
 
 
 def _as_queued(view: JobView) -> JobView:
-    """A job as its queue alone tells it: whose ranks are where, processes tell."""
+    """A job as its queue alone reports it: whose ranks are where, processes show."""
     return view._replace(ranks=(), contradictions=())
 
 

@@ -1,4 +1,4 @@
-"""Time that passes only where somebody waits."""
+"""Time that passes only where a caller waits."""
 
 from __future__ import annotations
 

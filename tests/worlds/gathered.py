@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpumon.sources.prometheus.response import Answer
 
 LOOKBACK_S: Final = 300.0
-"""A value is told for so long (Prometheus' `--query.lookback-delta`, and VictoriaMetrics' step of
+"""A value is given for so long (Prometheus' `--query.lookback-delta`, and VictoriaMetrics' step of
 an instant query)."""
 
 XIDS: Final = "DCGM_FI_DEV_XID_ERRORS"
@@ -52,28 +52,28 @@ class Series(NamedTuple):
     values: array[float]
 
     def newest(self, at: float, back_s: float) -> int | None:
-        """The number of the newest sample that is told at a time; None: none is."""
+        """The number of the newest sample that is given at a time; None: none is."""
         place = bisect_right(self.times, at) - 1
         return place if place >= 0 and self.times[place] >= at - back_s else None
 
 
 class Watched(NamedTuple):
-    """A scene, and every picture of it."""
+    """A scene, and every tick of it."""
 
     scene: Scene
     ticks: list[Tick]
 
 
 def watched(make: Callable[[], Scene]) -> Watched:
-    """Make a scene and keep what a probe told of it."""
+    """Make a scene and store what a probe reported of it."""
     ticks: list[Tick] = []
-    picture = Scene._picture
+    make_tick = Scene._sampled
 
-    def kept(self: Scene, stale: frozenset[str]) -> Tick:
-        ticks.append(picture(self, stale))
+    def recorded(self: Scene, stale: frozenset[str]) -> Tick:
+        ticks.append(make_tick(self, stale))
         return ticks[-1]
 
-    with patch.object(Scene, "_picture", kept):
+    with patch.object(Scene, "_sampled", recorded):
         scene = make()
     return Watched(scene, ticks)
 
@@ -83,22 +83,22 @@ def interval_of(ticks: list[Tick]) -> float:
     return max(COLLECTED_S, ticks[-1].period_s)
 
 
-class Told(NamedTuple):
-    """A page as it was told."""
+class NodePage(NamedTuple):
+    """A page as it was read."""
 
     at: float
     node: str
     page: bytes
 
 
-def pages_of(ticks: list[Tick], names: Mapping[str, str] | None = None) -> Iterator[Told]:
-    """The pages of a scene as they are read: one node a beat, as servers spread their work.
+def pages_of(ticks: list[Tick], names: Mapping[str, str] | None = None) -> Iterator[NodePage]:
+    """The pages of a scene as they are read: one node a period, as servers spread their work.
 
     Args:
-        ticks: The pictures.
+        ticks: The states of the fleet.
         names: Which metrics the pages hold; None: all that gpumon knows.
     """
-    told = names_told(is_all=True) if names is None else names
+    chosen = names_told(is_all=True) if names is None else names
     read_at: dict[str, float] = {}
     interval_s = interval_of(ticks)
     every = round(interval_s / ticks[-1].period_s)
@@ -119,8 +119,8 @@ def pages_of(ticks: list[Tick], names: Mapping[str, str] | None = None) -> Itera
             if key not in pages:
                 gpus = _without(gpus, stale)
                 gpus = _without(gpus, stale)
-                pages[key] = page_of(gpus, node, told) + _xids(gpus, events, node)
-            yield Told(tick.at, node, pages[key])
+                pages[key] = page_of(gpus, node, chosen) + _xids(gpus, events, node)
+            yield NodePage(tick.at, node, pages[key])
 
 
 def gathered(ticks: list[Tick], names: Mapping[str, str] | None = None) -> list[Series]:
@@ -143,7 +143,7 @@ def gathered(ticks: list[Tick], names: Mapping[str, str] | None = None) -> list[
 
 
 def _without(block: Block, stale: frozenset[str]) -> Block:
-    """The block without the GPUs that tell nothing."""
+    """The block without the GPUs that report nothing."""
     if not stale:
         return block
     rows = [row for row, uuid in enumerate(block.keys) if uuid not in stale]
@@ -161,7 +161,7 @@ def _without(block: Block, stale: frozenset[str]) -> Block:
 
 
 def _xids(gpus: Block, events: Block | None, node: str) -> bytes:
-    """The last Xid of each GPU, 0 for none, as dcgm-exporter tells it."""
+    """The last Xid of each GPU, 0 for none, as dcgm-exporter reports it."""
     last = dict.fromkeys(gpus.keys, 0)
     for row, key in enumerate(events.keys if events else ()):
         assert events is not None
@@ -261,10 +261,10 @@ class Server:
                 place = one.newest(at, back_s)
                 if place is not None:
                     value = one.times[place] if is_time else one.values[place]
-                    told = best.setdefault(key, {})
-                    told[at] = max(told.get(at, value), value)
-        for key, told in best.items():
-            yield dict(key), dict(sorted(told.items()))
+                    by_time = best.setdefault(key, {})
+                    by_time[at] = max(by_time.get(at, value), value)
+        for key, by_time in best.items():
+            yield dict(key), dict(sorted(by_time.items()))
 
 
 def _victorias_lookback_s(one: Series) -> float:

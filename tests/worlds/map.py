@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumon.report.facts.tick_index import Digest
-from gpumon.report.fleet_map.all_nodes import FleetHeat
+from gpumon.report.fleet_map.all_nodes import FleetMarks
 from gpumon.report.fleet_map.columns import FleetColumns
 from gpumon.report.fleet_map.groups import clusters
 from gpumon.report.fleet_map.layout import fitting
 from gpumon.report.fleet_map.lines import glyphs
-from gpumon.report.fleet_map.map import Heat, units
+from gpumon.report.fleet_map.map import MapMarks, units
 from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.report.fleet_map.numbered_nodes import roster_of
 from tests.worlds.steps import outcome
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.tick import Tick
     from gpumon.report.fleet_map.lines import Glyph
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
 
 FIELD = {field.key: field for field in FIELDS}
 
@@ -30,9 +30,9 @@ def columns_of(digest: Digest, before: FleetColumns | None = None) -> FleetColum
     return outcome(FleetColumns(digest, roster).complete(before))
 
 
-def fleet_heat(digest: Digest, field: HeatField, before: FleetHeat | None = None) -> FleetHeat:
+def fleet_marks(digest: Digest, field: MapField, before: FleetMarks | None = None) -> FleetMarks:
     columns = columns_of(digest, before.columns if before else None)
-    return outcome(FleetHeat(columns, field).complete())
+    return outcome(FleetMarks(columns, field).complete())
 
 
 def text(row: Sequence[Glyph]) -> str:
@@ -41,7 +41,7 @@ def text(row: Sequence[Glyph]) -> str:
 
 
 def drawn(
-    picture: Tick,
+    tick: Tick,
     field: str = "verdict",
     width: int = 80,
     height: int = 15,
@@ -49,12 +49,12 @@ def drawn(
     is_mean: bool = False,
     has_colour: bool = True,
 ) -> list[str]:
-    """The lines of the map of a picture by partition, as they read without colours."""
-    digest = Digest(picture)
-    heat = Heat(digest, FIELD[field])
+    """The lines of the map of a tick by partition, as they read without colours."""
+    digest = Digest(tick)
+    marks = MapMarks(digest, FIELD[field])
     grouped = clusters(digest, units(digest), "partition")
     layout = fitting(grouped, width, height, has_colour=has_colour)
     return [
-        text(glyphs(heat, layout, line, is_mean=is_mean, has_colour=has_colour))
+        text(glyphs(marks, layout, line, is_mean=is_mean, has_colour=has_colour))
         for line in layout.lines
     ]

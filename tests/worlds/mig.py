@@ -22,7 +22,7 @@ def mig_uuid(number: int) -> str:
 
 
 def instances(parent: str = CUT) -> Block:
-    """Three, told in an order that is not theirs: 5/1, 1/0, 5/0."""
+    """Three, listed in an order that is not theirs: 5/1, 1/0, 5/0."""
     rows: dict[str, dict[str, float | int | None]] = {}
     numbers, activity = ((5, 1), (1, 0), (5, 0)), (0.61, 0.05, None)
     for number, ((gi, ci), sm) in enumerate(zip(numbers, activity, strict=True)):

@@ -1,4 +1,4 @@
-"""A node with everything that a node can tell, for tests of screens and texts."""
+"""A node with everything that a node can report, for tests of screens and texts."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def machine(
     view, _ = job_with_gpus("7", {"n1": 1}, name="train", user="ada")
     first = gpu("n1", 0, values, (process("n1", 0, 4000, "7", 0),))
     second = gpu("n1", 1, WHOLE)
-    picture = tick((view,), [first, second], **changes)
+    made = tick((view,), [first, second], **changes)
     blocks = {**host_blocks("n1"), "link": links(first.uuid), **(more or {})}
     blocks["context"] = block("context", {f"4000/{first.uuid}": {"context_sm_util_ratio": 0.83}})
     node = Node(
@@ -193,4 +193,4 @@ def machine(
         blocks["node"],
         blocks,
     )
-    return picture._replace(nodes={"n1": node})
+    return made._replace(nodes={"n1": node})

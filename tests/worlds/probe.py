@@ -47,17 +47,17 @@ def eventually(condition: Callable[[], Any], what: str) -> Any:
 
 
 def heard(pipe: Path) -> str:
-    """What somebody writes into a named pipe; fails where nobody does: a plain open would wait."""
+    """What is written into a named pipe; fails where nothing is: a plain open would wait."""
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, encoding="utf-8") as stream:
         ready, _, _ = select.select([stream], [], [], PATIENCE_S)
-        assert ready, f"nobody writes into {pipe.name}"
+        assert ready, f"nothing writes into {pipe.name}"
         os.set_blocking(descriptor, True)
         return stream.read()
 
 
 def tell(pipe: Path, text: str) -> None:
-    """Write into a named pipe that somebody reads; fails where nobody does, likewise."""
+    """Write into a named pipe that is read; fails where it is not, likewise."""
 
     def opened() -> int | None:
         try:
@@ -65,7 +65,7 @@ def tell(pipe: Path, text: str) -> None:
         except OSError:
             return None
 
-    with os.fdopen(eventually(opened, f"somebody reads {pipe.name}"), "w") as stream:
+    with os.fdopen(eventually(opened, f"a reader of {pipe.name}"), "w") as stream:
         stream.write(text)
 
 
@@ -91,7 +91,7 @@ def children(pid: int | None = None) -> set[int]:
 HELLO = """printf '{"gpumon_probe":1,"nonce":"%s"}\\n' "$nonce";"""
 """For a shell script that speaks as a probe does."""
 REPORT = """printf '{"at":1,"late_s":%s,"errors":[],"blocks":{}}\\n' """
-"""Followed by numbers: one report each, told from one another by their lateness."""
+"""Followed by numbers: one report each, which differ in their lateness."""
 
 
 def talker(script: str, node: str = "n1", on_start: Callable[[], object] = int) -> Endpoint:
@@ -151,7 +151,7 @@ class Probe:
         stream = self.stream
         if self._is_real and time.monotonic() >= self._lease_at:
             self._lease_at = time.monotonic() + LEASE_BEAT_S
-            stream.say("")
+            stream.send("")
         writing = [stream.stdin] if stream.has_outgoing else []
         reading = [stream.stdout] + ([stream.stderr] if self._hears else [])
         ready, writable, _ = select.select(reading, writing, [], PATIENCE_S)
@@ -162,7 +162,7 @@ class Probe:
             self._hears = stream.read_stderr()
         if stream.stdout not in ready:
             return []
-        # A script's reports are all of one moment: they are late only by what they say.
+        # A script's reports are all of one moment: they are late only by what they report.
         heard_s = time.monotonic() if self._is_real else 0.0
         frames, goes_on = stream.read(1_760_000_000.0, heard_s)
         self.has_ended = not goes_on
@@ -185,7 +185,7 @@ class Probe:
         return self.frames(wanted)[-1]
 
     def next_frame(self, wanted: Callable[[Frame], bool]) -> Frame:
-        """The frame after the first that is as wanted: what changed amid a pass is half told."""
+        """The frame after the first that is as wanted: what changed amid a pass is half there."""
         self.frame(wanted)
         return self.frame()
 
@@ -216,7 +216,7 @@ def bounded(process: subprocess.Popen[Any], seconds: float = PATIENCE_S) -> Iter
 
 
 class Ended(NamedTuple):
-    """What a process said, and how it ended."""
+    """What a process printed, and how it ended."""
 
     out: bytes
     err: bytes

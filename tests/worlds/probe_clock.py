@@ -1,4 +1,4 @@
-"""The probe on the stand-in driver, one pass at a time by a clock that the test tells."""
+"""The probe on the stand-in driver, one pass at a time by a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpumon.probe.kernel import local_filesystems, outputs
 from gpumon.probe.driver.driver import Driver
 from gpumon.probe.surroundings import Surroundings
 from gpumon.probe.driver.sweep import Sweeper
-# No machine is so busy that a report goes without what the node tells.
+# No machine is so busy that a report goes without what the node reports.
 outputs.PATIENCE_S = local_filesystems.PATIENCE_S = surroundings.PATIENCE_S = 600.0
 now = [0.0]
 sweeper = Sweeper(None, Driver(lambda: now[0]))
@@ -35,12 +35,12 @@ for line in sys.stdin:
     now[0], zoom = json.loads(line)
     sweeper.zoom = frozenset(zoom)
     sweeper.sweep()
-    main.say(main.report(sweeper, surroundings, 0.0))
+    main.send(main.report(sweeper, surroundings, 0.0))
 """
 
 
 class Stepped:
-    """A child that makes one pass when it is told the time; reads /proc and /sys below `root`."""
+    """A child that makes one pass when it gets the time; reads /proc and /sys below `root`."""
 
     def __init__(self, root: Path) -> None:
         self._decoder = Decoder("local")

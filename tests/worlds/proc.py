@@ -29,8 +29,8 @@ def write_statm(proc: Path, pid: int, pages: int) -> None:
     (proc / str(pid) / "statm").write_text(f"{2 * pages} {pages} 3 1 0 7 0\n")
 
 
-def write_stat(proc: Path, pid: int, **told: object) -> None:
+def write_stat(proc: Path, pid: int, **fields: object) -> None:
     """Make or replace /proc/PID/stat below `proc`."""
     folder = proc / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "stat").write_text(stat_line(pid, **told) + "\n")  # type: ignore[arg-type]
+    (folder / "stat").write_text(stat_line(pid, **fields) + "\n")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What one road tells of a scene beside what a probe tells of it: the same, weaker, or nothing."""
+"""What one road shows of a scene beside what a probe shows of it: the same, weaker, or nothing."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Outcome(NamedTuple):
     finding_class: str
     subject: str
     how: str
-    """`same`, `weaker`, `unseen`: coverage says so; `absent`: it does not; `stronger`, `alone`."""
+    """`same`, `weaker`, `unseen`: coverage has it; `absent`: it does not; `stronger`, `alone`."""
     why: str = ""
-    """What coverage says."""
+    """What coverage reports."""
 
 
 def outcomes(by_probe: Claims, detector: Detector, view: View) -> Iterator[Outcome]:
@@ -56,7 +56,7 @@ def outcomes(by_probe: Claims, detector: Detector, view: View) -> Iterator[Outco
     known = set(by_probe)
     for (what, subject), sure in by_probe.items():
         whole = subject.partition("/rank:")[0]
-        # Which rank it is nobody knows who sees no process; the claim is then of the job.
+        # Which rank it is, is unknown without processes; the claim is then of the job.
         known.add((what, whole))
         is_whole = (what, subject) not in found and whole != subject
         other = found.get((what, whole if is_whole else subject))
@@ -73,7 +73,7 @@ def outcomes(by_probe: Claims, detector: Detector, view: View) -> Iterator[Outco
 
 
 class Words:
-    """What coverage says of a view."""
+    """What coverage reports of a view."""
 
     def __init__(self, detector: Detector, view: View) -> None:
         self._view = view
@@ -81,7 +81,7 @@ class Words:
         self.note = str(self._answer["coverage"][5])  # type: ignore[index]
 
     def about(self, subject: str) -> str | None:
-        """Why a subject is not judged, or in part only; None: nothing is said of that."""
+        """Why a subject is not judged, or in part only; None: nothing is known of that."""
         around = self._around(subject)
         answer = self._answer
         if around & {*answer["blind"]}:  # type: ignore[misc]

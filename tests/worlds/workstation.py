@@ -41,14 +41,14 @@ SEATS = (
 
 
 def workstation(seats: Sequence[Seat] = SEATS, **changes: Any) -> Tick:
-    """A picture of these processes; of another node than `HOST` also that one."""
+    """A tick of these processes; of another node than `HOST` also that one."""
     gpus = []
     for name in dict.fromkeys([HOST, *(seat.node for seat in seats)]):
         here = [seat for seat in seats if seat.node == name]
         for index in range(max((n for seat in here for n in seat.gpus), default=0) + 1):
             mine = [seat for seat in here if index in seat.gpus]
             gpus.append(gpu(name, index, processes=tuple(_process(seat) for seat in mine)))
-    picture = tick((), gpus, queue_at=None, targets=(TargetState("local", True, None, 0.1),))
+    made = tick((), gpus, queue_at=None, targets=(TargetState("local", True, None, 0.1),))
     nodes = {
         name: node._replace(
             state=None,
@@ -60,9 +60,9 @@ def workstation(seats: Sequence[Seat] = SEATS, **changes: Any) -> Tick:
             },
             block=block("node", {name: {"uptime_s": UPTIME_S}}),
         )
-        for name, node in picture.nodes.items()
+        for name, node in made.nodes.items()
     }
-    return picture._replace(nodes=nodes, history=None)._replace(**changes)
+    return made._replace(nodes=nodes, history=None)._replace(**changes)
 
 
 def _process(seat: Seat) -> Any:

@@ -1,7 +1,7 @@
 """What may go wrong around gpumon, and the tests that make it go wrong.
 
 A fault is green where its tests pass and were told the words: tests hand what a user is told to
-the fixture `said`, and `says` is looked for in it.
+the fixture `said`, and `words_shown` is searched in it.
 """
 
 from __future__ import annotations

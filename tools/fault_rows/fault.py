@@ -11,7 +11,7 @@ class Fault(NamedTuple):
     what: str
     survives: str
     """What goes on all the same."""
-    says: str
+    words_shown: str
     """Regular expression of the words that a user must be told."""
     lost: str
     """What is gone or late, and for how long."""

@@ -83,7 +83,7 @@ class _Claim(NamedTuple):
         return head + "".join(f"    - {line}\n" for line in self.below)
 
 
-class _Told:
+class _Sentences:
     """What a detector has said so far."""
 
     def __init__(self, detector: Detector) -> None:
@@ -113,22 +113,22 @@ class _Told:
         return is_new
 
 
-def what_it_says(detector: Detector) -> str:
+def sentences_of(detector: Detector) -> str:
     """What a detector says in each of its scenes; of sentences that differ by numbers the first.
 
     Raises:
         SentenceError: It says nothing new in one of them, or has none.
     """
-    told = _Told(detector)
+    sentences = _Sentences(detector)
     for scene in SCENES.get(detector.name, ()):
         title = " ".join((inspect.getdoc(scene) or "").split())
-        is_new = [told.take(title, finding) for finding in _findings(detector, scene)]
+        is_new = [sentences.take(title, finding) for finding in _findings(detector, scene)]
         if not any(is_new):
             raise SentenceError(f"{detector.name} says nothing new in {scene.__name__}")
-    if not told.claims:
+    if not sentences.claims:
         raise SentenceError(f"tools/sentences has no scene for {detector.name}")
     parts = [f"{HEAD}\n"]
-    for title, claims in groupby(told.claims, lambda claim: claim.scene):
+    for title, claims in groupby(sentences.claims, lambda claim: claim.scene):
         parts.append(f"\n{title}\n\n{''.join(map(str, claims))}")
     declined = [_declined(detector, scene) for scene in learnt.DECLINED.get(detector.name, ())]
     if declined:
@@ -149,10 +149,10 @@ def _declined(detector: Detector, scene: Callable[[], Scene]) -> str:
     return "".join(f"- {title} “{why}”\n" for why in reasons)
 
 
-def what_it_looks_like(detector: Detector) -> str:
+def drawing_of(detector: Detector) -> str:
     """The curves of its first scene, with what happens there; empty for what shows on none."""
     for scene in SCENES.get(detector.name, ()):
-        view, findings = _looked(detector, scene)
+        view, findings = _evaluated(detector, scene)
         drawn = trace_of(view, findings[0]) if findings else ""
         if drawn:
             title = " ".join((inspect.getdoc(scene) or "").split())
@@ -161,10 +161,10 @@ def what_it_looks_like(detector: Detector) -> str:
 
 
 def _findings(detector: Detector, scene: Callable[[], Scene]) -> list[Finding]:
-    return _looked(detector, scene)[1]
+    return _evaluated(detector, scene)[1]
 
 
-def _looked(detector: Detector, scene: Callable[[], Scene]) -> tuple[View, list[Finding]]:
+def _evaluated(detector: Detector, scene: Callable[[], Scene]) -> tuple[View, list[Finding]]:
     """What there is to see in a scene, and what a detector says of it."""
     with _in_utc():
         one = type(detector)(**_PARAMETERS.get(scene, {}))

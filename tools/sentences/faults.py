@@ -140,7 +140,7 @@ def missing_for_sure() -> Scene:
     return _missing(360)
 
 
-def missing_and_nobody_knows_where() -> Scene:
+def missing_at_an_unknown_place() -> Scene:
     """Another node, without a job, has been short of GPUs since before."""
     return _missing(360, given_elsewhere=8)
 
@@ -298,7 +298,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         missing_for_a_moment,
         missing_for_minutes,
         missing_for_sure,
-        missing_and_nobody_knows_where,
+        missing_at_an_unknown_place,
     ),
     "stuck_completing": (
         completing_for_minutes,

@@ -272,12 +272,12 @@ def held_after_bursts() -> Scene:
 # idle_tail
 
 
-def done_and_kept() -> Scene:
+def done_and_held() -> Scene:
     """A job is done with its GPUs, and keeps them for 20 minutes."""
     return _rests(UNUSED, 1200)
 
 
-def done_and_kept_for_an_hour() -> Scene:
+def done_and_held_for_an_hour() -> Scene:
     """It keeps them for 70 minutes."""
     return _rests(UNUSED, 4200)
 
@@ -468,8 +468,8 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         held_after_bursts,
     ),
     "idle_tail": (
-        done_and_kept,
-        done_and_kept_for_an_hour,
+        done_and_held,
+        done_and_held_for_an_hour,
         done_before_it_was_watched,
         done_by_its_cpu_time,
         done_but_data_are_uploaded,

@@ -41,9 +41,9 @@ def _ranks_on(
     ]
     scene.job("42", uuids, ranks=ranks)
     scene.host("n1", numa_distances="0:10,21 1:21,10")
-    for place, (uuid, told) in enumerate(zip(uuids, processes, strict=True)):
+    for place, (uuid, given) in enumerate(zip(uuids, processes, strict=True)):
         scene.gpu(uuid, gpu_numa_node=0)
-        scene.process(900 + place, [uuid], job_id="42", **told)
+        scene.process(900 + place, [uuid], job_id="42", **given)
     scene.run(seconds, {**alike(uuids, values), uuids[0]: {**values, **also}})
     return scene
 

@@ -46,7 +46,7 @@ _NAMES: Final = {"C": "°C", "bytes/s": "GB/s", "bytes": "GiB"}
 def trace_of(view: View, finding: Finding) -> str:
     """Fields of the GPUs that a finding is about, over its window; empty where it is about none."""
     uuids = _uuids(view, finding)
-    keys = [key for key in _keys(finding) if _is_told(view, uuids, key)][:_MOST_FIELDS]
+    keys = [key for key in _keys(finding) if _has_values(view, uuids, key)][:_MOST_FIELDS]
     if not uuids or not keys:
         return ""
     start, mark = _begin(view, uuids, finding)
@@ -85,7 +85,7 @@ def _keys(finding: Finding) -> Iterator[str]:
             yield key
 
 
-def _is_told(view: View, uuids: Sequence[str], key: str) -> bool:
+def _has_values(view: View, uuids: Sequence[str], key: str) -> bool:
     values = view.history.slab(uuids, (key,), view.now - 86400.0, view.now).values
     return bool(values.size and np.isfinite(values).any())
 

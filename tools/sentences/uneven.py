@@ -276,7 +276,7 @@ def heavy_on_a_shared_node() -> Scene:
     return _stages_of_two()
 
 
-def heavy_of_nobody_known() -> Scene:
+def heavy_without_known_ranks() -> Scene:
     """That they are ranks of one job is not known."""
     return _stages_of_two(has_ranks=False)
 
@@ -402,7 +402,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         last_stage_heavy,
         last_rank_heavy,
         heavy_on_a_shared_node,
-        heavy_of_nobody_known,
+        heavy_without_known_ranks,
         heavy_by_less_than_a_layer,
         heavy_without_tensor_cores,
         heavy_by_turns,

@@ -301,8 +301,8 @@ def copies_unprofiled() -> Scene:
     scene = empty(_PERIOD_S)
     uuids = scene.node("n1", 2)
     scene.job("42", uuids)
-    told = {key: value for key, value in _COPYING.items() if key not in _PROFILED}
-    scene.run(3600.0, alike(uuids, told))
+    values = {key: value for key, value in _COPYING.items() if key not in _PROFILED}
+    scene.run(3600.0, alike(uuids, values))
     return scene
 
 
@@ -327,8 +327,8 @@ def _desk(values: Values, seconds: float, **process: str | float | None) -> Scen
     (uuid,) = scene.node("desk", 1)
     scene.unlist("desk")
     scene.host("desk", **QUIET_HOST)
-    told: dict[str, Any] = {"uid": 1007, "name": "python", "process_cpu_cores_used": 1.2}
-    scene.process(311, [uuid], **{**told, **process})
+    shown: dict[str, Any] = {"uid": 1007, "name": "python", "process_cpu_cores_used": 1.2}
+    scene.process(311, [uuid], **{**shown, **process})
     scene._set("desk", "context", f"311/{uuid}", {"context_mem_used_bytes": 20.0 * GIB})
     scene.run(seconds, {uuid: values})
     return scene

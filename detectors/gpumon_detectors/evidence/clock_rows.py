@@ -91,8 +91,8 @@ class ClockRows:
     @cached_property
     def bits(self) -> NDArray[np.int64]:
         """Reasons that the driver told at the sample, or counted time for since the one before."""
-        told: NDArray[np.int64] = np.nan_to_num(self._masks).astype(np.int64) | self._lost
-        return told
+        masks: NDArray[np.int64] = np.nan_to_num(self._masks).astype(np.int64) | self._lost
+        return masks
 
     @cached_property
     def is_known(self) -> NDArray[np.bool_]:

@@ -82,7 +82,7 @@ def is_oftener(
 def known_so_far(counter: NDArray[np.float32]) -> NDArray[np.float64]:
     """What a counter has grown by up to each row.
 
-    A missing value is the one before, and a counter that was set back begins anew.
+    A missing value is the one before, and a counter that was set back begins again.
     """
     known = np.flatnonzero(np.isfinite(counter))
     grown = np.zeros(len(counter))

@@ -47,14 +47,14 @@ _BLAMED_AFTER_S: Final = 300.0
 clusters attribute failures to checks (RSC: ten minutes before, five after)."""
 
 
-_TOLD: Final = (
+_CODE_KEYS: Final = (
     *(_ECC, _CLOSED, "remap_failure", "recovery_action"),
     *("remap_pending", "retired_pages_pending"),
 )
 """Conditions of the GPU itself that no other rule tells: heat is `throttled`'s, a link has rules of
 its own."""
 
-_CODES: Final = tuple(one for one in CONDITIONS if one.key in _TOLD)
+_CODES: Final = tuple(one for one in CONDITIONS if one.key in _CODE_KEYS)
 
 
 def suspects(view: View) -> Iterator[GpuFacts]:
@@ -62,12 +62,12 @@ def suspects(view: View) -> Iterator[GpuFacts]:
     uuids = view.uuids
     # History knows of a counter what came after the first look alone, the driver's facts all of it.
     is_odd = view.is_lost | (view.fleet(_ECC)[:-1] > 0) | (view.fleet(_CLOSED)[:-1] > 0)
-    for key in _TOLD if uuids else ():
+    for key in _CODE_KEYS if uuids else ():
         # Single samples are missing now and then: one of the last ones tells.
         recent = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
         is_odd |= np.any(recent > 0, axis=0)
-    told = {e.uuid for node in view.nodes_with("event").values() for e in node.events}
-    is_odd[view.layout.places(told)] = True
+    with_events = {e.uuid for node in view.nodes_with("event").values() for e in node.events}
+    is_odd[view.layout.places(with_events)] = True
     for place in np.flatnonzero(is_odd & ~view.is_stale):
         yield view.gpus[uuids[place]]
 
@@ -83,15 +83,15 @@ def symptoms(view: View, gpu: GpuFacts) -> list[Symptom]:
     seen: set[int | None] = set()
     for event in view.events(gpu.uuid):
         number = event.xid.number if event.xid else None
-        is_told = event.xid is not None and not (event.xid.is_application or event.xid.is_silent)
-        if number not in seen and (is_told or event.event_type == _ECC_EVENT):
+        is_fault = event.xid is not None and not (event.xid.is_application or event.xid.is_silent)
+        if number not in seen and (is_fault or event.event_type == _ECC_EVENT):
             seen.add(number)
             found.append(_event(view, event))
     return sorted(found, key=lambda symptom: -symptom.severity.rank)
 
 
 class Faults:
-    """Faults of GPUs that stopped the work of jobs; who is odd is looked up once a look."""
+    """Faults of GPUs that stopped the work of jobs; who is odd is looked up once an evaluation."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -119,8 +119,8 @@ class Faults:
 
 def program_errors(view: View, gpu: GpuFacts) -> list[Symptom]:
     """Errors of late that programs cause, each number once."""
-    told = {e.xid.number: e for e in view.events(gpu.uuid) if e.xid and e.xid.is_application}
-    return [_event(view, event) for event in told.values()]
+    by_number = {e.xid.number: e for e in view.events(gpu.uuid) if e.xid and e.xid.is_application}
+    return [_event(view, event) for event in by_number.values()]
 
 
 def lost_since(view: View, gpu: GpuFacts) -> float:

@@ -285,7 +285,7 @@ def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None
     if not len(past.times) or not job.gpus:
         return None
     processes, used, total, util = (past.columns[key] for key in NEEDS)
-    is_told = np.isfinite(processes) & np.isfinite(used) & (total > 0) & np.isfinite(util)
+    is_reported = np.isfinite(processes) & np.isfinite(used) & (total > 0) & np.isfinite(util)
     busy = np.zeros(util.shape)
     is_loud = np.zeros(util.shape, np.bool_)
     for key in _KEYS[:PEAKS]:
@@ -298,18 +298,18 @@ def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None
     for key in COPY_KEYS:
         is_copying = past.columns[key] > BUSY_COPIES_BYTES_PER_S
         busy, is_loud = np.where(is_copying, 1.0, busy), is_loud | is_copying
-    busy = np.where(is_told, busy, 0.0)
-    is_resting = is_told & (busy == 0)
+    busy = np.where(is_reported, busy, 0.0)
+    is_resting = is_reported & (busy == 0)
     is_empty = is_resting & (processes == 0) & (used < idle_mem_ratio * total)
-    is_used = is_told & is_loud | (processes > 0) | (used >= idle_mem_ratio * total)
+    is_used = is_reported & is_loud | (processes > 0) | (used >= idle_mem_ratio * total)
     was_used = bool(is_used[_own_row(job, past) :].any())
-    is_known = is_told | carried(past, is_resting, is_told)
-    is_empty |= carried(past, is_empty, is_told)
+    is_known = is_reported | carried(past, is_resting, is_reported)
+    is_empty |= carried(past, is_empty, is_reported)
     return GpuUse(
         past=past,
         is_known=is_known,
         busy=busy,
-        is_loud=is_loud & is_told,
+        is_loud=is_loud & is_reported,
         is_empty=is_empty,
         was_used=was_used,
     )
@@ -350,32 +350,34 @@ def busy_share(
     return np.nan_to_num(share)
 
 
-def carried(past: Past, flags: NDArray[np.bool_], is_told: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def carried(
+    past: Past, flags: NDArray[np.bool_], is_reported: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """By row and GPU what holds, where nothing is told as long as before and after, or now."""
-    if is_told.all():
+    if is_reported.all():
         return flags
-    found = bridged(past.times, flags & is_told, is_told, past.longest_s)
+    found = bridged(past.times, flags & is_reported, is_reported, past.longest_s)
     rows = np.arange(len(past.times))[:, None]
-    before = np.maximum.accumulate(np.where(is_told, rows, -1), axis=0)
+    before = np.maximum.accumulate(np.where(is_reported, rows, -1), axis=0)
     is_tail = (rows > before[-1]) & (before[-1] >= 0)
     is_short = past.times[-1] - past.times[np.maximum(before[-1], 0)] <= past.longest_s
-    held = np.take_along_axis(flags & is_told, np.maximum(before[-1:], 0), axis=0)
+    held = np.take_along_axis(flags & is_reported, np.maximum(before[-1:], 0), axis=0)
     tailed: NDArray[np.bool_] = np.where(is_tail, is_short & held, found)
     return tailed
 
 
 def filled(
-    past: Past, share: NDArray[np.float64], is_told: NDArray[np.bool_]
+    past: Past, share: NDArray[np.float64], is_reported: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Shares of work that go on where nothing is told for a moment, and where they are known.
 
     What lies beside work counts as work: a missing sample accuses nobody.
     """
-    if is_told.all():
-        return share, is_told
+    if is_reported.all():
+        return share, is_reported
     times, rows = past.times, np.arange(len(past.times))[:, None]
-    before = np.maximum.accumulate(np.where(is_told, rows, -1), axis=0)
-    after = np.minimum.accumulate(np.where(is_told, rows, len(times))[::-1], axis=0)[::-1]
+    before = np.maximum.accumulate(np.where(is_reported, rows, -1), axis=0)
+    after = np.minimum.accumulate(np.where(is_reported, rows, len(times))[::-1], axis=0)[::-1]
     first = np.maximum(before, 0)
     last = np.where(after < len(times), after, first)
     ends = np.where(after < len(times), times[np.minimum(last, len(times) - 1)], times[-1])
@@ -383,7 +385,7 @@ def filled(
     beside = np.maximum(
         np.take_along_axis(share, first, axis=0), np.take_along_axis(share, last, axis=0)
     )
-    return np.where(is_told, share, is_short * beside), is_told | is_short
+    return np.where(is_reported, share, is_short * beside), is_reported | is_short
 
 
 def was_ever_above(job: JobLook, use: GpuUse, keys: tuple[str, ...]) -> bool:

@@ -306,9 +306,9 @@ def _is_whole(past: Past, key: str) -> bool:
     values = past.columns[key]
     if not values.size:
         return False
-    is_told = np.isfinite(values)
-    now = carried(past, is_told, is_told)[-1]
-    return bool(now.all() and is_told.mean() > 0.5)
+    is_known = np.isfinite(values)
+    now = carried(past, is_known, is_known)[-1]
+    return bool(now.all() and is_known.mean() > 0.5)
 
 
 def _cpu(job: JobLook, cores: Past, *, is_own: bool) -> Iterator[Flow]:

@@ -22,7 +22,7 @@ def show_job(job: JobLook) -> str | None:
     return None if name is None else f"scontrol show job -d {name.shown}"
 
 
-def look_inside(job: JobLook) -> tuple[str, ...]:
+def inspect_commands(job: JobLook) -> tuple[str, ...]:
     """How to see what a job does on its GPUs, and what it was given."""
     within, shown = srun_in(job.job), show_job(job)
     if within is None or shown is None:

@@ -140,15 +140,15 @@ def symptoms(view: View, node: NodeFacts, gpu: GpuFacts) -> list[Symptom]:
 
 
 def _lately(view: View, links: Sequence[LinkFacts], key: str) -> list[float | None]:
-    """What each link tells now of a field, or told in one of the last samples."""
-    told = [link.value(key) for link in links]
-    lacking = [place for place, value in enumerate(told) if value is None]
-    if 0 < len(lacking) < len(told):
+    """What each link reports of a field now, or reported in one of the last samples."""
+    values = [link.value(key) for link in links]
+    lacking = [place for place, value in enumerate(values) if value is None]
+    if 0 < len(lacking) < len(values):
         keys = [links[place].key for place in lacking]
         recent = newest_known(view.table(keys, (key,), REST_S).columns[key][-RECENT_ROWS:])
         for place, value in zip(lacking, recent, strict=True):
-            told[place] = None if np.isnan(value) else float(value)
-    return told
+            values[place] = None if np.isnan(value) else float(value)
+    return values
 
 
 def _down(
@@ -169,9 +169,9 @@ def _down(
         return
     places = [place for place, link in enumerate(links) if link in down]
     held = view.table([link.key for link in down], (_STATE,), PAST_S)
-    told = held.columns[_STATE]
-    is_down: NDArray[np.bool_] = np.any(told == _INACTIVE, axis=1)
-    is_known: NDArray[np.bool_] = is_down | np.all(np.isfinite(told), axis=1)
+    of_link = held.columns[_STATE]
+    is_down: NDArray[np.bool_] = np.any(of_link == _INACTIVE, axis=1)
+    is_known: NDArray[np.bool_] = is_down | np.all(np.isfinite(of_link), axis=1)
     since, samples = since_when(view, held.times, is_down, is_known)
     text = f"{len(down)} of {counted(len(links), 'NVLink')} inactive since {clock_time(since)}"
     text += f" (link {', '.join(str(links[place].number) for place in places[:8])})"
@@ -211,9 +211,9 @@ def _slow(
     slow = {link.key: s for link, state, s in own if state and s and s < _SLOW * usual}
     if slow:
         table = view.table(list(slow), (_SPEED,), PAST_S)
-        told = table.columns[_SPEED]
-        is_slow: NDArray[np.bool_] = np.any(told < _SLOW * usual, axis=1)
-        is_known: NDArray[np.bool_] = is_slow | np.all(np.isfinite(told), axis=1)
+        of_link = table.columns[_SPEED]
+        is_slow: NDArray[np.bool_] = np.any(of_link < _SLOW * usual, axis=1)
+        is_known: NDArray[np.bool_] = is_slow | np.all(np.isfinite(of_link), axis=1)
         since, samples = since_when(view, table.times, is_slow, is_known)
         speed = float(next(iter(slow.values())))
         text = f"{counted(len(slow), 'NVLink')} at {speed / 1e9:.1f} GB/s, "

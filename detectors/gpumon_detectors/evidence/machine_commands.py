@@ -39,7 +39,7 @@ def ask_gpu(view: View, gpu: GpuFacts, question: str) -> Iterator[str]:
         yield f"Look closer, on {gpu.node}: {command}"
 
 
-def is_told(view: View, rule: Windows, window: Window, at_most: Confidence) -> bool:
+def is_sure_enough(view: View, rule: Windows, window: Window, at_most: Confidence) -> bool:
     """Whether a fault is sure enough to keep people and jobs away from its node."""
     sure = view.confidence(window, rule)
     return Confidence.HYPOTHESIS not in (sure, at_most)
@@ -65,7 +65,7 @@ def leave_out(view: View, node: str) -> Iterator[str]:
         yield f"Until it is repaired, run elsewhere: sbatch --exclude={node} …"
 
 
-def tell(node: str) -> Iterator[str]:
+def report_to_admins(node: str) -> Iterator[str]:
     """What a user can do about a machine that is none of theirs."""
     if is_host_name(node):
         yield f"Report this to the administrators of {node}."

@@ -52,10 +52,10 @@ def explained_since(view: View, job: JobLook, seconds: float) -> float:
     if hosts is None or not len(hosts.times):
         return inf
     past = view.past(keys, _COUNTED, view.now - float(hosts.begins[0]))
-    told, moved = _sum(past, _COUNTED), _sum(hosts, _HOST)
-    if not (told > 0.0).any() or not np.isfinite(moved[-1]):
+    transferred, moved = _sum(past, _COUNTED), _sum(hosts, _HOST)
+    if not (transferred > 0.0).any() or not np.isfinite(moved[-1]):
         return inf
-    rest = _beyond(hosts, np.nan_to_num(moved), past, _ON_THE_WIRE * np.nan_to_num(told))
+    rest = _beyond(hosts, np.nan_to_num(moved), past, _ON_THE_WIRE * np.nan_to_num(transferred))
     limit = traffic_limit(rest, max(1, len(job.job.nodes)))
     return quiet_from(hosts.times, hosts.begins, rest, limit)
 
@@ -63,18 +63,20 @@ def explained_since(view: View, job: JobLook, seconds: float) -> float:
 def _sum(past: Past, keys: Sequence[str]) -> NDArray[np.float64]:
     """Sum over fields and entities by row, NaN where a field is known of none."""
     values = [past.columns[key] for key in keys]
-    is_told = np.all([np.isfinite(one).any(axis=1) for one in values], axis=0)
+    is_known = np.all([np.isfinite(one).any(axis=1) for one in values], axis=0)
     total = np.sum([np.nansum(one, axis=1, dtype=np.float64) for one in values], axis=0)
-    return np.where(is_told, total, np.nan)
+    return np.where(is_known, total, np.nan)
 
 
 def _beyond(
-    table: Past, moved: NDArray[np.float64], past: Past, told: NDArray[np.float64]
+    table: Past, moved: NDArray[np.float64], past: Past, transferred: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Bytes a second of each row beyond those told in it, or shortly before and not yet moved."""
     # Rows of both tables may end at other times: what was told by a time is compared.
     edges = np.stack((past.times - past.seconds, past.times), axis=1).ravel()
-    total = np.cumsum(np.stack((np.zeros(len(told)), told * past.seconds), axis=1).ravel())
+    total = np.cumsum(
+        np.stack((np.zeros(len(transferred)), transferred * past.seconds), axis=1).ravel()
+    )
     ends, begins = table.times, table.times - table.seconds
     by_end, by_begin, before = (
         np.interp(at, edges, total) for at in (ends, begins, begins - _LAG_S)

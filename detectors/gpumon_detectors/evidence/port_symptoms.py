@@ -110,10 +110,12 @@ def usual_ports(view: View, ports: Mapping[str, Sequence[Port]]) -> dict[tuple[s
         if len(nodes) < _PEERS:
             continue
         for place, name in enumerate(names):
-            told = [ports[node][place] for node in nodes if ports[node][place].state]
-            active = [port for port in told if port.is_active]
+            reporting = [ports[node][place] for node in nodes if ports[node][place].state]
+            active = [port for port in reporting if port.is_active]
             speeds = [port.speed_gbps for port in active if port.speed_gbps]
-            usual = Usual(2 * len(active) > len(told), float(np.median(speeds)) if speeds else None)
+            usual = Usual(
+                2 * len(active) > len(reporting), float(np.median(speeds)) if speeds else None
+            )
             found.update({(node, name): usual for node in nodes})
     return found
 
@@ -174,8 +176,8 @@ def _slow(view: View, node: NodeFacts, port: Port, usual: Usual | None) -> Itera
     key = "nic_speed_gbps"
     entity = f"{node.name}/{port.name}"
     if not best:
-        told = view.past((entity,), (key,), _SPAN_S).columns[key]
-        known = told[np.isfinite(told)]
+        values = view.past((entity,), (key,), _SPAN_S).columns[key]
+        known = values[np.isfinite(values)]
         best, whose = float(known.max()) if len(known) else port.speed_gbps, "it had"
     if port.speed_gbps < _SLOW * best:
         table = view.table((entity,), (key,), PAST_S)

@@ -69,8 +69,8 @@ def owner_steps(found: Sequence[Symptom]) -> list[str]:
     return _steps(sign.advice for sign in found)
 
 
-def _steps(told: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(step for step in told if step))[:_MOST_STEPS]
+def _steps(steps: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(step for step in steps if step))[:_MOST_STEPS]
 
 
 def is_grave(found: Sequence[Symptom]) -> bool:

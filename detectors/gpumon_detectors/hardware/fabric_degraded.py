@@ -67,7 +67,7 @@ class FabricDegraded(Detector):
         first = leading(found)
         start = max(first.since, view.observed_since)
         window = Window(start, view.now, first.samples)
-        is_told = is_grave(found) and commands.is_told(view, self, window, first.at_most)
+        is_sure = is_grave(found) and commands.is_sure_enough(view, self, window, first.at_most)
         more = more_words(found)
         loss = loss_of(view, window, [gpu.uuid])
         jobs = view.jobs_of(gpu.uuid)
@@ -84,13 +84,13 @@ class FabricDegraded(Detector):
                 *([loss.evidence] if loss else []),
             ],
             advice=(
-                *(commands.leave_out(view, gpu.node) if is_told else ()),
+                *(commands.leave_out(view, gpu.node) if is_sure else ()),
                 *commands.ask_gpu(view, gpu, "nvlink -s"),
-                *commands.tell(gpu.node),
+                *commands.report_to_admins(gpu.node),
             ),
             machine_advice=(
                 *machine_steps(found),
-                *(commands.drain(view, gpu.node, _REASON) if is_told else ()),
+                *(commands.drain(view, gpu.node, _REASON) if is_sure else ()),
             ),
             gpu_seconds=loss.gpu_seconds if loss else None,
             gpus=list(dict.fromkeys((*(gpu.uuid,), *(loss.uuids if loss else ())))),

@@ -117,7 +117,7 @@ class FilesystemFull(Detector):
             f"{_room(first)}{others}",
             window=Window(first.since, view.now, first.samples),
             evidence=[
-                *(Evidence(_FREE, node.subject, _told(full), full.free_bytes) for full in found),
+                *(Evidence(_FREE, node.subject, _effect(full), full.free_bytes) for full in found),
                 Evidence(_FREE, node.subject, "not seen: who holds it, as names of files are not"),
             ],
             advice=tuple(_steps(node.name, first.path)),
@@ -180,7 +180,7 @@ def _room(full: _Full) -> str:
     return f"{full.free_bytes / 2**20:.0f} MiB of {whole} left"
 
 
-def _told(full: _Full) -> str:
+def _effect(full: _Full) -> str:
     effect = (
         "a process that touches more ends with a bus error"
         if full.path == _SHARED_MEMORY
@@ -200,7 +200,7 @@ def _steps(node: str, path: str) -> Iterator[str]:
         yield "A container has its own, 64 MiB by default: docker run --shm-size=16g …"
     else:
         yield "Remove what you no longer need; point TMPDIR and caches of kernels elsewhere."
-    yield from commands.tell(node)
+    yield from commands.report_to_admins(node)
 
 
 def _machine_steps(path: str) -> Iterator[str]:

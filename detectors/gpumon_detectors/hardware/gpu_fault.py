@@ -90,9 +90,9 @@ class GpuFault(Detector):
             more += f"; {counted(len(still), 'GPU')} of the job are stalled without it"
         jobs = view.jobs_of(gpu.uuid)
         whose = f" (job {', '.join(job.job.label for job in jobs)})" if jobs else ""
-        is_told = is_fault and _is_told(found)
-        leave = commands.leave_out(view, gpu.node) if is_told else ()
-        drain = commands.drain(view, gpu.node, _REASON) if is_told else ()
+        forbids_use = is_fault and _forbids_use(found)
+        leave = commands.leave_out(view, gpu.node) if forbids_use else ()
+        drain = commands.drain(view, gpu.node, _REASON) if forbids_use else ()
         return view.finding(
             self,
             finding_class=finding_class,
@@ -117,10 +117,10 @@ def _steps(view: View, gpu: GpuFacts, found: Sequence[Symptom], *, is_fault: boo
         yield _FIRST_ERROR
     if is_fault:
         yield from commands.ask_gpu(view, gpu, "-q -d ECC,ROW_REMAPPER")
-        yield from commands.tell(gpu.node)
+        yield from commands.report_to_admins(gpu.node)
 
 
-def _is_told(found: Sequence[Symptom]) -> bool:
+def _forbids_use(found: Sequence[Symptom]) -> bool:
     """Whether the driver told of a fault that nobody should compute on."""
     is_sure = _surest(found) is not Confidence.HYPOTHESIS
     return is_sure and found[0].severity is Severity.CRITICAL

@@ -73,11 +73,11 @@ class GpuMissing(Detector):
             return
         gone = [uuid for uuid in view.history.entities() if uuid not in view.gpus]
         past = view.past(gone, VITAL, _SPAN_S)
-        is_told = np.any([np.isfinite(column) for column in past.columns.values()], axis=0)
-        seen = np.flatnonzero(is_told.any(axis=0)) if len(past.times) else np.zeros(0, np.intp)
+        is_reported = np.any([np.isfinite(column) for column in past.columns.values()], axis=0)
+        seen = np.flatnonzero(is_reported.any(axis=0)) if len(past.times) else np.zeros(0, np.intp)
         if not len(seen):
             return
-        lasts = sorted(int(np.flatnonzero(is_told[:, place])[-1]) for place in seen)
+        lasts = sorted(int(np.flatnonzero(is_reported[:, place])[-1]) for place in seen)
         # Of more than are short the first may have left with a node of theirs.
         first = lasts[-min(total, len(lasts))] + 1
         if first >= len(past.times):
@@ -100,7 +100,7 @@ class GpuMissing(Detector):
         perhaps = "" if loss.is_sure else "perhaps "
         for_s = span(loss.window.end - loss.onset)
         most = Confidence.ESTABLISHED if loss.is_sure else Confidence.HYPOTHESIS
-        is_told = commands.is_told(view, self, loss.window, most)
+        is_reported = commands.is_sure_enough(view, self, loss.window, most)
         text = f"the driver lists {counted(listed, 'GPU')}, Slurm gives the node {given}"
         return view.finding(
             self,
@@ -118,13 +118,13 @@ class GpuMissing(Detector):
                 ),
             ),
             advice=(
-                *(commands.leave_out(view, node.name) if is_told else ()),
+                *(commands.leave_out(view, node.name) if is_reported else ()),
                 *commands.ask_node(view, node.name),
-                *commands.tell(node.name),
+                *commands.report_to_admins(node.name),
             ),
             machine_advice=(
                 "Look in the node's kernel log for Xid 79, then power-cycle it: dmesg.",
-                *(commands.drain(view, node.name, _REASON) if is_told else ()),
+                *(commands.drain(view, node.name, _REASON) if is_reported else ()),
             ),
             at_most=most,
         )

@@ -149,11 +149,11 @@ def _of_job(job: JobLook, window: Window, behind: Sequence[str]) -> LinkLoss | N
         is_known = np.isfinite(high).sum(axis=0) >= _LEAST_PARTS
         is_known &= np.isfinite(low).sum(axis=0) >= _LEAST_PARTS
         least, then, now = np.fmin.reduce(high), _mean(high), _mean(low)
-        is_told = is_known & (least >= floor)
-        if not is_told[is_mine].any():
+        is_comparable = is_known & (least >= floor)
+        if not is_comparable[is_mine].any():
             continue
-        falls = 1.0 - now / np.where(is_told, then, 1.0)
-        is_clear = is_told & (np.fmax.reduce(low) < least) & (falls >= _LEAST_FALL)
+        falls = 1.0 - now / np.where(is_comparable, then, 1.0)
+        is_clear = is_comparable & (np.fmax.reduce(low) < least) & (falls >= _LEAST_FALL)
         if not is_clear[is_mine].any():
             return None
         at_work = past.seconds[since] @ (util[since] >= _AT_WORK) / past.seconds[since].sum()

@@ -51,8 +51,8 @@ class NetworkDegraded(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per node, which names everything that is wrong with its ports."""
-        told = view.nodes_with("nic").values()
-        nodes = {n.name: n for n in told if n.has_telemetry and not n.is_stale}
+        with_ports = view.nodes_with("nic").values()
+        nodes = {n.name: n for n in with_ports if n.has_telemetry and not n.is_stale}
         ports = {name: ports_of(node) for name, node in nodes.items()}
         usual, erring = usual_ports(view, ports), with_errors(view)
         for name, mine in ports.items():
@@ -73,7 +73,7 @@ class NetworkDegraded(Detector):
         first = leading(found)
         start = max(first.since, view.observed_since)
         window = Window(start, view.now, first.samples)
-        is_told = is_grave(found) and commands.is_told(view, self, window, first.at_most)
+        is_sure = is_grave(found) and commands.is_sure_enough(view, self, window, first.at_most)
         more = more_words(found)
         behind = near or [uuid for uuid in node.gpu_uuids if uuid in view.gpus]
         loss = loss_of(view, window, behind)
@@ -91,12 +91,12 @@ class NetworkDegraded(Detector):
                 *([loss.evidence] if loss else []),
             ],
             advice=(
-                *(commands.leave_out(view, node.name) if is_told else ()),
-                *commands.tell(node.name),
+                *(commands.leave_out(view, node.name) if is_sure else ()),
+                *commands.report_to_admins(node.name),
             ),
             machine_advice=(
                 *machine_steps(found),
-                *(commands.drain(view, node.name, _REASON) if is_told else ()),
+                *(commands.drain(view, node.name, _REASON) if is_sure else ()),
             ),
             gpu_seconds=loss.gpu_seconds if loss else None,
             gpus=list(dict.fromkeys((*near, *(loss.uuids if loss else ())))),

@@ -257,7 +257,7 @@ class PcieDegraded(Detector):
             severity = Severity.WARNING
         most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         # Packets sent again cost little, and DCGM's health check only warns of them.
-        is_told = case.replays is None and commands.is_told(view, self, window, most)
+        is_sure_enough = case.replays is None and commands.is_sure_enough(view, self, window, most)
         loss = None if case.replays is not None else _loss(view, case, window)
         return view.finding(
             self,
@@ -267,13 +267,13 @@ class PcieDegraded(Detector):
             window=window,
             evidence=(*_evidence(case, length_s), *((loss.evidence,) if loss else ())),
             advice=(
-                *(commands.leave_out(view, gpu.node) if is_told else ()),
+                *(commands.leave_out(view, gpu.node) if is_sure_enough else ()),
                 *commands.ask_gpu(view, gpu, _QUESTION),
-                *commands.tell(gpu.node),
+                *commands.report_to_admins(gpu.node),
             ),
             machine_advice=(
                 "Reseat the board or its riser and cable, then look again under load.",
-                *(commands.drain(view, gpu.node, _REASON) if is_told else ()),
+                *(commands.drain(view, gpu.node, _REASON) if is_sure_enough else ()),
             ),
             gpu_seconds=loss.gpu_seconds if loss else None,
             at_most=most,
@@ -318,12 +318,14 @@ def _may_be_low(view: View) -> NDArray[np.bool_]:
     """
     gen, width = (view.fleet(key)[:-1] for key in ("pcie_gen", "pcie_width"))
     gen_max, width_max = (view.fleet(key)[:-1] for key in ("pcie_gen_max", "pcie_width_max"))
-    is_told = np.isfinite(gen) & np.isfinite(width) & np.isfinite(gen_max) & np.isfinite(width_max)
-    if not is_told.all():
+    is_reported = (
+        np.isfinite(gen) & np.isfinite(width) & np.isfinite(gen_max) & np.isfinite(width_max)
+    )
+    if not is_reported.all():
         # Where no generation was told of late at all, there is nothing to look back to.
         of_late = view.table(view.uuids, ("pcie_gen",), REST_S).columns["pcie_gen"]
-        is_told |= ~np.isfinite(of_late).any(axis=0)
-    found: NDArray[np.bool_] = ~is_told | (gen < gen_max) | (width < width_max)
+        is_reported |= ~np.isfinite(of_late).any(axis=0)
+    found: NDArray[np.bool_] = ~is_reported | (gen < gen_max) | (width < width_max)
     return found
 
 

@@ -129,7 +129,7 @@ class TelemetryLost(Detector):
             advice=(
                 *((_STILL_THERE,) if view.jobs_on(node.name) else ()),
                 *commands.ask_node(view, node.name),
-                *commands.tell(node.name),
+                *commands.report_to_admins(node.name),
             ),
             machine_advice=(_AWAKE if silence.is_whole else _DRIVER,),
             at_most=Confidence.HYPOTHESIS if is_unsure else Confidence.ESTABLISHED,
@@ -139,11 +139,11 @@ class TelemetryLost(Detector):
 
 def _partly_dark(view: View) -> frozenset[str]:
     """Nodes of which some GPUs tell nothing now while others do; spares the rest the window."""
-    tells = np.zeros(len(view.uuids), np.bool_)
+    reports = np.zeros(len(view.uuids), np.bool_)
     for key in VITAL:
-        tells |= np.isfinite(view.fleet(key)[:-1])
+        reports |= np.isfinite(view.fleet(key)[:-1])
     names, groups = view.layout.nodes
-    is_partly = groups.some(tells) & groups.some(~tells)
+    is_partly = groups.some(reports) & groups.some(~reports)
     return frozenset(names[place] for place in np.flatnonzero(is_partly))
 
 
@@ -205,15 +205,15 @@ def _silent_gpus(view: View, node: NodeFacts) -> _Silence | None:
     newest: NDArray[np.bool_] = np.any(np.isfinite(view.latest(uuids, VITAL)), axis=0)
     if newest.all() or not newest.any():
         return None
-    quiet = [uuid for uuid, tells in zip(uuids, newest, strict=True) if not tells]
+    quiet = [uuid for uuid, reports in zip(uuids, newest, strict=True) if not reports]
     quiet = [u for u in quiet if not (view.gpus[u].is_lost or view.gpus[u].is_stale)]
     past = view.past(quiet, VITAL, _SPAN_S) if quiet else None
     if past is None or not len(past.times):
         return None
     is_dark = ~np.any([np.isfinite(column) for column in past.columns.values()], axis=0)
     firsts = rows_since(is_dark)
-    told = [place for place, row in enumerate(firsts) if 0 < row < len(past.times)]
-    held = [place for place in told if view.jobs_of(quiet[place])]
+    seen_before = [place for place, row in enumerate(firsts) if 0 < row < len(past.times)]
+    held = [place for place in seen_before if view.jobs_of(quiet[place])]
     if not held:
         return None
     onset = float(past.times[min(firsts[place] for place in held)])
@@ -237,13 +237,13 @@ def _places(gpus: Sequence[GpuFacts]) -> str:
 
 def _evidence(view: View, silence: _Silence) -> Iterator[Evidence]:
     node, window = silence.node, silence.window
-    told = sum(other.has_telemetry and not other.is_stale for other in view.nodes.values())
+    reporting = sum(other.has_telemetry and not other.is_stale for other in view.nodes.values())
     what = "nothing was heard" if silence.is_whole else "temperature, power and memory are missing"
     yield Evidence(
         "temp_c",
         node.subject,
         f"{what} for {span(view.now - silence.onset)}, {window.samples} samples; nodes that "
-        f"report: {told} of {len(view.nodes)}",
+        f"report: {reporting} of {len(view.nodes)}",
         float(window.samples),
     )
     for error in node.errors[:_LISTED]:

@@ -129,11 +129,11 @@ class _Case:
 
     @cached_property
     def bits(self) -> int:
-        """Reasons that the driver told in the episode."""
-        told = self.rows.bits[self.first :, self.place][
+        """Reasons that the driver reported in the episode."""
+        masks = self.rows.bits[self.first :, self.place][
             self.rows.is_loaded[self.first :, self.place]
         ]
-        return int(np.bitwise_or.reduce(told)) if len(told) else 0
+        return int(np.bitwise_or.reduce(masks)) if len(masks) else 0
 
     @property
     def held_by(self) -> tuple[str, ...]:
@@ -188,13 +188,13 @@ class Throttled(Detector):
 
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per GPU whose clock is held down."""
-        told: set[str] = set()
+        claimed: set[str] = set()
         fleet = _Fleet(view)
         has_held = view.job_layout.groups.some(_recently_held(view))
         for number in np.flatnonzero(has_held | self._may_differ(view, fleet)):
             job = view.running[int(number)]
-            cases = [case for case in self._cases(job, fleet) if case.gpu.uuid not in told]
-            told.update(case.gpu.uuid for case in cases)
+            cases = [case for case in self._cases(job, fleet) if case.gpu.uuid not in claimed]
+            claimed.update(case.gpu.uuid for case in cases)
             for case, charge in zip(cases, _charges(job, cases), strict=True):
                 yield self._finding(view, job, case, charge)
 
@@ -227,7 +227,7 @@ class Throttled(Detector):
         is_bound = case.reference is not None and case.reference.is_bound
         sure = Confidence.HYPOTHESIS if is_bound else Confidence.ESTABLISHED
         # Only a fault that the driver told is a reason to leave the node.
-        is_told = bool(case.held_by) and commands.is_told(view, self, window, sure)
+        is_sure = bool(case.held_by) and commands.is_sure_enough(view, self, window, sure)
         is_grave = loss >= _GRAVE_LOSS and not is_bound
         words = ", ".join(case.held_by) or f"clock below that of its kind, {case.untold}"
         since = f"since {clock_time(window.start)} ({span(window.end - window.start)} observed)"
@@ -241,8 +241,8 @@ class Throttled(Detector):
             summary=f"{gpu.place} throttled {since}: {words}{lost}{behind}",
             window=window,
             evidence=(*_evidence(view, case), *_waiting(job, slowed)),
-            advice=tuple(_advice(view, gpu, is_told=is_told)),
-            machine_advice=tuple(_machine_advice(view, case, is_told=is_told)),
+            advice=tuple(_advice(view, gpu, is_sure=is_sure)),
+            machine_advice=tuple(_machine_advice(view, case, is_sure=is_sure)),
             gpu_seconds=None if case.reference is None else charge.gpu_seconds,
             at_most=sure,
             gpus=[gpu.uuid, *slowed],
@@ -302,7 +302,7 @@ def _before(
 
 
 class _Fleet:
-    """What all GPUs show now, each field read once a look."""
+    """What all GPUs show now, each field read once an evaluation."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -400,8 +400,8 @@ def _evidence(view: View, case: _Case) -> Iterator[Evidence]:
             f"; also reported: {', '.join(clock_event_names(case.bits & ~(HELD_BITS | IDLE_BIT)))}"
         )
     if not case.held_by:
-        told = f"{case.untold}, in some samples {names}" if names else case.untold
-        text = f"{told}; {int(bad.sum())} of {len(bad)} samples below GPUs of its kind"
+        reasons = f"{case.untold}, in some samples {names}" if names else case.untold
+        text = f"{reasons}; {int(bad.sum())} of {len(bad)} samples below GPUs of its kind"
     yield Evidence("clock_event_reasons", subject, text, float(held.sum()))
     counts = rows.is_loaded[case.first :, place]
     clocks = rows.clock[case.first :, place][counts].astype(np.float64)
@@ -448,14 +448,14 @@ def _recently_held(view: View) -> NDArray[np.bool_]:
     return is_held
 
 
-def _advice(view: View, gpu: GpuFacts, *, is_told: bool) -> Iterator[str]:
-    if is_told:
+def _advice(view: View, gpu: GpuFacts, *, is_sure: bool) -> Iterator[str]:
+    if is_sure:
         yield from commands.leave_out(view, gpu.node)
     yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
-    yield from commands.tell(gpu.node)
+    yield from commands.report_to_admins(gpu.node)
 
 
-def _machine_advice(view: View, case: _Case, *, is_told: bool) -> Iterator[str]:
+def _machine_advice(view: View, case: _Case, *, is_sure: bool) -> Iterator[str]:
     words = " ".join(case.held_by)
     if "power" in words:
         yield "Check the node's power supplies and the board's power cables."
@@ -465,7 +465,7 @@ def _machine_advice(view: View, case: _Case, *, is_told: bool) -> Iterator[str]:
         yield "Check the board's power cables, the node's power supplies and its cooling."
     else:
         yield "Compare clock settings with those of the other GPUs of the node: they may be locked."
-    if is_told:
+    if is_sure:
         yield from commands.drain(
             view, case.gpu.node, "GPU throttled, see nvidia-smi -q -d PERFORMANCE"
         )

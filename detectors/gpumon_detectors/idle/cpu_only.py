@@ -10,7 +10,7 @@ import numpy as np
 from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import NEEDS, PAST_S, gpu_use, is_still_now
 from gpumon_detectors.evidence.host_use import SLICE_S, host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.job_context import context_of, is_interactive, server_doubt
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.watched import surest
@@ -158,7 +158,7 @@ class CpuOnly(Detector):
             f"({span(known_s)} observed)",
             window=window,
             evidence=evidence,
-            advice=(*_ADVICE, *look_inside(job)),
+            advice=(*_ADVICE, *inspect_commands(job)),
             gpu_seconds=float(idle_s.sum()),
             at_most=surest(self, known_s, window.samples, most),
         )

@@ -15,7 +15,7 @@ from gpumon_detectors.evidence.gpu_use import (
     is_still_now,
 )
 from gpumon_detectors.evidence.host_use import SLEEPING_AFTER_WORK_S, host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.job_context import (
     LONGEST_REST_S,
     context_of,
@@ -143,7 +143,7 @@ class IdleHeld(Detector):
             f"held {since}{rest.but}",
             window=rest.window,
             evidence=_evidence(job, use, host, context, rest, may_hang=may_hang),
-            advice=(*_ADVICE, *look_inside(job)),
+            advice=(*_ADVICE, *inspect_commands(job)),
             gpu_seconds=rest.gpu_seconds,
             onset=rest.began_at,
             at_most=min(

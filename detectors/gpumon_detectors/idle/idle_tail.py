@@ -16,7 +16,7 @@ from gpumon_detectors.evidence.gpu_use import (
     was_ever_above,
 )
 from gpumon_detectors.evidence.host_use import host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.job_context import LONGEST_REST_S, context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib
 from gpumon_detectors.evidence.stretch import began_with_job, is_open, since_words
@@ -146,7 +146,7 @@ class IdleTail(Detector):
             f"{since_words(rest.window, is_open_still, rest.known_s)}{rest.but}",
             window=rest.window,
             evidence=evidence,
-            advice=(*_ADVICE, *look_inside(job)),
+            advice=(*_ADVICE, *inspect_commands(job)),
             gpu_seconds=rest.gpu_seconds,
             at_most=Confidence.HYPOTHESIS if context.is_serving else most,
         )

@@ -17,7 +17,7 @@ from gpumon_detectors.evidence.gpu_use import (
     is_named,
 )
 from gpumon_detectors.evidence.host_use import host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.evidence.watched import surest
@@ -158,11 +158,11 @@ class InteractiveIdle(Detector):
         hour_known, hour_busy = (_sliding(past, s, HOUR_S) for s in (known_s, busy_s))
         run_known, run_busy = (_sliding(past, s, _RUN_S) for s in (known_s, busy_s))
         watched_s = _sliding(past, past.seconds, HOUR_S)
-        can_tell = (watched_s >= _LEAST_S) & (hour_known >= LEAST_KNOWN * watched_s)
+        can_judge = (watched_s >= _LEAST_S) & (hour_known >= LEAST_KNOWN * watched_s)
         ratio = np.divide(hour_busy, hour_known, out=np.ones_like(known_s), where=hour_known > 0)
         works = (run_busy >= _RUN_RATIO * _RUN_S) & (run_known > 0)
-        wakes = can_tell & (ratio > _WAKE_RATIO * self.busy_time_ratio) | works
-        rests = can_tell & (ratio < self.busy_time_ratio) & ~works
+        wakes = can_judge & (ratio > _WAKE_RATIO * self.busy_time_ratio) | works
+        rests = can_judge & (ratio < self.busy_time_ratio) & ~works
         rows = np.arange(len(share))
         last_woken = int(np.where(wakes, rows, -1).max())
         resting = np.flatnonzero(rests & (rows > last_woken))
@@ -170,7 +170,7 @@ class InteractiveIdle(Detector):
             return None
         first = int(resting[0])
         # Nothing was judged before: what holds of the first half hour holds from its beginning.
-        is_start = not (can_tell[:first] | works[:first]).any()
+        is_start = not (can_judge[:first] | works[:first]).any()
         return 0 if is_start else first
 
     def _finding(self, view: View, job: JobLook, idle: _Idle) -> Finding:
@@ -207,7 +207,7 @@ class InteractiveIdle(Detector):
             f"{clock_time(idle.window.start)} ({perhaps}{span(idle.known_s)} observed)",
             window=idle.window,
             evidence=evidence,
-            advice=(*_ADVICE, *look_inside(job)),
+            advice=(*_ADVICE, *inspect_commands(job)),
             gpu_seconds=idle.gpu_seconds,
             onset=idle.window.start - before_s,
             at_most=surest(self, idle.known_s, idle.window.samples, most),

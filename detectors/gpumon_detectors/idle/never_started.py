@@ -16,7 +16,7 @@ from gpumon_detectors.evidence.gpu_use import (
     was_ever_above,
 )
 from gpumon_detectors.evidence.host_use import host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.job_context import is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.stretch import began_with_job, is_open, since_words
@@ -131,7 +131,7 @@ class NeverStarted(Detector):
             advice=(
                 "Look at the job's output: it may wait for input, a lock, a licence or a peer.",
                 "Stage data and install software in a job without GPUs, or use a prebuilt image.",
-                *look_inside(job),
+                *inspect_commands(job),
             ),
             gpu_seconds=rest.gpu_seconds,
             onset=rest.began_at,

@@ -151,9 +151,9 @@ class PartialGpusIdle(Detector):
         past = use.past
         times, processes = past.times[first:], past.columns["compute_process_count"][first:]
         level = past.columns["gpu_util_ratio"][first:]
-        told = np.isfinite(processes).sum(axis=0)
+        samples = np.isfinite(processes).sum(axis=0)
         is_working = use.newest("compute_process_count") > 0
-        is_working &= (processes == 0).sum(axis=0) <= _REST_SHARE * told
+        is_working &= (processes == 0).sum(axis=0) <= _REST_SHARE * samples
         is_known = np.isfinite(level)
         known_level = np.where(is_known, level, 0.0)
         # Slices are counted back from now: their rows are neighbours.
@@ -275,16 +275,16 @@ def _advice(job: JobLook, split: _Split) -> Iterable[str]:
     """Next steps; a command only with an id that is a number."""
     per_node = Counter(gpu.node for gpu in job.gpus)
     unused_per_node = Counter(job.gpus[position].node for position in split.unused)
-    kept = {per_node[node] - unused_per_node[node] for node in per_node}
+    in_use = {per_node[node] - unused_per_node[node] for node in per_node}
     sizes = set(per_node.values())
-    is_even = len(kept) == 1 and len(sizes) == 1 and not job.gpus_unknown
+    is_even = len(in_use) == 1 and len(sizes) == 1 and not job.gpus_unknown
     want = f"{max(sizes)}" if is_even else "the GPUs of each node"
     yield (
         "Start one process per GPU: torchrun --nproc_per_node or srun --ntasks-per-node equal to "
         f"{want}, and check that CUDA_VISIBLE_DEVICES does not hide GPUs."
     )
-    if is_even and max(kept) > 0:
-        yield f"Or ask for what the job uses: --gres=gpu:{max(kept)} per node."
+    if is_even and max(in_use) > 0:
+        yield f"Or ask for what the job uses: --gres=gpu:{max(in_use)} per node."
     else:
         yield "Or ask for fewer GPUs or nodes: --gres, --gpus-per-node, --nodes."
     within, shown = srun_in(job.job), show_job(job)

@@ -130,12 +130,12 @@ def rest_of(
         whole = _rest(detector, use, first, float("-inf"), Confidence.HYPOTHESIS)
         if whole.known_s >= detector.supported_after_s:
             found.append(_capped(detector, job, host, whole, stirring))
-    told = (
+    beside = (
         *(_others_evidence(job, f, begun, _UNFOLLOWED) for f in others if f.quiet_since > begun),
         *(_others_evidence(job, flow, max(begun, quiet_since), _COUNTED) for flow in explained),
     )
     found = [
-        rest._replace(before=_before(job, use, host, rest), evidence=(*rest.evidence, *told))
+        rest._replace(before=_before(job, use, host, rest), evidence=(*rest.evidence, *beside))
         for rest in found
     ]
     found = [rest for rest in found if rest.known_s + rest.before_s >= LEAST_EVIDENCE_S]
@@ -157,8 +157,8 @@ def _before(job: JobLook, use: GpuUse, host: HostUse, rest: Rest) -> Unwatched |
 
 def cpu_evidence(job: JobLook, host: HostUse, rest: Rest) -> tuple[Evidence, ...]:
     """What its CPUs did meanwhile; nothing where that is not seen, but what they did before."""
-    is_told_by_before = rest.before is not None and not host.is_seen
-    return () if is_told_by_before else (host.evidence(job, rest.window.start),)
+    is_covered_before = rest.before is not None and not host.is_seen
+    return () if is_covered_before else (host.evidence(job, rest.window.start),)
 
 
 def was_used_before(job: JobLook, use: GpuUse) -> bool:
@@ -222,16 +222,16 @@ def _capped(
     begin = rest.window.start
     stirring = [flow for flow in flows if flow.quiet_since > begin]
     own = [flow for flow in stirring if flow.is_own]
-    is_told = host.is_own or len(own) == len(stirring)
-    is_faint = is_told and all(_is_faint(job, flow, begin) for flow in own)
+    is_all_own = host.is_own or len(own) == len(stirring)
+    is_faint = is_all_own and all(_is_faint(job, flow, begin) for flow in own)
     least_s = _CLEAR_S if is_faint else _LONG_CLEAR_S
-    is_clear = is_told and rest.known_s >= least_s
+    is_clear = is_all_own and rest.known_s >= least_s
     most = Confidence.SUPPORTED if is_clear else Confidence.HYPOTHESIS
     return rest._replace(
         at_most=surest(detector, rest.known_s, rest.window.samples, most),
         stirs=tuple(_stirs(job, stirring, begin)),
         evidence=tuple(_evidence(job, flow, begin) for flow in stirring),
-        is_quiet=is_told and all(flow.mean(begin) <= flow.limit for flow in own),
+        is_quiet=is_all_own and all(flow.mean(begin) <= flow.limit for flow in own),
     )
 
 
@@ -262,10 +262,10 @@ def _words(job: JobLook, flow: Flow, since: float) -> str:
 
 
 def _evidence(job: JobLook, flow: Flow, since: float) -> Evidence:
-    said = "meanwhile: " if flow.is_own else "cannot be separated from its own work: "
+    place = "meanwhile: " if flow.is_own else "cannot be separated from its own work: "
     mean = flow.mean(since)
     return Evidence(
-        flow.key, job.subject, f"{said}{_words(job, flow, since)}", mean if mean == mean else None
+        flow.key, job.subject, f"{place}{_words(job, flow, since)}", mean if mean == mean else None
     )
 
 

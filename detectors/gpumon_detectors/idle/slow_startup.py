@@ -9,7 +9,7 @@ import numpy as np
 from gpumon.plugin import LEAST_EVIDENCE_S, Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import LEAST_KNOWN
 from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, IDLE_CORES, IDLE_CPU_RATIO
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.job_context import is_interactive, serving_name, sounds_interactive
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.evidence.watched import surest
@@ -273,7 +273,7 @@ class SlowStartup(Detector):
                 "Install beforehand, into a container image or an environment that stays.",
                 "Keep compiled code: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR on shared disk.",
                 "Copy and prepare data in a job without GPUs: sbatch --dependency=afterok:ID …",
-                *look_inside(job),
+                *inspect_commands(job),
             ),
             gpu_seconds=len(job.gpus) * start.known_s,
             gpus=job.uuids,

@@ -113,12 +113,12 @@ def unwatched(job: JobLook, watched: Past, host: HostUse, since: float) -> Unwat
     if start_at is None:
         return Unwatched(0.0, None, 0.0, job.gpu_count)
     past = job.cgroup_past((_CPU,), PAST_S)
-    told = past.columns[_CPU]
-    rows = np.flatnonzero((told > 0).all(axis=1))
-    if not (told.size and len(rows)):
+    cpu_us = past.columns[_CPU]
+    rows = np.flatnonzero((cpu_us > 0).all(axis=1))
+    if not (cpu_us.size and len(rows)):
         return Unwatched(first_at - start_at, None, 0.0, job.gpu_count)
     seconds = float(past.times[rows[0]]) - start_at
-    cpu_s = float(told[rows[0]].sum(dtype=np.float64)) / 1e6
+    cpu_s = float(cpu_us[rows[0]].sum(dtype=np.float64)) / 1e6
     at_rest = host.mean_cores(since) if host.is_own else 0.0
     rest_cpu_s = float(np.nan_to_num(at_rest)) * seconds
     return Unwatched(seconds, cpu_s, rest_cpu_s, job.gpu_count)

@@ -29,7 +29,7 @@ from gpumon.plugin import (
     read_model,
 )
 from gpumon_detectors.evidence.gpu_use import is_named
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.placement.exchange import NVLINK
 from gpumon_detectors.work.comm_bound import EXCHANGE_LESS
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, JobLook, Learnt, Model, Near, Verdict, View
 
 WINDOW_S: Final = 900.0
-"""What most features are made of: a claim begins so long before the look that makes it."""
+"""What most features are made of: a claim begins so long before the evaluation that makes it."""
 
 _CLAIM: Final = Confidence.SUPPORTED
 _GUESS: Final = Confidence.HYPOTHESIS
@@ -59,7 +59,7 @@ SHIPPED: Final = ("comm_bound",)
 """Classes that the model tells that comes with gpumon."""
 
 
-class _Told:
+class _ModelClasses:
     """The classes that a detector's own model tells: what no model tells is not looked for."""
 
     def __get__(self, detector: Learned | None, _owner: type) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class Learned(Detector):
 
     name = "learned"
     version = "1"
-    finding_classes = _Told()
+    finding_classes = _ModelClasses()
     guesses = _Guessed()
     needs = ("gpu_util_ratio", "sm_active_ratio", "tensor_active_ratio")
     supported_after_s = 900.0
@@ -132,11 +132,11 @@ class Learned(Detector):
         jobs = [job for job in _asked(view, model) if not _unlike_lessons(view, job)]
         values = _features(view, jobs, model)
         for learnt in model.classes:
-            can_tell = np.flatnonzero(learnt.can_tell(values))
-            rows = learnt.rows(values[can_tell])
+            judged = np.flatnonzero(learnt.can_judge(values))
+            rows = learnt.rows(values[judged])
             # All at once: of one row alone the trees' own steps would be most of the work.
             for number in np.flatnonzero(learnt.probabilities(rows) >= ABSTAINS_BELOW).tolist():
-                place, row = int(can_tell[number]), rows[number]
+                place, row = int(judged[number]), rows[number]
                 near = nearest(learnt, row, _cases_in(self.cases))
                 yield self._finding(view, jobs[place], learnt, learnt.verdict(row), near)
 
@@ -148,10 +148,10 @@ class Learned(Detector):
         jobs = [job for job in asked if not reasons[job.subject]]
         values = _features(view, jobs, model)
         # One that any of its classes can be told of is judged.
-        can_tell = np.any([learnt.can_tell(values) for learnt in model.classes], axis=0)
+        can_judge = np.any([learnt.can_judge(values) for learnt in model.classes], axis=0)
         for learnt in model.classes:
             for place, key in enumerate(learnt.unlike(values)):
-                if key and not can_tell[place]:
+                if key and not can_judge[place]:
                     reasons[jobs[place].subject] = f"unlike everything it learnt from: {key}"
         return {subject: why for subject, why in reasons.items() if why}
 
@@ -190,7 +190,7 @@ class Learned(Detector):
                 *(_near_evidence(job, learnt, one) for one in near),
                 *doubts,
             ),
-            advice=(*_ADVICE.get(learnt.key, ()), *look_inside(job)),
+            advice=(*_ADVICE.get(learnt.key, ()), *inspect_commands(job)),
             gpu_seconds=verdict.lost * length_s * len(job.gpus),
             at_most=_CLAIM if verdict.is_sure and not doubts and not _was_wrong(near) else _GUESS,
         )
@@ -236,7 +236,7 @@ def _features(view: View, jobs: Sequence[JobLook], model: Model) -> NDArray[np.f
 
 
 class _Asked(dict[tuple[int, str], bool]):
-    """By model and job of one look whether any class may be told, for both questions asked."""
+    """By model and job of one evaluation whether any class may be claimed, for both questions."""
 
 
 def _asked(view: View, model: Model) -> list[JobLook]:

@@ -19,7 +19,7 @@ from gpumon.plugin import (
     named_patterns,
 )
 from gpumon_detectors.evidence.gpu_use import is_named
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.learned.learned import WINDOW_S, is_shared, window_of
 
@@ -126,7 +126,7 @@ class NamedPatterns(Detector):
                 *(_trait(job, *trait, float(row[_AT[trait.key]])) for trait in pattern.traits),
                 Evidence("job", job.subject, f"named by {pattern.owner}, {found}"),
             ),
-            advice=look_inside(job),
+            advice=inspect_commands(job),
             at_most=Confidence.HYPOTHESIS,
         )
 
@@ -156,5 +156,5 @@ def _trait(job: JobLook, key: str, value: float, usual: float, own: float) -> Ev
     feature = FEATURES[_AT[key]]
     field = feature.fields[0] if feature.fields else "job"
     own_text, text, usual_text = (feature_text(one, feature) for one in (own, value, usual))
-    told = f"{own_text}, in the pattern {text}, usually {usual_text}"
-    return Evidence(field, job.subject, f"{feature.doc.rstrip('.')}: {told}", own)
+    trait_text = f"{own_text}, in the pattern {text}, usually {usual_text}"
+    return Evidence(field, job.subject, f"{feature.doc.rstrip('.')}: {trait_text}", own)

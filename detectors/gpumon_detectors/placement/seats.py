@@ -84,8 +84,8 @@ def seats_on(node: NodeFacts) -> tuple[Seat, ...]:
             own = None if numa is None else int(numa)
             steps = [distances.get((own, other)) for other in process.cpu_numa_nodes]
             known = [step for step in steps if step is not None]
-            is_told = own is not None and bool(steps) and len(known) == len(steps)
-            found.append(Seat(process, uuid, own, min(known) if is_told else None))
+            is_known = own is not None and bool(steps) and len(known) == len(steps)
+            found.append(Seat(process, uuid, own, min(known) if is_known else None))
     return tuple(found)
 
 

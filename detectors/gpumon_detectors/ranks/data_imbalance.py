@@ -34,7 +34,7 @@ _MOST_SHARE: Final = 0.3
 """How much oftener than in turn one rank may be the slowest."""
 
 _MOST_MEMORY: Final = 0.35
-"""Correlation of a rank's lead with that in the window before: data are drawn anew in each step,
+"""Correlation of a rank's lead with that in the window before: data are drawn again in each step,
 the load of experts and servers changes slowly (our choice)."""
 
 _STATIC_SHARE: Final = 0.5

@@ -18,7 +18,7 @@ from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.evidence.stretch import began_with_job, since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.ranks.pauses import doubts_of, fell_silent, only_spins, output_age_s
-from gpumon_detectors.ranks.standstill import PAST_S, State, may_stand_still, standstill_of
+from gpumon_detectors.ranks.standstill import PAST_S, State, may_be_stalled, standstill_of
 from gpumon_detectors.ranks.suspects import suspects_of
 
 if TYPE_CHECKING:
@@ -127,13 +127,13 @@ class Hang(Detector):
         """One finding per job that stands still."""
         faults = Faults(view)
         for job in view.jobs:
-            if not is_named(job) or not may_stand_still(job):
+            if not is_named(job) or not may_be_stalled(job):
                 continue
             still = standstill_of(job)
             if still is None or not _is_long(job, still):
                 continue
             if len(job.gpus) == 1:
-                if still.places(State.ENDLESS) and self._stands(job, still):
+                if still.places(State.ENDLESS) and self._is_stalled(job, still):
                     yield from self._finding(view, job, still, is_asleep=False)
                 continue
             if len(still.members) < 2:
@@ -145,7 +145,7 @@ class Hang(Detector):
             elif _may_sleep(job, still, faults):
                 yield from self._finding(view, job, still, is_asleep=True)
 
-    def _stands(self, job: JobLook, still: Standstill) -> bool:
+    def _is_stalled(self, job: JobLook, still: Standstill) -> bool:
         """Whether the kernel of a job's only GPU gets nowhere, as far as anything tells."""
         if fell_silent(job, still):
             return True
@@ -156,8 +156,8 @@ class Hang(Detector):
     ) -> Iterator[Finding]:
         host = host_use(view, job, PAST_S)
         context = context_of(job, self.portal_names)
-        is_told = still.worked_s or (still.has_counters and not is_asleep)
-        if not is_told or not (still.worked_s or output_age_s(job) >= still.known_s):
+        is_provable = still.worked_s or (still.has_counters and not is_asleep)
+        if not is_provable or not (still.worked_s or output_age_s(job) >= still.known_s):
             return
         suspects = suspects_of(view, job, still)
         if is_asleep and not suspects.is_broken:
@@ -280,17 +280,17 @@ def _evidence(job: JobLook, still: Standstill, *, is_asleep: bool) -> Iterator[E
     is_lone = len(still.members) == 1
     places = still.members if is_asleep or is_lone else still.places(State.SPINS)
     util, power = (still.mean(key, places) for key in ("gpu_util_ratio", "power_w"))
-    said = [f"utilisation {100 * util:.0f} %"]
+    parts = [f"utilisation {100 * util:.0f} %"]
     for key, word in _EVIDENT[: 3 if is_lone else 2]:
         share = still.mean(key, places)
         if isfinite(share):
-            said.append(f"{word} {100 * share:.1f} %")
+            parts.append(f"{word} {100 * share:.1f} %")
     if isfinite(power):
-        said.append(f"{power:.0f} W")
+        parts.append(f"{power:.0f} W")
     what = f"{counted(len(places), 'GPU')}, nothing computed"
     if is_lone:
         what = "the same at each reading, unlike its work before"
-    yield Evidence("gpu_util_ratio", job.subject, f"{what}: {', '.join(said)}", util)
+    yield Evidence("gpu_util_ratio", job.subject, f"{what}: {', '.join(parts)}", util)
     if not still.worked_s:
         return
     before = [

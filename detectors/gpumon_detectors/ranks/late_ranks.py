@@ -82,7 +82,7 @@ _MOST_RISE: Final = 1.35
 """A rank that computed for three quarters of each step can do no more than this of its share
 before: one that does has got other work."""
 
-_LEAST_KEPT: Final = 0.85
+_LEAST_OF_BEFORE: Final = 0.85
 """Share of its earlier work below which a late rank does other work, or works less: one that is
 late computes for as long as before, or longer (our choice)."""
 
@@ -221,12 +221,12 @@ def _since(
         moved = float(np.nanmean(sign[since]) - np.nanmean(sign[before]))
         if moved < _LATE_TIMES * float(np.nanstd(sign[before])):
             return None
-        told = judge.busier() if way is Way.BUSY else judge.idler()
+        judged = judge.busier() if way is Way.BUSY else judge.idler()
     else:
-        told = judge.busier_all_the_time() if way is Way.BUSY else judge.idler_all_the_time()
-    if told is None or told[1] > _MOST_LOSS or told[1] < _FALLEN_TIMES * judge.unrest():
+        judged = judge.busier_all_the_time() if way is Way.BUSY else judge.idler_all_the_time()
+    if judged is None or judged[1] > _MOST_LOSS or judged[1] < _FALLEN_TIMES * judge.unrest():
         return None
-    shift, loss = told
+    shift, loss = judged
     known_s = float(own.seconds[since].sum())
     return LateRanks(
         way=way, late=tuple(map(int, late)), waiting=tuple(map(int, others)), first=first,
@@ -297,13 +297,13 @@ class _Judge:
         """How much more the late ones compute than before, beside the others; and the loss."""
         was, now = self._means(self._work)
         with np.errstate(invalid="ignore", divide="ignore"):
-            kept = now / was
-        theirs, own = kept[self._others], kept[self._late]
+            of_before = now / was
+        theirs, own = of_before[self._others], of_before[self._late]
         shift = float(np.median(own) / np.median(theirs)) - 1.0
         loss = self._fallen()
         if not (shift >= LEAST_SHIFT and loss >= LEAST_SHIFT / 2 and self._spins()):
             return None
-        if not (own.min() >= _LEAST_KEPT and own.max() <= _MOST_RISE):
+        if not (own.min() >= _LEAST_OF_BEFORE and own.max() <= _MOST_RISE):
             return None
         if self._swing() > _MOST_SWING * float(np.log1p(shift)):
             return None
@@ -373,8 +373,8 @@ class _Judge:
         is_alike = _are_alike(theirs) and _are_alike(work[self._others] / np.median(work))
         does_spin = bool((theirs >= _LEAST_SPIN).all())
         does_no_less = (work[self._late] >= 0.8 * np.median(work)).all()
-        is_told = share >= _LEAST_STATIC and does_spin and is_alike and does_no_less
-        return (share, share) if is_told else None
+        is_late = share >= _LEAST_STATIC and does_spin and is_alike and does_no_less
+        return (share, share) if is_late else None
 
 
 def _are_alike(values: Floats) -> bool:

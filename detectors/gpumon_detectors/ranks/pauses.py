@@ -140,8 +140,8 @@ def _used_to_print(job: JobLook, still: Standstill) -> bool:
     newest = np.where(np.isnan(ages), np.inf, ages).min(axis=1, initial=np.inf)
     is_known = np.isfinite(newest)
     known_s = float(past.seconds[is_before][is_known].sum())
-    is_kept = (newest[is_known] <= _HABIT_S).mean() >= _HABIT_SHARE if is_known.any() else False
-    return bool(is_kept) and known_s >= _LEAST_KNOWN * _STEADY_S
+    had_habit = (newest[is_known] <= _HABIT_S).mean() >= _HABIT_SHARE if is_known.any() else False
+    return bool(had_habit) and known_s >= _LEAST_KNOWN * _STEADY_S
 
 
 def _by_kind(
@@ -209,9 +209,9 @@ def _is_as_before(flow: Flow, mean: float, still: Standstill) -> bool:
 
 
 def _stir(job: JobLook, flow: Flow, mean: float) -> Evidence:
-    said = "meanwhile" if flow.is_own else "meanwhile, perhaps another job's"
+    since_then = "meanwhile" if flow.is_own else "meanwhile, perhaps another job's"
     how = f"{mean:.1f} CPUs busy" if flow.is_cpu else f"{mean / 1e6:.1f} MB/s {flow.what}"
-    return Evidence(flow.key, job.subject, f"{said}: {how}", mean)
+    return Evidence(flow.key, job.subject, f"{since_then}: {how}", mean)
 
 
 def _by_output(job: JobLook, still: Standstill, age_s: float) -> Iterator[Doubt]:

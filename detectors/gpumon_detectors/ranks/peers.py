@@ -58,7 +58,7 @@ def rank_of(job: JobLook, place: int) -> int | None:
 
 
 class _Apart:
-    """What was found out on one look: several rules ask."""
+    """What was found out on one evaluation: several rules ask."""
 
     def __init__(self) -> None:
         self.found: NDArray[np.bool_] | None = None

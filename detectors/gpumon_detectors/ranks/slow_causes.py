@@ -44,7 +44,7 @@ kernel's own averages swing by some per cent)."""
 _STUCK_SHARE: Final = 0.6
 """Share of the samples with more processes in uninterruptible sleep than before (our choice)."""
 
-_MOST_LOOKED_AT: Final = 4
+_MOST_INSPECTED: Final = 4
 """GPUs whose links and ports are asked one by one."""
 
 _LINK_KEYS: Final = ("pcie_gen", "pcie_width")
@@ -144,7 +144,7 @@ def _by_gpu(
     if not len(past.times):
         return
     means = {key: mean_of(past, key) for key in _GPU_KEYS}
-    for place in late[:_MOST_LOOKED_AT]:
+    for place in late[:_MOST_INSPECTED]:
         gpu = job.gpus[place]
         like = [other for other in waiting if job.gpus[other].name == gpu.name]
         if not like:
@@ -181,7 +181,7 @@ def _by_gpu(
 
 def _by_fabric(view: View, job: JobLook, late: Sequence[int]) -> Iterator[_Reason]:
     """NVLinks of the slow GPUs, and network ports near to them or to nobody."""
-    for place in late[:_MOST_LOOKED_AT]:
+    for place in late[:_MOST_INSPECTED]:
         gpu = job.gpus[place]
         node = view.nodes.get(gpu.node)
         if node is None or node.is_stale:

@@ -275,10 +275,10 @@ def _is_thinned(windows: WorkWindows, was: NDArray[np.intp], now: NDArray[np.int
         before, since = (mean_over(windows.means[key][rows]) for rows in (was, now))
         if not (np.isfinite(before).all() and np.isfinite(since).all() and before.min() > 0.02):
             continue
-        kept = since / before
-        if kept.max() - kept.min() > 2 * _ALIKE:
+        of_before = since / before
+        if of_before.max() - of_before.min() > 2 * _ALIKE:
             return False
-        parts.append(float(np.median(kept)))
+        parts.append(float(np.median(of_before)))
     return bool(parts) and max(parts) - min(parts) <= _SAME_KIND
 
 

@@ -339,10 +339,10 @@ def _doubts(job: JobLook, stage: _Stage, window: Window) -> Iterator[Evidence]:
         yield Evidence("job", job.subject, text)
     key = "tensor_active_ratio"
     if not stage.more_work >= _MORE_WORK:
-        is_told = stage.more_work == stage.more_work
+        is_known = stage.more_work == stage.more_work
         text = f"its tensor cores count {100 * stage.more_work:.0f} % more: layers cannot be halved"
-        text = text if is_told else "not seen: whether its tensor cores count more work"
-        yield Evidence(key, job.subject, text, stage.more_work if is_told else None)
+        text = text if is_known else "not seen: whether its tensor cores count more work"
+        yield Evidence(key, job.subject, text, stage.more_work if is_known else None)
     elif stage.swing > _SWING:
         text = f"how much more it does varies by {100 * stage.swing:.0f} %: experts drift like this"
         yield Evidence(key, job.subject, text, stage.swing)
@@ -352,12 +352,12 @@ def _doubts(job: JobLook, stage: _Stage, window: Window) -> Iterator[Evidence]:
     bits = past.columns["clock_event_reasons"][:, list(stage.heavy)]
     known = bits[np.isfinite(bits)].astype(np.int64)
     if not mine >= _SAME_CLOCK * theirs or not len(known):
-        is_told = mine < _SAME_CLOCK * theirs
+        is_known = mine < _SAME_CLOCK * theirs
         text = f"its clocks are {mine:.0f} MHz, those of the others {theirs:.0f} MHz"
         text = (
-            text if is_told else "not seen: whether its clocks are as high as those of the others"
+            text if is_known else "not seen: whether its clocks are as high as those of the others"
         )
-        yield Evidence("sm_clock_mhz", job.subject, text, mine if is_told else None)
+        yield Evidence("sm_clock_mhz", job.subject, text, mine if is_known else None)
     elif ((known & POWER_CAP_BIT) != 0).mean() >= SET_SHARE:
         text = "it is at its power limit, which slows the stage that draws most"
         yield Evidence("clock_event_reasons", job.subject, text)

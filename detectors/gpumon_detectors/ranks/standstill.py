@@ -155,7 +155,7 @@ def standstill_of(job: JobLook) -> Standstill | None:
     )
 
 
-def may_stand_still(job: JobLook) -> bool:
+def may_be_stalled(job: JobLook) -> bool:
     """Whether the newest values leave it open; spares jobs at work the look back."""
     if len(job.gpus) == 1 and not (job.latest("gpu_util_ratio") >= SPINNING_UTIL).all():
         return False
@@ -212,8 +212,8 @@ def _endless(past: Past, is_work: NDArray[np.bool_]) -> tuple[int, int] | None:
     row = int(theirs[-1]) + 1 if len(theirs) else 0
     sm, tensor = (past.columns[key][:, place] for key in PIPES[:2])
     was_training = _mean(tensor[:row][is_work[:row, place]]) > SOME_TENSOR
-    told = sm[row:][np.isfinite(sm[row:])]
-    if not was_training or len(told) < _LEAST_WORK_ROWS or told.std() > _FLAT * told.mean():
+    known = sm[row:][np.isfinite(sm[row:])]
+    if not was_training or len(known) < _LEAST_WORK_ROWS or known.std() > _FLAT * known.mean():
         return None
     since = {key: column[row:, place] for key, column in past.columns.items()}
     is_bare = [_is_mostly(since[key] <= SOME_TENSOR, since[key]) for key in PIPES[1:2]]
@@ -234,8 +234,8 @@ def _level(power: NDArray[np.float32]) -> NDArray[np.float32]:
     """Power that each GPU drew in its `_LEVEL_ROWS` highest samples at least."""
     if len(power) < 2 * _LEVEL_ROWS:
         return np.full(power.shape[1], np.nan, np.float32)
-    kept = np.where(np.isfinite(power), power, -np.inf)
-    level: NDArray[np.float32] = np.partition(kept, -_LEVEL_ROWS, axis=0)[-_LEVEL_ROWS]
+    drawn = np.where(np.isfinite(power), power, -np.inf)
+    level: NDArray[np.float32] = np.partition(drawn, -_LEVEL_ROWS, axis=0)[-_LEVEL_ROWS]
     return level
 
 
@@ -258,8 +258,8 @@ def _state(past: Past, first: int, place: np.intp, is_known: NDArray[np.bool_]) 
 def _known_s(past: Past, first: int, is_known: NDArray[np.bool_], states: Sequence[State]) -> float:
     """Mean of the known seconds of those that still tell; one that does not takes none away."""
     seconds: NDArray[np.float64] = past.seconds_from(first) @ is_known
-    tells = np.array([state is not State.SILENT for state in states], np.bool_)
-    return float(seconds[tells].mean()) if tells.any() else float(seconds.mean())
+    is_reporting = np.array([state is not State.SILENT for state in states], np.bool_)
+    return float(seconds[is_reporting].mean()) if is_reporting.any() else float(seconds.mean())
 
 
 def _longest_pause(past: Past, at_work: NDArray[np.intp]) -> float:

@@ -176,15 +176,15 @@ def _who(job: JobLook, late: LateRanks, shared: Sequence[Sequence[str]]) -> _Who
 def _summary(who: _Who, late: LateRanks, causes: Causes, window: Window) -> str:
     since = since_words(window, not late.has_before, late.known_s)
     count = counted(len(late.waiting), "other GPU")
-    keeps, computes, rests = ("keep", "compute", "rest")
+    holds, computes, rests = ("keep", "compute", "rest")
     if len(late.late) == 1 or who.subject.startswith("node:"):
-        keeps, computes, rests = ("keeps", "computes", "rests")
+        holds, computes, rests = ("keeps", "computes", "rests")
     if late.way is Way.BUSY:
         how = f"{computes} {100 * late.shift:.0f} % longer than they do"
     else:
         how = f"{rests} {100 * late.shift:.0f} % of the time while they spin"
     why = f", because of {causes.because}" if causes.because else ""
-    return f"{who.words} {keeps} {count} waiting {since}: {how}{why}"
+    return f"{who.words} {holds} {count} waiting {since}: {how}{why}"
 
 
 def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) -> Iterator[Evidence]:
@@ -193,7 +193,7 @@ def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) ->
     means = {key: mean_over(values[since]) for key, values in windows.means.items()}
     theirs = {key: float(np.median(mean[list(late.waiting)])) for key, mean in means.items()}
     for place in late.late[:_LISTED]:
-        said = []
+        figures = []
         for key, word, factor, unit in (
             ("tensor_active_ratio", "tensor cores", 100, "%"),
             ("sm_active_ratio", "SMs", 100, "%"),
@@ -202,11 +202,11 @@ def _evidence(job: JobLook, windows: WorkWindows, late: LateRanks, who: _Who) ->
         ):
             mine = float(means[key][place])
             if np.isfinite(mine) and np.isfinite(theirs[key]):
-                said.append(
+                figures.append(
                     f"{word} {factor * mine:.0f} {unit} (the others {factor * theirs[key]:.0f})"
                 )
         field = "gpu_util_ratio" if late.way is Way.IDLE else windows.measure
-        text = f"{name_of(job, place)}: {', '.join(said)}"
+        text = f"{name_of(job, place)}: {', '.join(figures)}"
         yield Evidence(field, job.gpus[place].subject, text, float(means[field][place]))
     if who.domain:
         yield Evidence("job", job.subject, f"all of them, and no others, are in {who.domain}")
@@ -222,7 +222,7 @@ def _advice(view: View, job: JobLook, late: LateRanks, *, is_sure: bool) -> Iter
         yield f"See what its host is busy with: {within} -w {node} top -b -n 1"
     if is_sure:
         yield from commands.leave_out(view, node)
-    yield from commands.tell(node)
+    yield from commands.report_to_admins(node)
 
 
 def _machine_advice(view: View, job: JobLook, late: LateRanks, *, is_sure: bool) -> Iterator[str]:

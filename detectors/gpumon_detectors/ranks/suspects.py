@@ -104,8 +104,8 @@ def _named(
     evidence = [*broken.values(), *(_apart(job, place, still) for place in odd[:_LISTED])]
     evidence += [one.evidence for one in stuck[:_LISTED]]
     evidence += [_halt_line(job, one) for one in halted[:_LISTED]]
-    kept = [one.process.node for one in halted if one.key == "process_stuck_s"]
-    stuck_nodes = tuple(dict.fromkeys([*kept, *(one.node for one in stuck)]))
+    stuck_first = [one.process.node for one in halted if one.key == "process_stuck_s"]
+    stuck_nodes = tuple(dict.fromkeys([*stuck_first, *(one.node for one in stuck)]))
     if broken:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in broken))
         named = listed([f"{_who(job, place)}, which is broken" for place in broken][:_LISTED])
@@ -124,20 +124,20 @@ def _named(
         named = listed([_halted_words(job, one) for one in halted][:_LISTED])
         pid = halted[0].process.pid if len(halted) == 1 else None
         is_stopped = any(one.key == "process_stopped_s" for one in halted)
-        told = Suspects(
+        found = Suspects(
             who=named, nodes=nodes, stuck_nodes=stuck_nodes, evidence=tuple(evidence), pid=pid
         )
-        return told._replace(is_explained=is_stopped)
+        return found._replace(is_explained=is_stopped)
     if odd:
         nodes = tuple(dict.fromkeys(job.gpus[place].node for place in odd))
-        told = Suspects(
+        found = Suspects(
             who=_names(job, odd, still),
             nodes=nodes,
             stuck_nodes=stuck_nodes,
             evidence=tuple(evidence),
             pid=_pid(job, odd),
         )
-        return told._replace(is_explained=bool(_bare(job, still)))
+        return found._replace(is_explained=bool(_bare(job, still)))
     if len(stuck) == 1 and len(job.job.nodes) > 1:
         return Suspects(f"a process on {stuck_nodes[0]}", stuck_nodes, stuck_nodes, tuple(evidence))
     if len(still.members) > 1:
@@ -151,8 +151,8 @@ def _broken(view: View, job: JobLook, still: Standstill) -> dict[int, Evidence]:
     mine = {gpu.uuid: place for place, gpu in enumerate(job.gpus)}
     found = {}
     for gpu in suspects(view):
-        told = symptoms(view, gpu) if gpu.uuid in mine else []
-        faults = [one for one in told if one.severity is not Severity.INFO and _is_new(one, still)]
+        signs = symptoms(view, gpu) if gpu.uuid in mine else []
+        faults = [one for one in signs if one.severity is not Severity.INFO and _is_new(one, still)]
         if faults:
             found[mine[gpu.uuid]] = faults[0].evidence(gpu.subject)
     return found

@@ -52,8 +52,8 @@ def union_of(job: JobLook, world: Sequence[int], since: float, spread: float) ->
     worlds = {rank.world_id for rank in job.ranks if mine & {*rank.gpu_uuids}}
     if len(worlds) == 1 and None not in worlds:
         return Union(True, ())
-    is_told = any(name is not None for name in worlds)
-    apart = nan if is_told else _exchanged_apart(job, world, since)
+    is_named = any(name is not None for name in worlds)
+    apart = nan if is_named else _exchanged_apart(job, world, since)
     if apart <= _ALIKE * spread:
         text = f"they are ranks of one job: what their NVLinks carry differs by {100 * apart:.1f} %"
         return Union(True, (Evidence(NVLINK[0], job.subject, text, apart),))

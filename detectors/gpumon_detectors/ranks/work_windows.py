@@ -119,7 +119,7 @@ class WorkWindows(NamedTuple):
 
 
 class _Found:
-    """The windows of one look: each rule about ranks asks for the same."""
+    """The windows of one evaluation: each rule about ranks asks for the same."""
 
     def __init__(self) -> None:
         self.of: dict[tuple[str, float], WorkWindows] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import HOLDING_STATES, Confidence, Detector, Evidence, Severity
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.phrases import clock_time, gib, span
 from gpumon_detectors.evidence.watched import (
     levels,
@@ -186,7 +186,7 @@ class MemoryLeak(Detector):
             advice=(
                 _GPU_ADVICE if is_gpu else _HOST_ADVICE,
                 "Make sure that a checkpoint is written before: the job can then resume from it.",
-                *look_inside(job),
+                *inspect_commands(job),
             ),
         )
 

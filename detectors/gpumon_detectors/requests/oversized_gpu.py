@@ -11,7 +11,7 @@ import numpy as np
 from gpumon.plugin import Confidence, Detector, Evidence, Severity, sheet_named
 from gpumon_detectors.evidence.gpu_use import FAINT_RATIO, LEAST_KNOWN, PAUSE_S, is_named
 from gpumon_detectors.evidence.host_use import host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.job_context import context_of, is_interactive
 from gpumon_detectors.evidence.phrases import counted, gib, span
 from gpumon_detectors.evidence.watched import (
@@ -129,7 +129,7 @@ class _Smaller(NamedTuple):
 
 
 class _Products:
-    """The GPUs of the site by product, looked up once a look and only where they are asked for."""
+    """The GPUs of the site by product, found once an evaluation and only if they are asked for."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -306,7 +306,7 @@ class OversizedGpu(Detector):
             f"{100 * fit.compute_ratio:.0f} % of compute used ({span(fit.seen_s)} observed)",
             window=fit.window,
             evidence=evidence,
-            advice=(*smaller.advice, *(_FEWER if is_launched else _ADVICE), *look_inside(job)),
+            advice=(*smaller.advice, *(_FEWER if is_launched else _ADVICE), *inspect_commands(job)),
             gpu_seconds=smaller.unused_share * fit.seen_s,
             at_most=surest(self, fit.seen_s, fit.window.samples, most),
         )

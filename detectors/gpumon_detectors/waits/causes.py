@@ -42,7 +42,7 @@ LEAST_SHARE: Final = 0.1
 8 %)."""
 
 _SOME_SHARE: Final = 0.07
-_LOOK_S: Final = 1800.0
+_GLANCE_S: Final = 1800.0
 """Over so long a job must show anything at all for a closer look: two checkpoints of a quarter of
 an hour; so much of it pauses must take at least (our choices, below what any rule asks for)."""
 
@@ -130,16 +130,16 @@ class Waits(NamedTuple):
 
 
 class _Known:
-    """What was found out of the jobs of one look: each rule asks, and it is the same for all."""
+    """What is known of the jobs of one evaluation: each rule asks, and it is the same for all."""
 
     def __init__(self) -> None:
-        self._look: ReferenceType[Sequence[JobLook]] | None = None
+        self._evaluated: ReferenceType[Sequence[JobLook]] | None = None
         self._found: dict[str, Waits | None] = {}
 
     def of(self, view: View, job: JobLook) -> Waits | None:
-        """The waits of a job; what is known of an earlier look is forgotten."""
-        if self._look is None or self._look() is not view.running:
-            self._look, self._found = ref(view.running), {}
+        """The waits of a job; what is known of an earlier evaluation is forgotten."""
+        if self._evaluated is None or self._evaluated() is not view.running:
+            self._evaluated, self._found = ref(view.running), {}
         if job.subject not in self._found:
             self._found[job.subject] = _waits(view, job)
         return self._found[job.subject]
@@ -154,7 +154,7 @@ def waits_of(view: View, job: JobLook) -> Waits | None:
 
 
 def _waits(view: View, job: JobLook) -> Waits | None:
-    is_scarce = may_wait(view, job, _LOOK_S)
+    is_scarce = may_wait(view, job, _GLANCE_S)
     rows = gpu_rows(job) if is_scarce or may_wait_for_program(job) else None
     if rows is None:
         return None
@@ -252,7 +252,7 @@ def compiling(view: View, job: JobLook) -> Waits | None:
 
 def _may_pause(job: JobLook) -> bool:
     """Whether a job's utilisation of late leaves room for pauses; spares most the rest."""
-    past = job.past(("gpu_util_ratio",), _LOOK_S)
+    past = job.past(("gpu_util_ratio",), _GLANCE_S)
     util = past.columns["gpu_util_ratio"]
     if not np.isfinite(util).any():
         return False
@@ -294,10 +294,10 @@ def _saving(rows: GpuRows, host: HostRows, pauses: Pauses) -> Waits | None:
     is_written = len(stir.written) >= LEAST_PAUSES
     if not (is_written or pauses.may_be):
         return None
-    kept = joined(rows, stir.written if is_written else stir.waited)
-    if len(kept) < LEAST_PAUSES or stir.cores > _SAVING_CORES * len(rows.members):
+    saving = joined(rows, stir.written if is_written else stir.waited)
+    if len(saving) < LEAST_PAUSES or stir.cores > _SAVING_CORES * len(rows.members):
         return None
-    saves = pauses.only(kept)
+    saves = pauses.only(saving)
     share = saves.share(rows)
     if saves.usual_share(rows) <= LEAST_SHARE or saves.is_over(rows):
         return None

@@ -9,7 +9,7 @@ import numpy as np
 from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.waits.causes import Cause
-from gpumon_detectors.waits.claim import Said, busy_evidence, claimed, waiting_jobs
+from gpumon_detectors.waits.claim import WaitVerdict, busy_evidence, claimed, waiting_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,11 +59,11 @@ class CheckpointStall(Detector):
         """One finding per job that saves for too long or too often."""
         for job, waits in waiting_jobs(view, Cause.CHECKPOINTS):
             if waits.pauses is not None and waits.stir is not None:
-                said = _said(job, waits, waits.pauses, waits.stir)
-                yield claimed(self, view, job, waits, said, self.portal_names)
+                verdict = _verdict(job, waits, waits.pauses, waits.stir)
+                yield claimed(self, view, job, waits, verdict, self.portal_names)
 
 
-def _said(job: JobLook, waits: Waits, pauses: Pauses, stir: Stir) -> Said:
+def _verdict(job: JobLook, waits: Waits, pauses: Pauses, stir: Stir) -> WaitVerdict:
     rounds = pauses.rounds(waits.rows)
     length, every = float(np.median(pauses.lengths())), float(np.median(rounds))
     what = f"saving stops its GPUs {100 * waits.lost_share:.0f} % of the time"
@@ -79,7 +79,7 @@ def _said(job: JobLook, waits: Waits, pauses: Pauses, stir: Stir) -> Said:
     else:
         text = "tasks wait for I/O in the pauses, not between them"
         evidence.append(Evidence("io_pressure_some_ratio", job.subject, text))
-    return Said(what, tuple(evidence), _ADVICE)
+    return WaitVerdict(what, tuple(evidence), _ADVICE)
 
 
 _ADVICE: Final = (

@@ -22,7 +22,7 @@ _LEAST_S: Final = 300.0
 """Before, nothing is told (the taxonomy's window of class 10, and the least evidence of all)."""
 
 
-class Said(NamedTuple):
+class WaitVerdict(NamedTuple):
     """What a rule says of a job's waits."""
 
     what: str
@@ -45,7 +45,12 @@ def waiting_jobs(
 
 
 def claimed(
-    detector: Claimant, view: View, job: JobLook, waits: Waits, said: Said, portal_names: str
+    detector: Claimant,
+    view: View,
+    job: JobLook,
+    waits: Waits,
+    verdict: WaitVerdict,
+    portal_names: str,
 ) -> Finding:
     """The finding about one job: lost is the share of the time in which its GPUs wait."""
     rows = waits.rows
@@ -64,11 +69,11 @@ def claimed(
         detector,
         subject=job.subject,
         severity=Severity.WARNING,
-        summary=f"{said.what} {since_words(window, is_open, known_s)}",
+        summary=f"{verdict.what} {since_words(window, is_open, known_s)}",
         window=window,
-        evidence=(*said.evidence, *(doubt.evidence for doubt in doubts)),
-        advice=said.advice,
-        machine_advice=said.machine_advice,
+        evidence=(*verdict.evidence, *(doubt.evidence for doubt in doubts)),
+        advice=verdict.advice,
+        machine_advice=verdict.machine_advice,
         gpu_seconds=waits.lost_share * (end - start) * members,
         at_most=most,
         gpus=[job.uuids[place] for place in rows.members] if is_part else (),

@@ -8,7 +8,7 @@ from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.waits.causes import Cause
 from gpumon_detectors.waits.claim import (
-    Said,
+    WaitVerdict,
     busy_evidence,
     claimed,
     cpu_evidence,
@@ -53,14 +53,14 @@ class CpuOversubscribed(Detector):
         """One finding per job whose threads crowd its CPUs."""
         for job, waits in waiting_jobs(view, Cause.CROWD):
             if waits.host.is_own or waits.host.is_alone:
-                said = _said(job, waits)
-                yield claimed(self, view, job, waits, said, self.portal_names)
+                verdict = _verdict(job, waits)
+                yield claimed(self, view, job, waits, verdict, self.portal_names)
 
 
-def _said(job: JobLook, waits: Waits) -> Said:
+def _verdict(job: JobLook, waits: Waits) -> WaitVerdict:
     share = 100 * waits.lost_share
     what = f"GPUs wait {share:.0f} % of the time for too many threads on full CPUs"
-    return Said(
+    return WaitVerdict(
         what,
         (
             busy_evidence(job, waits),

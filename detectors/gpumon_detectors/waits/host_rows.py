@@ -235,16 +235,16 @@ def _summed(rows: GpuRows, past: Past, key: str, *, is_whole: bool = True) -> ND
     """Sum over entities; where `is_whole` it is known only where each of them is."""
     values = past.columns[key]
     is_known = np.isfinite(values)
-    is_told = is_known.all(axis=1) if is_whole else is_known.any(axis=1)
+    is_usable = is_known.all(axis=1) if is_whole else is_known.any(axis=1)
     total = np.nansum(values, axis=1, dtype=np.float64)
-    return _at_rows(rows, past, np.where(is_told & (values.shape[1] > 0), total, np.nan))
+    return _at_rows(rows, past, np.where(is_usable & (values.shape[1] > 0), total, np.nan))
 
 
 def _highest(rows: GpuRows, past: Past, key: str) -> NDArray[np.float64]:
     values = past.columns[key].astype(np.float64)
-    is_told = np.isfinite(values).any(axis=1)
+    is_usable = np.isfinite(values).any(axis=1)
     high = np.where(np.isfinite(values), values, -np.inf).max(axis=1, initial=-np.inf)
-    return _at_rows(rows, past, np.where(is_told, high, np.nan))
+    return _at_rows(rows, past, np.where(is_usable, high, np.nan))
 
 
 def _newest_sum(past: Past, key: str) -> float:

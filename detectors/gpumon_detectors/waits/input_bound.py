@@ -9,7 +9,7 @@ from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.waits.causes import Cause, compiling
 from gpumon_detectors.waits.claim import (
-    Said,
+    WaitVerdict,
     busy_evidence,
     claimed,
     cpu_evidence,
@@ -75,14 +75,14 @@ class InputBound(Detector):
         """One finding per job whose CPUs do not keep up."""
         for job, waits in waiting_jobs(view, Cause.DATA):
             if waits.host.is_own or waits.host.is_alone:
-                said = _said(job, waits)
-                yield claimed(self, view, job, waits, said, self.portal_names)
+                verdict = _verdict(job, waits)
+                yield claimed(self, view, job, waits, verdict, self.portal_names)
         for job, waits in waiting_jobs(view, Cause.PROGRAM):
             if compiling(view, job) is None:
-                yield claimed(self, view, job, waits, _said(job, waits), self.portal_names)
+                yield claimed(self, view, job, waits, _verdict(job, waits), self.portal_names)
 
 
-def _said(job: JobLook, waits: Waits) -> Said:
+def _verdict(job: JobLook, waits: Waits) -> WaitVerdict:
     why = "its CPUs are full"
     if waits.loaders:
         why = f"its {counted(waits.loaders, 'loader')} never rest"
@@ -105,7 +105,7 @@ def _said(job: JobLook, waits: Waits) -> Said:
             Evidence("process_cpu_cores_used", job.subject, text, waits.host.driver_cores)
         )
     advice = tuple(_advice(job, waits))
-    return Said(what, (*evidence, *io_evidence(job, waits)), advice)
+    return WaitVerdict(what, (*evidence, *io_evidence(job, waits)), advice)
 
 
 def _advice(job: JobLook, waits: Waits) -> Iterator[str]:

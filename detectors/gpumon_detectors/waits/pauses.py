@@ -136,9 +136,9 @@ class Pauses(NamedTuple):
         last = float(rows.times[self.found[-1].last])
         return float(rows.times[-1]) - last > 2.5 * float(self.rounds(rows).max())
 
-    def only(self, kept: Sequence[Pause]) -> Pauses:
+    def only(self, pauses: Sequence[Pause]) -> Pauses:
         """Some of them."""
-        return self._replace(found=tuple(kept))
+        return self._replace(found=tuple(pauses))
 
 
 def pauses_of(rows: GpuRows) -> Pauses | None:

@@ -11,7 +11,7 @@ from gpumon_detectors.evidence.job_commands import srun_in
 from gpumon_detectors.evidence.job_context import context_of
 from gpumon_detectors.evidence.phrases import counted, span
 from gpumon_detectors.waits.causes import compiling
-from gpumon_detectors.waits.claim import Said, busy_evidence, claimed
+from gpumon_detectors.waits.claim import WaitVerdict, busy_evidence, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,11 +68,11 @@ class Recompiling(Detector):
                 continue
             context = context_of(job, self.portal_names)
             if not (context.is_interactive or context.is_bursty):
-                said = _said(job, waits, waits.pauses, waits.stir)
-                yield claimed(self, view, job, waits, said, self.portal_names)
+                verdict = _verdict(job, waits, waits.pauses, waits.stir)
+                yield claimed(self, view, job, waits, verdict, self.portal_names)
 
 
-def _said(job: JobLook, waits: Waits, pauses: Pauses, stir: Stir) -> Said:
+def _verdict(job: JobLook, waits: Waits, pauses: Pauses, stir: Stir) -> WaitVerdict:
     what = f"seems to compile again and again, GPUs wait {100 * waits.lost_share:.0f} % of the time"
     lengths = pauses.lengths()
     low, high = (span(float(np.percentile(lengths, rank))) for rank in (10, 90))
@@ -84,7 +84,7 @@ def _said(job: JobLook, waits: Waits, pauses: Pauses, stir: Stir) -> Said:
         Evidence("gpu_util_ratio", job.subject, text, float(np.median(lengths))),
         Evidence("job_cpu_cores_used", job.subject, busy, each),
     )
-    return Said(what, evidence, tuple(_advice(job)))
+    return WaitVerdict(what, evidence, tuple(_advice(job)))
 
 
 def _advice(job: JobLook) -> Iterator[str]:

@@ -99,7 +99,7 @@ _WORKS: Final = 0.3
 _MISSED: Final = 0.02
 """Chance with which work as rare as it was before may be missed (our choice)."""
 
-_BEAT: Final = 1.5
+_TIMES_LONGEST: Final = 1.5
 """Rest lasts for longer than before where it takes so many times as long as the longest (our
 choice): samples in a beat with the steps miss their work for long, again and again."""
 
@@ -214,7 +214,7 @@ def _rows_to_see(rows: GpuRows, first: int) -> int:
     if not 0.0 < share < 1.0:
         return 1
     longest = int(np.diff(np.flatnonzero(is_work)).max(initial=1))
-    return ceil(max(log(_MISSED) / log(1.0 - share), _BEAT * longest))
+    return ceil(max(log(_MISSED) / log(1.0 - share), _TIMES_LONGEST * longest))
 
 
 def _goes_on(rows: GpuRows, first: int) -> bool:
@@ -245,8 +245,8 @@ def _order(rows: GpuRows, values: NDArray[np.float64], first: int) -> float:
     """The order of work and rest in one sample each half minute."""
     known = first + np.flatnonzero(np.isfinite(values[first:]))
     slots = (rows.times[known] // _MOMENTS_S).astype(np.intp)
-    kept = values[known[np.diff(slots, prepend=-1) > 0]]
-    return order_of(kept > _WORKS * float(kept.max(initial=0.0)))
+    distinct = values[known[np.diff(slots, prepend=-1) > 0]]
+    return order_of(distinct > _WORKS * float(distinct.max(initial=0.0)))
 
 
 def smoothed(rows: GpuRows, values: NDArray[np.float64], span_s: float) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from gpumon_detectors.evidence.phrases import counted, listed
 from gpumon_detectors.evidence.watched import mean_of
 from gpumon_detectors.waits.causes import Cause
 from gpumon_detectors.waits.claim import (
-    Said,
+    WaitVerdict,
     busy_evidence,
     claimed,
     cpu_evidence,
@@ -95,8 +95,8 @@ class StorageBound(Detector):
             if waits.host.is_own_io or waits.host.is_alone:
                 mount = _mount_of(view, job)
                 others = [] if mount is None else _others(view, waiting, job, mount)
-                said = _said(job, waits, mount, others)
-                yield claimed(self, view, job, waits, said, self.portal_names)
+                verdict = _verdict(job, waits, mount, others)
+                yield claimed(self, view, job, waits, verdict, self.portal_names)
 
 
 class _Mount(NamedTuple):
@@ -156,7 +156,9 @@ def _all_that_wait(view: View) -> list[JobLook]:
     return list(dict.fromkeys(owners[place] for place in np.flatnonzero(waited >= _OTHERS_WAIT)))
 
 
-def _said(job: JobLook, waits: Waits, mount: _Mount | None, others: Sequence[JobLook]) -> Said:
+def _verdict(
+    job: JobLook, waits: Waits, mount: _Mount | None, others: Sequence[JobLook]
+) -> WaitVerdict:
     what = f"GPUs wait for the file system {100 * waits.lost_share:.0f} % of the time"
     if others and mount is not None:
         what += f", as {counted(len(others), 'more job')} on {mount.server} do"
@@ -168,7 +170,7 @@ def _said(job: JobLook, waits: Waits, mount: _Mount | None, others: Sequence[Job
         *(_of_mount(job, mount) if mount is not None else ()),
         *_together(others),
     )
-    return Said(what, evidence, _ADVICE, tuple(_machine_advice(mount, others)))
+    return WaitVerdict(what, evidence, _ADVICE, tuple(_machine_advice(mount, others)))
 
 
 def _stuck(job: JobLook, waits: Waits) -> Iterator[Evidence]:

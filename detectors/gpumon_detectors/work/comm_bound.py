@@ -8,14 +8,14 @@ import numpy as np
 
 from gpumon.plugin import SPINNING_SM, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import is_named
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.placement.exchange import NVLINK, NVLINK_REACH, nvlink_peak
 from gpumon_detectors.work.kind import doubts_of_kind, surest_with
 from gpumon_detectors.work.links import Exchange, nvlink_busy, ports_of
-from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
+from gpumon_detectors.work.profile import GLANCE_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -163,7 +163,7 @@ class CommBound(Detector):
         for job in view.jobs:
             if len(job.gpus) < 2 or not is_named(job) or not _may_be_bound(job):
                 continue
-            if _bound(view, job, LOOK_S) is None:
+            if _bound(view, job, GLANCE_S) is None:
                 continue
             bound = _bound(view, job, SPAN_S)
             if bound is not None:
@@ -199,7 +199,7 @@ class CommBound(Detector):
                 ),
                 *doubts,
             ),
-            advice=(*EXCHANGE_LESS, *look_inside(job)),
+            advice=(*EXCHANGE_LESS, *inspect_commands(job)),
             gpu_seconds=bound.lost * known_s * len(job.gpus),
             at_most=surest(self, known_s, window.samples, surest_with(doubts)),
         )
@@ -257,8 +257,8 @@ def _slack(profile: Profile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 def _of_nvlink(stretch: Stretch, busy: NDArray[np.float64], peak: float) -> _Bound:
     rate = max(stretch.mean(key) for key in NVLINK)
-    kept = stretch.is_kept
-    share = float(np.average(busy[kept], weights=stretch.seconds[kept]))
+    shown = stretch.is_shown
+    share = float(np.average(busy[shown], weights=stretch.seconds[shown]))
     return _Bound(
         stretch,
         Exchange(

@@ -15,7 +15,7 @@ from gpumon_detectors.evidence.gpu_use import (
     is_named,
 )
 from gpumon_detectors.evidence.host_use import MOST_POLL_CORES, host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.placement.seats import far_seats
@@ -26,7 +26,7 @@ from gpumon_detectors.work.kind import (
     waits_for_files,
 )
 from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
-from gpumon_detectors.work.profile import LOOK_S, SOME_SM, SPAN_S, profile_of
+from gpumon_detectors.work.profile import GLANCE_S, SOME_SM, SPAN_S, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,7 @@ class CopyBound(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that waits for its copies."""
         for job in view.jobs:
-            if not is_named(job) or not _may_copy(job) or _copies(job, LOOK_S) is None:
+            if not is_named(job) or not _may_copy(job) or _copies(job, GLANCE_S) is None:
                 continue
             copies = _copies(job, SPAN_S)
             # One loss, one name: across sockets every copy is slow, and that can be mended.
@@ -184,7 +184,7 @@ class CopyBound(Detector):
             advice=(
                 "Copy from pinned memory, without waiting: pin_memory=True, non_blocking=True.",
                 "Or keep on the GPU what every step needs, and send it in fewer, larger pieces.",
-                *look_inside(job),
+                *inspect_commands(job),
             ),
             gpu_seconds=copies.lost * known_s * len(job.gpus),
             at_most=surest(self, known_s, window.samples, surest_with(doubts)),
@@ -206,13 +206,13 @@ def _copies(job: JobLook, seconds: float) -> _Copies | None:
         is_exchange = _comes_back(profile, key, other) & ~_has_room(job, profile)
         stretch = profile.since(*_fits(profile, share, is_exchange))
         if stretch is not None and _pauses(stretch, share):
-            kept = share[stretch.is_kept]
+            shown = share[stretch.is_shown]
             runs = float(_kernels_run(stretch, share).mean())
             comes = stretch.mean(other) > _OTHER_WAY * stretch.mean(key)
             return _Copies(
                 stretch=stretch,
                 key=key,
-                share=float(kept[np.isfinite(kept)].mean()),
+                share=float(shown[np.isfinite(shown)].mean()),
                 runs=runs,
                 back=other if comes else "",
             )
@@ -253,8 +253,8 @@ def _fits(
         for engine in ENGINES:
             fits &= ~(means[engine] > FAINT_RATIO)
         all_fit: NDArray[np.bool_] = np.logical_and.reduce(fits, axis=1)
-    told = sm + share if has_sm else share
-    return all_fit, np.isfinite(told.min(axis=1))
+    needed = sm + share if has_sm else share
+    return all_fit, np.isfinite(needed.min(axis=1))
 
 
 def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
@@ -262,7 +262,7 @@ def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
     util, runs = stretch.means("gpu_util_ratio"), _kernels_run(stretch, share)
     with np.errstate(invalid="ignore"):
         is_between = (util >= _AT_WORK) & (runs <= _PAUSING)
-        is_filled = share[stretch.is_kept].mean(axis=0) >= SLOWEST_COPY * (1.0 - runs)
+        is_filled = share[stretch.is_shown].mean(axis=0) >= SLOWEST_COPY * (1.0 - runs)
     return bool((is_between & is_filled).all())
 
 
@@ -270,7 +270,7 @@ def _kernels_run(stretch: Stretch, share: NDArray[np.float64]) -> NDArray[np.flo
     """Share of the time in which kernels run on each GPU, without the copies that count as use."""
     util, sm = (stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio"))
     with np.errstate(invalid="ignore"):
-        is_copying = share[stretch.is_kept].mean(axis=0) >= _MUCH_OF_LINK
+        is_copying = share[stretch.is_shown].mean(axis=0) >= _MUCH_OF_LINK
         return np.where(is_copying & (sm < _FILLED * util), sm / _FILLED, util)
 
 

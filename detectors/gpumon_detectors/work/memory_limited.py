@@ -9,7 +9,7 @@ import numpy as np
 from gpumon.plugin import Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import ENGINES, FAINT_RATIO, PIPES, USUAL_PAUSE, is_named
 from gpumon_detectors.evidence.host_use import host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.work.kind import (
@@ -19,7 +19,7 @@ from gpumon_detectors.work.kind import (
     waits_for_files,
 )
 from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
-from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
+from gpumon_detectors.work.profile import GLANCE_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -116,7 +116,7 @@ class MemoryLimited(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job that its memory limits."""
         for job in view.jobs:
-            if not is_named(job) or not _may_be_full(job) or _limited(job, LOOK_S) is None:
+            if not is_named(job) or not _may_be_full(job) or _limited(job, GLANCE_S) is None:
                 continue
             stretch = _limited(job, SPAN_S)
             if stretch is not None:
@@ -158,7 +158,7 @@ class MemoryLimited(Detector):
             advice=(
                 "Share what every GPU holds: ZeRO or FSDP; keep fewer activations (checkpointing).",
                 "Or use 16 bits and a leaner optimizer, then a larger batch.",
-                *look_inside(job),
+                *inspect_commands(job),
             ),
             gpu_seconds=max(0.0, 1.0 - util - USUAL_PAUSE) * known_s * len(job.gpus),
             at_most=surest(self, known_s, window.samples, surest_with(doubts)),
@@ -212,7 +212,7 @@ def _is_between(stretch: Stretch) -> bool:
     util, sm, dram = (
         stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio", "dram_active_ratio")
     )
-    used = stretch.profile.share("mem_used_bytes", "mem_total_bytes")[stretch.is_kept]
+    used = stretch.profile.share("mem_used_bytes", "mem_total_bytes")[stretch.is_shown]
     with np.errstate(invalid="ignore"):
         is_at_work = (util >= _AT_WORK) & (util <= _PAUSING) & (sm <= _SMALL * util)
         is_so = is_at_work & ~(dram > _MOST_DRAM * util) & (used.max(axis=0) >= _FULL)
@@ -245,7 +245,7 @@ def _rests_often(stretch: Stretch) -> bool:
 def _is_steady(stretch: Stretch) -> bool:
     """Whether samples of the last minutes are alike on every GPU, as those of steps are."""
     past = stretch.profile.past
-    values = past.columns["sm_active_ratio"][past.times > past.times[-1] - LOOK_S]
+    values = past.columns["sm_active_ratio"][past.times > past.times[-1] - GLANCE_S]
     if not np.isfinite(values).any(axis=0).all():
         return False
     middle = np.nanmedian(values, axis=0)

@@ -8,11 +8,11 @@ import numpy as np
 
 from gpumon.plugin import ENGINE_BUSY, Detector, Evidence, Severity, sheet_named
 from gpumon_detectors.evidence.gpu_use import ENGINES, PIPES, is_named
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.work.kind import owners_of, surest_with, whose
-from gpumon_detectors.work.profile import LOOK_S, SPAN_S, profile_of
+from gpumon_detectors.work.profile import GLANCE_S, SPAN_S, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +123,7 @@ def fp32_findings(detector: Claimant, view: View, job: JobLook) -> Iterator[Find
         view: What is seen.
         job: A job, or a GPU as its users hold it.
     """
-    if not _may_lack_tensor(job) or _dense(job, LOOK_S) is None:
+    if not _may_lack_tensor(job) or _dense(job, GLANCE_S) is None:
         return
     stretch = _dense(job, SPAN_S)
     if stretch is None:
@@ -143,7 +143,7 @@ def fp32_findings(detector: Claimant, view: View, job: JobLook) -> Iterator[Find
         advice=(
             "Let matrices be multiplied in bf16 or fp16: torch.autocast, mixed_bfloat16.",
             _TF32,
-            *look_inside(job),
+            *inspect_commands(job),
         ),
         gpu_seconds=lost * known_s * len(job.gpus),
         at_most=surest(detector, known_s, window.samples, surest_with(doubts)),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpumon.plugin import JobLook, Past
 
-LOOK_S: Final = 720.0
+GLANCE_S: Final = 720.0
 """A first look back, which spares most jobs the long one: the shortest claim and a slice."""
 
 SPAN_S: Final = 6 * 3600.0
@@ -81,14 +81,14 @@ class Profile(NamedTuple):
         if not len(begins):
             return None
         first = int(begins[0])
-        is_kept = fits & is_known
-        is_kept[:first] = False
+        is_shown = fits & is_known
+        is_shown[:first] = False
         seconds = self.seconds.copy()
         # Of its first row no more than the row's own samples span: what lies before is another's.
         row = self.firsts[first]
         past = self.past
         seconds[first] -= float(past.seconds[row] - (past.times[row] - past.begins[row]))
-        found = Stretch(self, first, is_kept, np.where(is_kept, seconds, 0.0))
+        found = Stretch(self, first, is_shown, np.where(is_shown, seconds, 0.0))
         return found if found.known_s >= LEAST_EVIDENCE_S else None
 
     @staticmethod
@@ -108,7 +108,7 @@ class Stretch(NamedTuple):
     profile: Profile
     first: int
     """Its first slice."""
-    is_kept: NDArray[np.bool_]
+    is_shown: NDArray[np.bool_]
     """By slice whether it is one of those that show it."""
     seconds: NDArray[np.float64]
     """By slice the seconds in which it was seen, 0 in the others."""
@@ -131,8 +131,8 @@ class Stretch(NamedTuple):
 
     def means(self, key: str) -> NDArray[np.float64]:
         """Per GPU the mean of a field over the slices that show it, NaN where it is not known."""
-        values = self.profile.means[key][self.is_kept]
-        weights = self.seconds[self.is_kept][:, None] * np.isfinite(values)
+        values = self.profile.means[key][self.is_shown]
+        weights = self.seconds[self.is_shown][:, None] * np.isfinite(values)
         with np.errstate(invalid="ignore", divide="ignore"):
             means: NDArray[np.float64] = np.nansum(weights * np.nan_to_num(values), axis=0) / (
                 weights.sum(axis=0)
@@ -179,6 +179,6 @@ def profile_of(job: JobLook, keys: Sequence[str], seconds: float, peaks: int = 0
         is_known = np.isfinite(values)
         known_s = np.add.reduceat(row_s[:, None] * is_known, firsts, axis=0)
         total = np.add.reduceat(row_s[:, None] * np.nan_to_num(values), firsts, axis=0)
-        is_told = (known_s > 0) & (known_s >= _KNOWN * seconds_of[:, None])
-        means[key] = np.where(is_told, total / np.where(known_s > 0, known_s, 1.0), np.nan)
+        is_enough = (known_s > 0) & (known_s >= _KNOWN * seconds_of[:, None])
+        means[key] = np.where(is_enough, total / np.where(known_s > 0, known_s, 1.0), np.nan)
     return Profile(past, firsts, seconds_of, means)

@@ -9,7 +9,7 @@ import numpy as np
 from gpumon.plugin import SOME_MEMORY, SOME_TENSOR, Detector, Evidence, Severity
 from gpumon_detectors.evidence.gpu_use import ENGINES, FAINT_RATIO, UNTOUCHED_MEMORY, is_named
 from gpumon_detectors.evidence.host_use import host_use
-from gpumon_detectors.evidence.job_commands import look_inside
+from gpumon_detectors.evidence.job_commands import inspect_commands
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.placement.exchange import NVLINK, nvlink_peak
@@ -23,7 +23,7 @@ from gpumon_detectors.work.kind import (
     whose,
 )
 from gpumon_detectors.work.links import PCIE, PCIE_LINK, copying
-from gpumon_detectors.work.profile import LOOK_S, SOME_SM, SPAN_S, profile_of
+from gpumon_detectors.work.profile import GLANCE_S, SOME_SM, SPAN_S, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -156,7 +156,7 @@ def small_findings(
         job: A job, or a GPU as its users hold it.
         portal_names: Exact names of jobs that the site's portal starts.
     """
-    if not _may_be_small(job) or _small(job, LOOK_S) is None:
+    if not _may_be_small(job) or _small(job, GLANCE_S) is None:
         return
     small = _small(job, SPAN_S)
     if small is None:
@@ -185,7 +185,7 @@ def small_findings(
             "Use a larger batch: memory has room for it; scale the learning rate with it.",
             "Or launch fewer kernels: CUDA graphs, torch.compile, fused optimizers.",
             "Or let several runs share one GPU: MPS, or more processes in one job.",
-            *look_inside(job),
+            *inspect_commands(job),
         ),
         gpu_seconds=small.lost * known_s * len(job.gpus),
         at_most=surest(detector, known_s, window.samples, surest_with(doubts)),

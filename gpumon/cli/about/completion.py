@@ -182,8 +182,8 @@ def _quoted(words: Iterable[str]) -> str:
 
 def _described(word: str, doc: str) -> str:
     """A word with its description for `_describe`, where a colon parts the two."""
-    said = _short(doc)
-    return shlex.quote(word.replace(":", "\\:") + (f":{said}" if said else ""))
+    summary = _short(doc)
+    return shlex.quote(word.replace(":", "\\:") + (f":{summary}" if summary else ""))
 
 
 def _fish_option(one: Option) -> str:

@@ -66,7 +66,7 @@ def slurm_version() -> str:
     if not commands.available():
         return ""
     try:
-        said, _ = commands.ask(("scontrol", "--version"), "scontrol --version")
+        printed, _ = commands.ask(("scontrol", "--version"), "scontrol --version")
     except CommandFailedError:
         return UNKNOWN
-    return plain(said.strip().removeprefix("slurm ")[:40])
+    return plain(printed.strip().removeprefix("slurm ")[:40])

@@ -40,22 +40,22 @@ def doctor(words: list[str]) -> int:
     options = parser().parse_args(words)
     targets = [parse(text) for text in options.targets]
     found: list[Check] = []
-    told: list[Forecast] = []
-    for one in _every(targets, told.append):
+    numbers_found: list[Forecast] = []
+    for one in _every(targets, numbers_found.append):
         found.append(one)
         if not options.json:
             write(_line(one))
     if options.json:
-        write_json(_document(found, told), is_pretty=True)
+        write_json(_document(found, numbers_found), is_pretty=True)
     is_faulty = any(one.state == check.FAULT for one in found)
     return NOTHING_READ if is_faulty else DONE
 
 
-def _every(targets: list[Target], tell: Callable[[Forecast], None]) -> Iterator[Check]:
+def _every(targets: list[Target], report: Callable[[Forecast], None]) -> Iterator[Check]:
     """What the targets will take comes first, while nothing of them runs."""
-    for line, numbers in forecasts(targets, checks.look):
+    for line, numbers in forecasts(targets, checks.sample_of):
         if numbers is not None:
-            tell(numbers)
+            report(numbers)
         yield line
     yield checks.binding()
     yield from checks.driver()
@@ -67,7 +67,7 @@ def _every(targets: list[Target], tell: Callable[[Forecast], None]) -> Iterator[
         yield from checks.target(asked)
 
 
-def _document(found: list[Check], told: list[Forecast]) -> command_forms.Doctor:
+def _document(found: list[Check], numbers_found: list[Forecast]) -> command_forms.Doctor:
     return {
         "schema": "gpumon-doctor/1",
         "checks": [
@@ -87,7 +87,7 @@ def _document(found: list[Check], told: list[Forecast]) -> command_forms.Doctor:
                 "history_bytes": one.history_bytes,
                 "login_cpu_s": one.login_cpu_s,
             }
-            for one in told
+            for one in numbers_found
         ],
     }
 

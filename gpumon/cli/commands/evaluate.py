@@ -39,7 +39,7 @@ def evaluate(words: list[str]) -> int:
     settings = settings_with()
     from gpumon.evaluation.comparison import Comparison
 
-    comparison = Comparison(_looked_for(settings))
+    comparison = Comparison(_expected(settings))
     try:
         for file in options.files:
             if not _add(comparison, Path(file), settings):
@@ -87,7 +87,7 @@ def _played(
     witness, observer = Witness(), Observer()
     files, unread = {str(file.path) for file in recording.files}, dict[str, None]()
 
-    def look(tick: Tick) -> None:
+    def show(tick: Tick) -> None:
         witness.take(tick)
         observer.take(tick)
         wrong = (f"{one.message}; {one.hint}" for one in tick.errors if one.where in files)
@@ -95,7 +95,7 @@ def _played(
 
     failure = play(
         recording,
-        look,
+        show,
         past_of(settings),
         judge_of(settings),
         is_wanted=lambda _at, _is_last: True,
@@ -107,10 +107,10 @@ def _played(
     if account is None or not (account.holds or account.node_of):
         narrate(f"{path} has no tick with a job or a GPU that can be read; try gpumon replay")
         return None
-    return account._replace(errors=(*account.errors, *unread)), observer.said()
+    return account._replace(errors=(*account.errors, *unread)), observer.statements()
 
 
-def _looked_for(settings: Settings) -> dict[str, frozenset[str]]:
+def _expected(settings: Settings) -> dict[str, frozenset[str]]:
     """Classes by the name of the detector that is at work and claims them."""
     from gpumon.detect.contract import DetectorError, declaration_of
     from gpumon.detect.worker import registry

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.base.background import SteadyBook
+from gpumon.base.background import BackgroundWriter
 from gpumon.base.outcome import Outcome
 from gpumon.cli.commands.watch import default_targets
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
@@ -22,7 +22,7 @@ from gpumon.report.text import units
 from gpumon.sources.address import Sampling
 from gpumon.sources.open import open_sources
 from gpumon.sources.recording.decode import RecordingError
-from gpumon.sources.recording.folder import KEEP_S, MAX_BYTES, RecordingFolder, own_folder
+from gpumon.sources.recording.folder import MAX_BYTES, RETENTION_S, RecordingFolder, own_folder
 from gpumon.sources.recording.write import RecordingWriter
 from gpumon.sources.source import SystemClock
 
@@ -104,11 +104,11 @@ def record(words: list[str]) -> int:
         is_rolling=is_rolling,
         is_forced=options.force,
         is_appended=options.append,
-        keep_s=KEEP_S if options.keep is None else options.keep,
+        retention_s=RETENTION_S if options.keep is None else options.keep,
         max_bytes=MAX_BYTES if options.max_size is None else options.max_size,
     )
     try:
-        book = _begun(request)
+        sink = _begun(request)
     except RecordingError as error:
         narrate(str(error))
         return USAGE
@@ -123,7 +123,7 @@ def record(words: list[str]) -> int:
         return NOTHING_READ
     except KeyboardInterrupt:
         return INTERRUPTED
-    return _Run(request, book).run()
+    return _Run(request, sink).run()
 
 
 class _Request(NamedTuple):
@@ -139,7 +139,7 @@ class _Request(NamedTuple):
     is_rolling: bool
     is_forced: bool
     is_appended: bool
-    keep_s: float
+    retention_s: float
     max_bytes: int
 
     @property
@@ -161,12 +161,12 @@ def _begun(request: _Request) -> RecordingWriter | RecordingFolder:
         TimeoutError: The file system does not answer.
         OSError: It cannot be written.
     """
-    outcome = Outcome(partial(_book, request), "recording")
+    outcome = Outcome(partial(_opened_sink, request), "recording")
     outcome.has_ended(OPEN_S)
     return outcome.get()
 
 
-def _book(request: _Request) -> RecordingWriter | RecordingFolder:
+def _opened_sink(request: _Request) -> RecordingWriter | RecordingFolder:
     now = SystemClock().now()
     urls = request.urls
     if request.path is not None and not request.is_rolling:
@@ -179,24 +179,24 @@ def _book(request: _Request) -> RecordingWriter | RecordingFolder:
             is_appended=request.is_appended,
         )
     return RecordingFolder(
-        request.place, now, request.period_s, urls, request.keep_s, request.max_bytes
+        request.place, now, request.period_s, urls, request.retention_s, request.max_bytes
     )
 
 
 class _Run:
     """One recording under way, and what it says of itself."""
 
-    def __init__(self, request: _Request, book: RecordingWriter | RecordingFolder) -> None:
+    def __init__(self, request: _Request, sink: RecordingWriter | RecordingFolder) -> None:
         self._request = request
-        self._book = book
-        self._where = book.folder if isinstance(book, RecordingFolder) else book.path
+        self._sink = sink
+        self._where = sink.folder if isinstance(sink, RecordingFolder) else sink.path
         self._ending = Ending(signal.SIGTERM, signal.SIGHUP)
-        self._told: set[SourceError] = set()
-        self._told_at = 0.0
+        self._reported: set[SourceError] = set()
+        self._status_at = 0.0
         self._trouble = ""
-        self._pictures = 0
+        self._ticks = 0
         self._lost = 0
-        self._steady = SteadyBook(book, lambda error: fault("recording", error).message)
+        self._steady = BackgroundWriter(sink, lambda error: fault("recording", error).message)
         self._recorder = Recorder(self._steady, self._failed)
 
     def run(self) -> int:
@@ -209,13 +209,13 @@ class _Run:
 
         clock = SystemClock()
         targets, period_s = self._request.targets, self._request.period_s
-        sampling = Sampling(period_s, is_single=False, keeps=self._request.wanted.keeps)
+        sampling = Sampling(period_s, is_single=False, is_wanted=self._request.wanted.includes)
         sources = open_sources(targets, sampling, clock)
         sampler = Sampler(self._recorder.sources(sources), clock, period_s)
         narrate(f"recording {' '.join(target.url for target in targets)} into {self._where}")
         status = DONE
         try:
-            sampler.start(self._take, lambda _failure: self._ending.tell())
+            sampler.start(self._take, lambda _failure: self._ending.end_wait())
             self._ending.wait(self._request.for_s)
         except KeyboardInterrupt:
             status = INTERRUPTED
@@ -227,25 +227,25 @@ class _Run:
         return self._close() or status
 
     def _take(self, tick: Tick) -> None:
-        self._recorder.beat(tick)
-        self._pictures += 1
+        self._recorder.end_tick(tick)
+        self._ticks += 1
         for error in tick.errors:
-            if error not in self._told:
-                self._told.add(error)
+            if error not in self._reported:
+                self._reported.add(error)
                 narrate_error(error)
-        trouble = self._book.trouble if isinstance(self._book, RecordingFolder) else None
-        said = "" if trouble is None else f"recording pauses: {trouble.strerror}: {self._where}"
-        if said != self._trouble:
-            self._trouble = said
-            narrate(said or f"recording goes on in {self._where}")
-        if self._steady.lost_pictures > self._lost == 0:
+        trouble = self._sink.trouble if isinstance(self._sink, RecordingFolder) else None
+        pause = "" if trouble is None else f"recording pauses: {trouble.strerror}: {self._where}"
+        if pause != self._trouble:
+            self._trouble = pause
+            narrate(pause or f"recording goes on in {self._where}")
+        if self._steady.lost_ticks > self._lost == 0:
             narrate(f"{self._where} is too slow: ticks are being dropped")
-        self._lost = self._steady.lost_pictures
-        if tick.at - self._told_at >= STATUS_S or tick.at < self._told_at:
-            self._told_at = tick.at
-            self._say(tick)
+        self._lost = self._steady.lost_ticks
+        if tick.at - self._status_at >= STATUS_S or tick.at < self._status_at:
+            self._status_at = tick.at
+            self._print_status(tick)
 
-    def _say(self, tick: Tick) -> None:
+    def _print_status(self, tick: Tick) -> None:
         failing = sum(not target.is_ok for target in tick.targets)
         ill = f"; {failing} of {len(tick.targets)} targets fail" if failing else ""
         fleet = f"{units.gpus(len(tick.gpus))}, {units.counted(len(tick.jobs), 'job')}"
@@ -253,21 +253,21 @@ class _Run:
 
     def _summary(self) -> str:
         lost = f", {units.counted(self._lost, 'tick')} dropped" if self._lost else ""
-        ticks = units.counted(self._pictures, "tick")
+        ticks = units.counted(self._ticks, "tick")
         frames = units.counted(self._recorder.frame_count, "frame")
         size = f"{units.mib(self._steady.size_bytes, 1)} MiB"
         return f"{ticks}, {frames}, {size}{lost}"
 
     def _failed(self, error: OSError) -> SourceError:
         """A file that cannot be written any more: what it holds stays, recording ends."""
-        self._ending.tell()
+        self._ending.end_wait()
         return SourceError(str(self._where), f"recording ended: {error.strerror}")
 
     def _close(self) -> int:
         failure = self._recorder.failure
         if failure is not None:
-            if isinstance(self._book, RecordingWriter):
-                self._book.abandon()
+            if isinstance(self._sink, RecordingWriter):
+                self._sink.abandon()
             narrate_error(failure._replace(hint="everything up to the last flush can be read"))
             return NOTHING_READ
         try:

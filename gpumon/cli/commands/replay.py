@@ -140,7 +140,7 @@ class _Request(NamedTuple):
 
 def _instant(request: _Request, recording: Recording) -> int:
     """One answer: what was known then, with findings that know the hour before."""
-    from gpumon.fleet.replay.feed import LOOK_BACK_S, play
+    from gpumon.fleet.replay.feed import SPAN_BEFORE_S, play
 
     at = recording.span.end if request.at is None else request.at
     if at < recording.span.start:
@@ -152,7 +152,7 @@ def _instant(request: _Request, recording: Recording) -> int:
         ticks.append,
         past_of(request.settings),
         request.judge(),
-        since=at - LOOK_BACK_S,
+        since=at - SPAN_BEFORE_S,
         until=at,
         is_wanted=lambda _at, is_last: is_last,
     )
@@ -177,7 +177,7 @@ def _instant(request: _Request, recording: Recording) -> int:
         from gpumon.report.lists.once import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        wanted = request.wanted.keeps if request.wanted.is_named else None
+        wanted = request.wanted.includes if request.wanted.is_named else None
         text = table(tick, width, request.passes, wanted, request.wanted.user)
         write(shown(text, is_ascii=request.is_ascii))
     if lacks_job:
@@ -239,11 +239,11 @@ def _document(request: _Request, tick: Tick) -> Document:
     """A picture as a document of the jobs that pass the filter."""
     from gpumon.report.document.document import document
 
-    passes = passing(request.passes, tick, lambda view: request.wanted.keeps(view.job))
+    passes = passing(request.passes, tick, lambda view: request.wanted.includes(view.job))
     return document(
         tick,
         passes,
-        keeps_gpu=passing_gpus(request.passes),
+        passes_gpu=passing_gpus(request.passes),
         user=request.wanted.user,
         has_bounds=request.wanted.job is not None,
     )

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from gpumon.cli.books import folder_of, prices_of
 from gpumon.cli.configuration import load
+from gpumon.cli.configured_ledger import folder_of, prices_of
 from gpumon.cli.exits import DONE, NOTHING_READ, USAGE, narrate
 from gpumon.cli.options import Parser
 from gpumon.cli.output import write, write_json
@@ -58,7 +58,7 @@ def report(words: list[str]) -> int:
     options = parser().parse_args(words)
     settings = load()
     from gpumon.fleet.ledger.journal_reader import Pages
-    from gpumon.fleet.ledger.kept import compared
+    from gpumon.fleet.ledger.stored import compared
     from gpumon.fleet.ledger.totals import add_up
 
     try:
@@ -68,7 +68,7 @@ def report(words: list[str]) -> int:
         return USAGE
     pages = Pages(folder)
     if not pages.files():
-        narrate(_without_books(folder))
+        narrate(_no_ledger(folder))
         return NOTHING_READ
     for link in pages.links():
         narrate(f"{link} is a symbolic link, and no ledger is written through one: move it away")
@@ -95,7 +95,7 @@ def report(words: list[str]) -> int:
     return DONE
 
 
-def _without_books(folder: Path) -> str:
+def _no_ledger(folder: Path) -> str:
     """Why there are no ledger in a folder: nobody keeps them, or it cannot be read."""
     try:
         next(folder.iterdir(), None)
@@ -117,7 +117,7 @@ def _document(
     from gpumon.report.document.ledger import line, lines
     from gpumon.report.facts.entities import moment
 
-    def told(one: Added) -> command_forms.ReportSpan:
+    def span_of(one: Added) -> command_forms.ReportSpan:
         return {"total": line(one.whole), "lines": [] if by == "class" else lines(one.by_name)}
 
     return {
@@ -127,8 +127,8 @@ def _document(
         "currency": prices.currency or None,
         "skipped_lines": skipped,
         "by": by,
-        **told(added),
-        "before": None if before is None else told(before),
+        **span_of(added),
+        "before": None if before is None else span_of(before),
     }
 
 
@@ -140,10 +140,10 @@ def _text(added: Added, before: Added | None, by: str, prices: Prices) -> str:
     else:
         table = ledger_table(added.by_name, added.whole, by, prices.currency, before)
     seen = added.whole.observed_since
-    told = "nothing was observed" if seen is None else f"observed since {_local(seen)}"
-    booked = added.whole.began_at
-    first = "" if booked is None else f"GPU time from {_local(booked)}, "
-    return f"{table}\n{first}{told}\n"
+    observed = "nothing was observed" if seen is None else f"observed since {_local(seen)}"
+    began_at = added.whole.began_at
+    first = "" if began_at is None else f"GPU time from {_local(began_at)}, "
+    return f"{table}\n{first}{observed}\n"
 
 
 def _local(at: float) -> str:

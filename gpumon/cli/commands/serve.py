@@ -6,12 +6,12 @@ import signal
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.cli.books import books_of
 from gpumon.cli.commands.watch import default_targets
+from gpumon.cli.configured_ledger import ledger_of
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, USAGE, narrate, narrate_error
 from gpumon.cli.options import Parser, period
 from gpumon.cli.output import write
-from gpumon.cli.recorded_past import told
+from gpumon.cli.recorded_past import filled_by_sources
 from gpumon.cli.request import (
     chosen_targets,
     is_demo,
@@ -159,7 +159,7 @@ class _Run:
         self._request = request
         self._clock = SystemClock()
         self._ending = Ending(signal.SIGTERM, signal.SIGHUP)
-        self._told: set[SourceError] = set()
+        self._reported: set[SourceError] = set()
         known, context = request.access
         is_encrypted = context is not None
         self._address = listen.shown(request.where, listening, is_encrypted=is_encrypted)
@@ -193,7 +193,7 @@ class _Run:
         shown = " ".join(target.url for target in self._request.targets)
         try:
             narrate(f"serving {shown} on {self._address}")
-            sampler.start(self._take, lambda _failure: self._ending.tell())
+            sampler.start(self._take, lambda _failure: self._ending.end_wait())
             self._ending.wait()
         except KeyboardInterrupt:
             status = INTERRUPTED
@@ -202,7 +202,7 @@ class _Run:
             self._server.close()
             self._routes.close()
             self._feed.close()
-        for error in filter(None, (sampler.unkept, sampler.failure)):
+        for error in filter(None, (sampler.unwritten, sampler.failure)):
             narrate_error(error)
         return status if sampler.failure is None else NOTHING_READ
 
@@ -213,15 +213,15 @@ class _Run:
 
         request = self._request
         settings = request.settings
-        sampling = Sampling(request.period_s, is_single=False, keeps=request.wanted.keeps)
+        sampling = Sampling(request.period_s, is_single=False, is_wanted=request.wanted.includes)
         sources = open_sources(request.targets, sampling, self._clock)
         return Sampler(
             self._recorder.sources(sources),
             self._clock,
             request.period_s,
-            told(past_of(settings), sources, request.targets),
+            filled_by_sources(past_of(settings), sources, request.targets),
             judge_of(settings),
-            keep_books=books_of(settings, is_real=not is_demo(request.targets)),
+            open_ledger=ledger_of(settings, is_real=not is_demo(request.targets)),
             judge_every_s=JUDGE_S,
             steady=steady_s,
             need=Need(),
@@ -229,11 +229,11 @@ class _Run:
 
     def _take(self, tick: Tick) -> None:
         self._routes.take(tick)
-        self._recorder.beat(tick)
+        self._recorder.end_tick(tick)
         self._feed.settled(lambda: self._server.call(self._routes.rouse))
         for error in tick.errors:
-            if error not in self._told:
-                self._told.add(error)
+            if error not in self._reported:
+                self._reported.add(error)
                 narrate_error(error)
 
     def _document(self, tick: Tick) -> Document:
@@ -243,7 +243,7 @@ class _Run:
         wanted = self._request.wanted
         has_bounds = wanted.job is not None
 
-        def keeps(view: JobView) -> bool:
-            return wanted.keeps(view.job)
+        def is_wanted(view: JobView) -> bool:
+            return wanted.includes(view.job)
 
-        return document(tick, keeps, footprint(), user=wanted.user, has_bounds=has_bounds)
+        return document(tick, is_wanted, footprint(), user=wanted.user, has_bounds=has_bounds)

@@ -164,9 +164,9 @@ def write_fleet(made_of: Fleet, path: Path, *, is_forced: bool, mix: Mix = WORLD
     source = DemoSource(url, nodes, gpus, seed, clock, period_s, _TROUBLED_S, mix)
     writer = RecordingWriter(path, clock.time, period_s, [url], is_forced=is_forced)
     with _whole(writer):
-        beats = int(for_s / period_s)
-        for beat in range(beats + 1):
-            clock.time = start + beat * period_s
+        steps = int(for_s / period_s)
+        for step in range(steps + 1):
+            clock.time = start + step * period_s
             writer.frames(source.poll())
             writer.beat(clock.time, period_s)
         writer.close()

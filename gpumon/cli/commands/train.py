@@ -11,7 +11,7 @@ from gpumon.base.paths import state_folder
 from gpumon.cli.exits import DONE, INTERRUPTED, NOTHING_READ, narrate, narrate_error
 from gpumon.cli.labelled import labelled
 from gpumon.cli.options import Parser
-from gpumon.cli.output import is_tty, tell, write, write_json
+from gpumon.cli.output import is_tty, write, write_json, write_stderr
 from gpumon.cli.request import past_of, settings_with
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def train(words: list[str]) -> int:
     if not model.classes:
         narrate("no class is predicted well enough; nothing is written")
         return NOTHING_READ
-    return _kept(model, path)
+    return _stored(model, path)
 
 
 def _judged(paths: list[Path]) -> list[Case] | None:
@@ -120,7 +120,7 @@ def _add(collector: Collector, path: Path, settings: Settings) -> bool:
     return failure is None
 
 
-def _kept(model: Model, path: Path) -> int:
+def _stored(model: Model, path: Path) -> int:
     """Write the model for its owner alone, as a whole or not at all."""
     try:
         write_own(path, json.dumps(model.plain(), allow_nan=False) + "\n")
@@ -129,7 +129,7 @@ def _kept(model: Model, path: Path) -> int:
         return NOTHING_READ
     narrate(f"written: {path}. To use it, add to the configuration:")
     # Apart from the narration, so that they can be copied as they stand.
-    tell(f"[detectors.parameters.learned]\nmodel = {json.dumps(str(path.resolve()))}\n")
+    write_stderr(f"[detectors.parameters.learned]\nmodel = {json.dumps(str(path.resolve()))}\n")
     return DONE
 
 
@@ -137,10 +137,9 @@ def _table(scores: tuple[Score, ...]) -> str:
     """A line a class."""
     lines = [f"{'class':<20} {'jobs':>5} {'precision':>9} {'recall':>7}  "]
     for score in scores:
-        kept = "kept" if score.is_kept else "left to rules"
-        lines.append(
-            f"{score.key:<20} {score.jobs:>5} {score.precision:>9.2f} {score.recall:>7.2f}  {kept}"
-        )
+        verdict = "kept" if score.is_kept else "left to rules"
+        numbers = f"{score.jobs:>5} {score.precision:>9.2f} {score.recall:>7.2f}"
+        lines.append(f"{score.key:<20} {numbers}  {verdict}")
     if not scores:
         lines = ["no class has enough jobs to learn from"]
     return "\n".join(lines) + "\n"

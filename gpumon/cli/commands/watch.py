@@ -80,7 +80,7 @@ def watch(words: list[str]) -> int:
         return _replay(request, is_once=options.once)
     if request.watch_s is not None:
         return _stream(request, request.watch_s)
-    return _terminal(request) if request.is_terminal else _look(request)
+    return _terminal(request) if request.is_terminal else _once(request)
 
 
 def _replay(request: Request, *, is_once: bool) -> int:
@@ -152,7 +152,7 @@ def _opened(
     """The sources of all targets, begun."""
     clock: Clock = SystemClock() if catch_up is None else catch_up
     sampling = _sampling_of(request, period_s, is_single, catch_up)
-    _tell_early(request, sampling)
+    _begin_early(request, sampling)
     sources = open_sources(request.targets, sampling, clock)
     arrived = threading.Event()
     for source in sources:
@@ -173,7 +173,7 @@ def _sampling_of(
     return Sampling(
         period_s=period_s,
         is_single=is_single,
-        keeps=wanted.keeps,
+        is_wanted=wanted.includes,
         has_gpm=request.has_gpm,
         tiers=request.tiers,
         user=wanted.user or "",
@@ -182,10 +182,10 @@ def _sampling_of(
     )
 
 
-def _tell_early(request: Request, sampling: Sampling) -> None:
+def _begin_early(request: Request, sampling: Sampling) -> None:
     """Have the probe that waits read this machine's driver while the rest is imported."""
     if any(target.scheme == "local" for target in request.targets):
-        early.tell(
+        early.prepare(
             start_options(sampling.probe_options, sampling.period_s, once=sampling.is_single)
         )
 
@@ -208,23 +208,25 @@ def _sampler(
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
-    from gpumon.cli.books import books_of
-    from gpumon.cli.recorded_past import recorded, told
+    from gpumon.cli.configured_ledger import ledger_of
+    from gpumon.cli.recorded_past import filled_by_sources, recorded
 
     targets, is_invented = request.targets, is_demo(request.targets)
-    keeps = request.watch_s is not None or request.is_terminal
-    books = books_of(request.settings, is_real=keeps and not is_invented)
+    is_lasting = request.watch_s is not None or request.is_terminal
+    open_ledger = ledger_of(request.settings, is_real=is_lasting and not is_invented)
     begun = past_of(request.settings)
-    if keeps and not is_invented:
+    if is_lasting and not is_invented:
         begun = recorded(begun, [target.url for target in targets])
-    past = told(begun, sources, targets)
+    past = filled_by_sources(begun, sources, targets)
     judge = judge_of(request.settings, is_noted=request.is_terminal and not is_invented)
     steady, need = (steady_s, Need()) if catch_up is None else (None, None)
     if catch_up is not None:
         from gpumon.fleet.replay.catch_up import lagging
 
         judge = lagging(judge, catch_up)
-    return Sampler(sources, clock, period_s, past, judge, arrived, books, JUDGE_S, steady, need)
+    return Sampler(
+        sources, clock, period_s, past, judge, arrived, open_ledger, JUDGE_S, steady, need
+    )
 
 
 def _late_sampler(request: Request) -> LateSampler:
@@ -236,7 +238,7 @@ def _late_sampler(request: Request) -> LateSampler:
     is_far = any(target.kind.is_far for target in request.targets)
     opened = _opened(request, period_s) if is_far else None
     if opened is None:
-        _tell_early(request, _sampling_of(request, period_s, is_single=False))
+        _begin_early(request, _sampling_of(request, period_s, is_single=False))
     give_up = early.end if opened is None else opened.close
     return LateSampler(lambda: _sampler(request, period_s, opened=opened), give_up)
 
@@ -266,7 +268,7 @@ def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> Do
     """A picture as a document of the jobs, or of the user, that are wanted."""
     from gpumon.report.document.document import document
 
-    passes = passing(request.passes, tick, lambda view: request.wanted.keeps(view.job))
+    passes = passing(request.passes, tick, lambda view: request.wanted.includes(view.job))
     return document(
         tick,
         passes,
@@ -280,13 +282,13 @@ def _document(request: Request, tick: Tick, cost: Footprint | None = None) -> Do
 def _seen(request: Request) -> Tick:
     """The picture that a short look ends with."""
     # Half of a short look is its beat, so that a rate has the two samples it needs.
-    period_s = min(1.0, max(0.25, request.look_s / 2))
-    sampler = _sampler(request, period_s, is_single=request.look_s == 0)
+    period_s = min(1.0, max(0.25, request.for_s / 2))
+    sampler = _sampler(request, period_s, is_single=request.for_s == 0)
     try:
         if request.is_json:
             # While the probes come up there is time to import what writes their answer.
             import gpumon.report.document.document  # noqa: F401
-        return sampler.look(request.look_s)
+        return sampler.look(request.for_s)
     finally:
         sampler.close()
 
@@ -307,7 +309,7 @@ def _lived(request: Request, past_s: float) -> Tick | None:
     return tick
 
 
-def _look(request: Request) -> int:
+def _once(request: Request) -> int:
     """One answer: JSON or a table."""
     tick = _seen(request) if request.past_s is None else _lived(request, request.past_s)
     if tick is None:
@@ -316,7 +318,7 @@ def _look(request: Request) -> int:
         for error in tick.errors:
             narrate_error(error)
     lacks_job = _lacks_job(request, tick)
-    _tell_of_nobody(request, tick)
+    _narrate_unknown_user(request, tick)
     if request.is_json or not lacks_job:
         _print(request, tick)
     if lacks_job:
@@ -337,7 +339,7 @@ def _lacks_job(request: Request, tick: Tick) -> bool:
     return True
 
 
-def _tell_of_nobody(request: Request, tick: Tick) -> None:
+def _narrate_unknown_user(request: Request, tick: Tick) -> None:
     """Say so where no queue is asked and the user that was has no process on a GPU."""
     user = request.wanted.user
     if user is None or tick.queue_at is not None or not tick.gpus:
@@ -356,7 +358,7 @@ def _print(request: Request, tick: Tick) -> None:
         from gpumon.report.lists.once import table
 
         width = shutil.get_terminal_size((120, 40)).columns
-        wanted = request.wanted.keeps if request.wanted.is_named else None
+        wanted = request.wanted.includes if request.wanted.is_named else None
         text = table(tick, width, request.passes, wanted, request.wanted.user)
         write(shown(text, is_ascii=request.is_ascii))
         return
@@ -384,8 +386,8 @@ def _stream(request: Request, period_s: float) -> int:
     # Ticks are free of cycles: walking thousands of GPUs would only make them late.
     gc.set_threshold(50_000, 20, 50)
     sampler = _sampler(request, period_s)
-    with ending, Documents(ending.tell) as documents:
-        sampler.start(emit, lambda _failure: ending.tell())
+    with ending, Documents(ending.end_wait) as documents:
+        sampler.start(emit, lambda _failure: ending.end_wait())
         try:
             ending.wait()
         except KeyboardInterrupt:
@@ -393,17 +395,17 @@ def _stream(request: Request, period_s: float) -> int:
         finally:
             documents.end()
             sampler.close()
-            _tell_unkept(sampler)
+            _narrate_unwritten(sampler)
     if sampler.failure is not None:
         narrate_error(sampler.failure)
         return NOTHING_READ
     return 0
 
 
-def _tell_unkept(sampler: Sampler | LateSampler) -> None:
+def _narrate_unwritten(sampler: Sampler | LateSampler) -> None:
     """Say of books that were lost at the end what no picture could say any more."""
-    if sampler.unkept is not None:
-        narrate_error(sampler.unkept)
+    if sampler.unwritten is not None:
+        narrate_error(sampler.unwritten)
 
 
 def _terminal(request: Request) -> int:
@@ -434,14 +436,14 @@ def _terminal(request: Request) -> int:
         allows_actions=request.allows_actions,
         beside=lambda: _beside(request, sampler.renew),
     )
-    _tell_unkept(sampler)
+    _narrate_unwritten(sampler)
     return code
 
 
 def _beside(request: Request, renew: Callable[[], None]) -> Beside:
     """What is read beside the pictures; the first one waits for none of it."""
-    from gpumon.cli.books import kept_books
-    from gpumon.detect.learning.case_book import CaseBook
+    from gpumon.cli.configured_ledger import stored_ledger
+    from gpumon.detect.learning.case_store import CaseStore
     from gpumon.detect.learning.discovery import Discovery
     from gpumon.sources.job_output import JobOutput
     from gpumon.tui.beside import Beside
@@ -451,7 +453,7 @@ def _beside(request: Request, renew: Callable[[], None]) -> Beside:
     is_near = any(target.scheme == "slurm" and not target.hop for target in request.targets)
     return Beside(
         Discovery(request.wanted.own, renew, is_real=is_real),
-        kept_books(request.settings, is_real=is_real),
+        stored_ledger(request.settings, is_real=is_real),
         JobOutput() if is_near else None,
-        CaseBook(request.wanted.own, renew, is_real=is_real),
+        CaseStore(request.wanted.own, renew, is_real=is_real),
     )

@@ -56,10 +56,10 @@ def binding() -> Check:
     return Check("binding", OK, f"nvidia-ml-py {plain(version)}{note}")
 
 
-def look(target: Target) -> Tick:
+def sample_of(target: Target) -> Tick:
     """One look at a target, at every job and node of it."""
     clock = SystemClock()
-    sampling = Sampling(1.0, is_single=True, keeps=lambda _job: True)
+    sampling = Sampling(1.0, is_single=True, is_wanted=lambda _job: True)
     sampler = Sampler([open_source(target, sampling, clock)], clock, 1.0)
     try:
         return sampler.look(0.0)
@@ -69,7 +69,7 @@ def look(target: Target) -> Tick:
 
 def driver() -> Iterator[Check]:
     """What the local probe says of this machine's driver and GPUs."""
-    yield from of_driver(look(Target("local", "local")))
+    yield from of_driver(sample_of(Target("local", "local")))
 
 
 def of_driver(tick: Tick) -> Iterator[Check]:
@@ -89,14 +89,14 @@ def of_driver(tick: Tick) -> Iterator[Check]:
     # What is at fault stands above it: the rest answers, which is less than all.
     is_whole = FAULT not in states
     count = f"{_gpus(tick)}{'' if is_whole else ' answer'}"
-    says = f"{version or 'unknown'}{_tested(version)}, {count}: {', '.join(names)}"
-    yield Check("driver", OK if is_whole else LESS, says)
+    message = f"{version or 'unknown'}{_tested(version)}, {count}: {', '.join(names)}"
+    yield Check("driver", OK if is_whole else LESS, message)
     yield gpm(gpus)
     yield from persistence(gpus)
     refused = [gpu for gpu in gpus if gpu.reason("process_count") is Reason.NO_PERMISSION]
     if refused:
-        says = f"the driver hides the processes of {units.gpus(len(refused))} from this user"
-        yield Check("gpu processes", LESS, says, "root sees them")
+        message = f"the driver hides the processes of {units.gpus(len(refused))} from this user"
+        yield Check("gpu processes", LESS, message, "root sees them")
     hidden = [process for gpu in gpus for process in gpu.processes if process.why is not None]
     if hidden:
         yield Check(
@@ -174,7 +174,7 @@ def slurm() -> Iterator[Check]:
     if shutil.which("scontrol") is None:
         yield Check("slurm", ABSENT, "no scontrol on PATH", "load the site's slurm module")
         return
-    tick = look(Target("slurm", "slurm", nodes_by="none"))
+    tick = sample_of(Target("slurm", "slurm", nodes_by="none"))
     for error in tick.errors:
         yield Check("slurm", FAULT, f"{error.where}: {error.message}", error.hint)
     if tick.queue_at is None:
@@ -222,7 +222,7 @@ def target(asked: Target) -> Iterator[Check]:
     if asked.scheme == "recording":
         yield _recording(asked)
         return
-    tick = look(asked)
+    tick = sample_of(asked)
     for error in tick.errors:
         state = LESS if error.where.endswith(GPU_PROCESSES) else FAULT
         yield Check(asked.url, state, f"{error.where}: {error.message}", error.hint)
@@ -230,9 +230,9 @@ def target(asked: Target) -> Iterator[Check]:
     if answered or tick.queue_at is not None:
         verb = "answers" if len(tick.nodes) == 1 else "answer"
         nodes = units.counted(len(tick.nodes), "node")
-        says = f"{len(answered):,} of {nodes} {verb}, {_gpus(tick)}"
+        message = f"{len(answered):,} of {nodes} {verb}, {_gpus(tick)}"
         # What is at fault stands above it; what answers beside it is told, and is not all.
-        yield Check(asked.url, LESS if tick.errors else OK, says)
+        yield Check(asked.url, LESS if tick.errors else OK, message)
 
 
 def _recording(asked: Target) -> Check:

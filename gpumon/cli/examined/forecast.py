@@ -68,39 +68,39 @@ class Forecast(NamedTuple):
 
 
 def forecasts(
-    targets: Iterable[Target], look: Callable[[Target], Tick], limit: Bound | None = None
+    targets: Iterable[Target], sample_of: Callable[[Target], Tick], limit: Bound | None = None
 ) -> Iterator[tuple[Check, Forecast | None]]:
     """A line for each way to watch each target, with its numbers.
 
     Args:
         targets: What is to be watched.
-        look: Asks a target once; of a Slurm target's nodes none is reached.
+        sample_of: Asks a target once; of a Slurm target's nodes none is reached.
         limit: How many clients may run here; None: it is found out.
     """
     for asked in targets:
         if asked.scheme == "slurm":
-            yield from _of_slurm(asked, look, limit)
+            yield from _of_slurm(asked, sample_of, limit)
         elif asked.scheme == "ssh":
-            yield _told(asked, ALL_NODES, len(asked.hosts), limit)
+            yield _forecast_of(asked, ALL_NODES, len(asked.hosts), limit)
         elif asked.scheme == "local":
-            yield _told(asked, THIS_MACHINE, 0, limit)
+            yield _forecast_of(asked, THIS_MACHINE, 0, limit)
 
 
 def _of_slurm(
-    asked: Target, look: Callable[[Target], Tick], limit: Bound | None
+    asked: Target, sample_of: Callable[[Target], Tick], limit: Bound | None
 ) -> Iterator[tuple[Check, Forecast | None]]:
     """By the nodes of the running jobs, which Slurm is asked for as it is at every check."""
-    tick = look(asked._replace(nodes_by="none"))
+    tick = sample_of(asked._replace(nodes_by="none"))
     if tick.queue_at is None:
-        says = f"how much {asked.url} will use is not known: Slurm does not say where jobs run"
-        yield Check(WHAT, ABSENT, says), None
+        message = f"how much {asked.url} will use is not known: Slurm does not say where jobs run"
+        yield Check(WHAT, ABSENT, message), None
         return
     user = asked.user or own_login()
     mine = _nodes(view for view in tick.jobs if view.job.user == user)
     every = _nodes(tick.jobs)
-    yield _told(asked, YOUR_JOBS, len(mine), limit)
+    yield _forecast_of(asked, YOUR_JOBS, len(mine), limit)
     if every != mine:
-        yield _told(asked, ALL_JOBS, len(every), limit)
+        yield _forecast_of(asked, ALL_JOBS, len(every), limit)
 
 
 def _nodes(views: Iterable[JobView]) -> set[str]:
@@ -114,7 +114,9 @@ def _nodes(views: Iterable[JobView]) -> set[str]:
     }
 
 
-def _told(asked: Target, whose: str, nodes: int, limit: Bound | None) -> tuple[Check, Forecast]:
+def _forecast_of(
+    asked: Target, whose: str, nodes: int, limit: Bound | None
+) -> tuple[Check, Forecast]:
     is_reached = asked.nodes_by != "none"
     each = 2 if asked.hop else 1
     limit = limit or bound(read_limits())

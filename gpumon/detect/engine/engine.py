@@ -1,4 +1,4 @@
-"""Detection as the monitor sees it: hand in a picture, collect a report, never wait."""
+"""Detection as the monitor sees it: hand in a tick, collect a report, never wait."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 BUDGET_S: Final = 10.0
-"""Time of one detector for one look: ten times the goal for all of them over 10,000 jobs."""
+"""Time of one detector for one evaluation: ten times the goal for all of them over 10,000 jobs."""
 
 START_S: Final = 30.0
 """Time in which the worker must be up: Python and numpy from a slow network file system."""
@@ -59,7 +59,7 @@ _Answers: TypeAlias = "dict[str, list[_Judged]]"
 class DetectionEngine:
     """Runs the detectors in one worker process; imports neither numpy nor plugins itself.
 
-    The worker is started with the first picture, and with the first one after a rest. Whatever
+    The worker is started with the first tick, and with the first one after a rest. Whatever
     happens to it, this class raises nothing out of its methods: what went wrong is in the report.
     """
 
@@ -85,17 +85,17 @@ class DetectionEngine:
         self._sender = Sender()
         self._lives = Lives()
         self._coverage: dict[str, Coverage] = {}
-        """Of every detector at work its last look's, by key: some rest on some looks."""
+        """The last results of every detector at work, by key: some detectors rest at times."""
         self._blind: dict[str, frozenset[str]] = {}
         """By detector what the worker said last that it is blind for."""
         self._unseen: dict[str, dict[str, frozenset[str]]] = {}
         """By detector the subjects that it judges in part, by what it cannot see of them."""
         self._losses = 0
         self._last_loss = ("", "")
-        self._looked_at = float("inf")
-        """Unix time of the last picture that was judged: none before the first."""
+        self._evaluated_at = float("inf")
+        """Unix time of the last tick that was judged: none before the first."""
         self._state = threading.Condition()
-        self._kept_notes = notes
+        self._notes_file = notes
         if notes is not None:
             self.restore(notes.read())
         self._thread: threading.Thread | None = None
@@ -104,7 +104,7 @@ class DetectionEngine:
         self._is_rehearsal = False
         """Whether what is judged now is looked at for nothing."""
         self._is_outdated = False
-        """Whether detectors are to be loaded anew."""
+        """Whether detectors are to be loaded again."""
         self._rests = False
         """Whether the worker is to end, as there is nothing to judge for now."""
         self._is_closed = False
@@ -162,8 +162,8 @@ class DetectionEngine:
             link.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_S)
-        if self._kept_notes is not None:
-            self._kept_notes.close()
+        if self._notes_file is not None:
+            self._notes_file.close()
 
     def _run(self) -> None:
         while True:
@@ -195,7 +195,7 @@ class DetectionEngine:
         return self._waiting is not None or self._is_closed or self._rests
 
     def rest(self) -> None:
-        """End the worker until the next picture, without waiting; one being judged is judged."""
+        """End the worker until the next tick, without waiting; one being judged is judged."""
         with self._state:
             self._rests = self._link is not None and not self._is_busy
             self._state.notify_all()
@@ -204,7 +204,7 @@ class DetectionEngine:
         """Note that somebody knows of a finding, until it clears; False: it does not stand."""
         with self._state:
             is_standing = self._lives.acknowledge(identity, is_known=is_known)
-        self._keep_notes()
+        self._store_notes()
         return is_standing
 
     def mute(
@@ -213,20 +213,20 @@ class DetectionEngine:
         """Tell nothing of a class, a subject, or a class about a subject before a Unix time."""
         with self._state:
             self._lives.mute(until, finding_class, subject)
-        self._keep_notes()
+        self._store_notes()
 
-    def _keep_notes(self) -> None:
-        if self._kept_notes is not None:
-            self._kept_notes.write(self.notes())
+    def _store_notes(self) -> None:
+        if self._notes_file is not None:
+            self._notes_file.write(self.notes())
 
     def _forgetting(self) -> tuple[SourceError, ...]:
         """That notes are not kept, where they are not."""
-        if self._kept_notes is None or not (trouble := self._kept_notes.trouble):
+        if self._notes_file is None or not (trouble := self._notes_file.trouble):
             return ()
-        return (SourceError("notes", plain(trouble), self._kept_notes.way_out),)
+        return (SourceError("notes", plain(trouble), self._notes_file.way_out),)
 
     def renew(self) -> None:
-        """Have all detectors loaded anew for the next picture: what they read at first changed."""
+        """Have all detectors loaded again for the next tick: what they read at first changed."""
         with self._state:
             self._is_outdated = True
 
@@ -236,7 +236,7 @@ class DetectionEngine:
             return self._lives.notes()
 
     def restore(self, notes: object) -> None:
-        """Take up the notes of an earlier run before the first picture; rubbish is ignored."""
+        """Take up the notes of an earlier run before the first tick; rubbish is ignored."""
         with self._state:
             self._lives.restore(*notes_from(notes))
 
@@ -253,7 +253,7 @@ class DetectionEngine:
 
     def _judge(self, tick: Tick) -> DetectionReport:
         """Have the worker judge a tick, without whoever keeps it from answering."""
-        return self._outlasting(tick, self._look) or self._failed(tick, *self._last_loss)
+        return self._outlasting(tick, self._evaluated) or self._failed(tick, *self._last_loss)
 
     def _outlasting(self, tick: Tick, ask: Callable[[WorkerLink, Tick], _Answer]) -> _Answer | None:
         """What the worker answers once those that keep it from answering are muted; None: never."""
@@ -306,9 +306,9 @@ class DetectionEngine:
             elif message.get("kind") == "off":
                 self._roster.leave_out(key, str(message.get("name")))
             elif message.get("kind") == "unknown":
-                said = plain(str(message.get("message")))
+                text = plain(str(message.get("message")))
                 hint = "gpumon detectors list shows the names"
-                self._unknown.append(SourceError("detectors", said, hint))
+                self._unknown.append(SourceError("detectors", text, hint))
         return link
 
     def _admit(self, key: str, declaration: object, at: float) -> None:
@@ -317,14 +317,14 @@ class DetectionEngine:
         except DetectorError as error:
             self._roster.mute(key, str(error), at)
 
-    def _look(self, link: WorkerLink, tick: Tick) -> DetectionReport:
+    def _evaluated(self, link: WorkerLink, tick: Tick) -> DetectionReport:
         from gpumon.detect.series import unbroken_since
 
         history = _shared(tick)
         answers, bounds = self._answers(link, tick)
         results = self._joined(answers, tick.at)
-        seen_from = unbroken_since(history, self._looked_at, tick.at)
-        self._looked_at = tick.at
+        seen_from = unbroken_since(history, self._evaluated_at, tick.at)
+        self._evaluated_at = tick.at
         return self._report_of(tick, results, bounds, seen_from)
 
     def _answers(self, link: WorkerLink, tick: Tick) -> tuple[_Answers, Bounds]:

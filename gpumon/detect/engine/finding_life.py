@@ -1,14 +1,14 @@
 """The life of findings from look to look: entered, standing, out of sight, cleared.
 
 What a detector claims is shown once its evidence is five minutes long, faults at once: its
-confidence is what its window allows, and no counting of looks delays it. Counting decides what
+confidence is what its window allows, and no counting delays it. Counting decides what
 remains. A hypothesis that was claimed on fewer than two
-of three looks vanishes without a trace when it is claimed no more. Anything surer, or claimed
+of three evaluations vanishes without a trace when it is claimed no more. Anything surer, or claimed
 oftener, is *entered*: it leaves only after three looks in a row, over at least half a minute, that
 saw its subject and did not claim it, and is then kept as cleared for an hour. A look that could not
 see the subject neither clears nor confirms: the finding is unknown since then. Nor does a look
 after a gap, until as much is observed again as the claim once needed. A look at a part of the jobs
-that the subject is not in is none for it: of a large fleet three looks take three rounds.
+that the subject is not in is none for it: of a large fleet three evaluations take three rounds.
 
 A standing claim keeps its onset, and the confidence that it earned; whatever confirms it carries
 its window on. It is contradicted by evidence of its detector that begins after it was last told,
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
     Identity = tuple[str, str, str]
 
-ENTER_LOOKS: Final = 2
-"""Claims among the last `ENTER_OF` looks from which a hypothesis is entered."""
+ENTER_CLAIMS: Final = 2
+"""Claims among the last `ENTER_OF` evaluations from which a hypothesis is entered."""
 
 ENTER_OF: Final = 3
 """Evaluations that are remembered. A choice: two claims of three outlast one that saw nothing."""
 
-LEAVE_LOOKS: Final = 3
-"""Looks in a row without the claim after which it is cleared: more than entering takes."""
+LEAVE_MISSES: Final = 3
+"""Evaluations in a row without the claim after which it is cleared: more than entering takes."""
 
 LEAVE_S: Final = 30.0
-"""Shortest time without the claim after which it is cleared, however fast the looks follow."""
+"""Shortest time without the claim after which it is cleared, however short the period is."""
 
 SIGHT_S: Final = 30.0
 """A subject that was out of sight for no longer was seen all the time, as far as windows go."""
 
 SETTLE_S: Final = 60.0
 """After a gap so much more than its shortest window is left to a detector to claim again: what
-is no GPU has a row every ten seconds or more, and some detectors rest between looks."""
+is no GPU has a row every ten seconds or more, and some detectors rest between evaluations."""
 
-KEPT_S: Final = 3600.0
+CLEARED_SHOWN_S: Final = 3600.0
 """How long a cleared finding is shown as such: as far as history reaches."""
 
 WATCHED_S: Final = 60.0
@@ -150,7 +150,7 @@ class _Case:
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
-        self.looks: deque[bool] = deque(maxlen=ENTER_OF)
+        self.was_claimed: deque[bool] = deque(maxlen=ENTER_OF)
         self.misses = 0
         self.is_entered = False
         self._needs_s = float("inf")
@@ -158,7 +158,7 @@ class _Case:
         self._reach_s = 0.0
         """Length of the longest one: so far at least its detector looks back."""
         self._judged_at = finding.last_seen
-        """Unix time of the last look that had its subject before it."""
+        """Unix time of the last evaluation that had its subject before it."""
         self._seen_since = float("-inf")
         """Unix time since when its subject is seen without a gap, as far as it matters."""
         self._dark_since: float | None = None
@@ -166,18 +166,18 @@ class _Case:
     def claim(self, finding: Finding, *, is_instant: bool) -> None:
         """It is claimed again, or for the first time."""
         before = self.finding
-        self.looks.append(True)
+        self.was_claimed.append(True)
         self.misses = 0
         is_sure = finding.confidence is not Confidence.HYPOTHESIS
-        self.is_entered |= is_instant or is_sure or sum(self.looks) >= ENTER_LOOKS
+        self.is_entered |= is_instant or is_sure or sum(self.was_claimed) >= ENTER_CLAIMS
         length_s = finding.window.end - finding.window.start
         self._needs_s = min(self._needs_s, length_s)
         self._reach_s = max(self._reach_s, length_s)
         self._judged_at = finding.last_seen
         self._seen_since = min(self._seen_since, finding.window.start)
         self._dark_since = None
-        told = _confirmed(before, finding) if self.is_surer_than(finding) else finding
-        self.finding = told._replace(
+        newest = _confirmed(before, finding) if self.is_surer_than(finding) else finding
+        self.finding = newest._replace(
             first_seen=before.first_seen,
             last_seen=finding.last_seen,
             onset=before.began_at,
@@ -192,8 +192,8 @@ class _Case:
     def is_contradicted_by(self, finding: Finding) -> bool:
         """Whether a new claim cannot go on from it: it tells of other GPUs, or of a later time.
 
-        After a gap a window begins anew, and nothing is known against what was before. Nor is it
-        between two looks that lie further apart than any window that was claimed, unless one
+        After a gap a window begins again, and nothing is known against what was before. Nor is it
+        between two evaluations that lie further apart than any window that was claimed, unless one
         between them missed it.
         """
         before = self.finding
@@ -229,7 +229,7 @@ class _Case:
 
     def miss(self) -> None:
         """Its subject was seen and it was not claimed."""
-        self.looks.append(False)
+        self.was_claimed.append(False)
         self.misses += 1
         self.finding = self.finding._replace(unknown_since=None)
 
@@ -255,7 +255,7 @@ def _confirmed(before: Finding, finding: Finding) -> Finding:
 
 
 class Lives:
-    """What became of every finding; pure, times are those of the pictures."""
+    """What became of every finding; pure, times are those of the ticks."""
 
     def __init__(self) -> None:
         self._open: dict[Identity, _Case] = {}
@@ -263,54 +263,54 @@ class Lives:
         self._mutes: list[Mute] = []
         self._known: dict[Identity, None] = {}
         """What somebody knows of, in the order in which it was said."""
-        self._looked_at = float("-inf")
+        self._evaluated_at = float("-inf")
 
     def take(
         self,
         at: float,
-        looks: Iterable[DetectorResult],
+        results: Iterable[DetectorResult],
         in_view: Container[str],
         resting: Container[str] = frozenset(),
         unbroken_since: float = float("-inf"),
         observed_since: float = float("-inf"),
     ) -> None:
-        """Take in one picture's looks.
+        """Take in the results of one tick.
 
         Args:
             at: Unix time of the tick.
-            looks: One per detector that answered; of the others nothing new is known.
-            in_view: Subjects that exist in the picture; jobs that do not have ended.
+            results: One per detector that answered; of the others nothing new is known.
+            in_view: Subjects that exist in the tick; jobs that do not have ended.
             resting: Detectors that were not asked on purpose: what they said still holds.
             unbroken_since: End of the last gap in which nobody observed anything.
             observed_since: Unix time of the first sample.
         """
         for standing in self._open.values():
             standing.interrupt(unbroken_since)
-        answered = {look.detector: look for look in looks}
+        answered = {result.detector: result for result in results}
         claimed: set[Identity] = set()
-        for look in answered.values():
-            for finding in look.claims:
-                if self._claim(finding, observed_since, is_instant=look.is_instant):
+        for result in answered.values():
+            for finding in result.claims:
+                if self._claim(finding, observed_since, is_instant=result.is_instant):
                     claimed.add(finding.identity)
         for identity, case in list(self._open.items()):
             if identity not in claimed:
                 self._unclaimed(at, case, answered.get(identity[0]), in_view, resting)
-        self._looked_at = at
+        self._evaluated_at = at
         self._forget(at)
 
     def _claim(self, finding: Finding, observed_since: float, *, is_instant: bool) -> bool:
         """Take in a claim; False: it says nothing yet, and the subject counts as not claimed."""
         is_long = is_long_enough(finding, observed_since)
-        is_told = is_long or is_instant or is_fault(class_of(finding))
+        is_proven = is_long or is_instant or is_fault(class_of(finding))
         case = self._open.get(finding.identity)
         if case is not None and case.is_contradicted_by(finding):
-            if not is_told or (is_long and case.is_surer_than(finding)):
+            if not is_proven or (is_long and case.is_surer_than(finding)):
                 return False
             if is_long:
                 self._clear(case)
                 case = None
         if case is None:
-            if not is_told:
+            if not is_proven:
                 return False
             is_known = finding.identity in self._known
             case = _Case(finding._replace(is_acknowledged=is_known))
@@ -323,7 +323,7 @@ class Lives:
         self,
         at: float,
         case: _Case,
-        look: DetectorResult | None,
+        result: DetectorResult | None,
         in_view: Container[str],
         resting: Container[str],
     ) -> None:
@@ -333,30 +333,30 @@ class Lives:
             if subject.startswith("job:"):
                 self._clear(case)
             else:
-                case.darken(self._looked_at)
+                case.darken(self._evaluated_at)
                 self._lose_sight(at, case)
-        elif look is None:
+        elif result is None:
             if finding.detector not in resting:
                 self._lose_sight(at, case)
-        elif subject in look.blind:
-            case.darken(self._looked_at)
+        elif subject in result.blind:
+            case.darken(self._evaluated_at)
             self._lose_sight(at, case)
-        elif not look.had(subject):
+        elif not result.had(subject):
             return
-        elif not case.see(at) and not look.is_instant:
+        elif not case.see(at) and not result.is_instant:
             self._lose_sight(at, case)
         else:
             case.miss()
-            is_over = case.misses >= LEAVE_LOOKS and at - finding.last_seen >= LEAVE_S
+            is_over = case.misses >= LEAVE_MISSES and at - finding.last_seen >= LEAVE_S
             if not case.is_entered:
                 del self._open[finding.identity]
-            elif is_over or look.is_instant:
+            elif is_over or result.is_instant:
                 self._clear(case)
 
     def _lose_sight(self, at: float, case: _Case) -> None:
         since = case.finding.unknown_since
         if since is None:
-            since = max(case.finding.last_seen, min(self._looked_at, at))
+            since = max(case.finding.last_seen, min(self._evaluated_at, at))
             case.finding = case.finding._replace(unknown_since=since)
         if at - since > FORGET_S:
             del self._open[case.finding.identity]
@@ -372,21 +372,21 @@ class Lives:
             )
 
     def _forget(self, at: float) -> None:
-        kept = [
+        remaining = [
             (identity, finding)
             for identity, finding in self._cleared.items()
-            if at - finding.last_seen <= KEPT_S
+            if at - finding.last_seen <= CLEARED_SHOWN_S
         ]
-        self._cleared = dict(kept[-MAX_CLEARED:])
+        self._cleared = dict(remaining[-MAX_CLEARED:])
         self._mutes = [mute for mute in self._mutes if at < mute.until]
 
     def standing(self, now: float) -> tuple[Finding, ...]:
         """Findings that stand or are out of sight, without those that nobody wants to be told."""
-        return self._told((case.finding for case in self._open.values()), now)
+        return self._unmuted((case.finding for case in self._open.values()), now)
 
     def cleared(self, now: float) -> tuple[Finding, ...]:
         """Findings that went away within the last hour."""
-        return self._told(self._cleared.values(), now)
+        return self._unmuted(self._cleared.values(), now)
 
     def muted(self, now: float) -> tuple[Finding, ...]:
         """Findings of both kinds that nobody wants to be told."""
@@ -424,11 +424,11 @@ class Lives:
         }
 
     def restore(self, acknowledged: Iterable[Identity], mutes: Iterable[Mute]) -> None:
-        """Take up what was said before a restart; call it before the first picture."""
+        """Take up what was said before a restart; call it before the first tick."""
         self._known.update(dict.fromkeys(acknowledged))
         self._mutes += mutes
 
-    def _told(self, findings: Iterable[Finding], now: float) -> tuple[Finding, ...]:
+    def _unmuted(self, findings: Iterable[Finding], now: float) -> tuple[Finding, ...]:
         if not self._mutes:
             return tuple(findings)
         return tuple(f for f in findings if not any(m.covers(f, now) for m in self._mutes))

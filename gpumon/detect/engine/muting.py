@@ -28,7 +28,7 @@ class _Muted(NamedTuple):
 
 
 class Roster:
-    """What the monitor remembers of its detectors from one look to the next."""
+    """What the monitor remembers of its detectors from one evaluation to the next."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Declaration] = {}

@@ -71,15 +71,15 @@ class NotesFile:
 
         What cannot be read is not written over: it may hold what somebody has said for weeks.
         """
-        outcome = Outcome(self._look, "notes")
+        outcome = Outcome(self._read_file, "notes")
         outcome.has_ended(READ_S)
         self._unread = "did not answer when it was read"
         with suppress(TimeoutError):
-            said, self._unread = outcome.get()
-            return said
+            notes, self._unread = outcome.get()
+            return notes
         return None
 
-    def _look(self) -> tuple[object, str]:
+    def _read_file(self) -> tuple[object, str]:
         """What the file says, and why that cannot be known."""
         try:
             with self._path.open("rb") as file:

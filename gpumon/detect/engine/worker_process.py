@@ -142,9 +142,9 @@ class WorkerLink:
             return ""
         os.set_blocking(self._process.stderr.fileno(), False)
         lines = (self._process.stderr.read() or b"").decode(errors="replace").split("\n")
-        said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         kind = "exit status" if status.si_code == os.CLD_EXITED else "signal"
-        return f"{kind} {status.si_status}" + (f": {said}" if said else "")
+        return f"{kind} {status.si_status}" + (f": {last}" if last else "")
 
 
 def _spawn(descriptor: int) -> subprocess.Popen[bytes]:

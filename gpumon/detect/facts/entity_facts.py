@@ -1,6 +1,6 @@
 """What hardly changes about the entities of a block: the part of it that is told as facts.
 
-History keeps what varies; a picture of 80,000 GPUs tells the rest only where it changed.
+History keeps what varies; a tick of 80,000 GPUs tells the rest only where it changed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _COUNTING: Final = frozenset({"gpu", "link", "nic", "cgroup"})
 _BUSY: Final = frozenset({"nic_np_cnp_sent", "nic_np_ecn_marked_roce_packets"})
 """Counters of congestion, which a loaded port raises all the time."""
 
-_TOLD_LABELS: Final = {
+_FACT_LABELS: Final = {
     **LABELS,
     "process": (
         *("name", "job_id", "sluid", "step", "task", "container"),
@@ -121,11 +121,11 @@ def _facts_among(name: str, keys: tuple[str, ...]) -> tuple[str, ...]:
 def print_of(block: Block, name: str) -> Print:
     """Fingerprint of a block's facts: no value is looked at one by one."""
     columns = block.columns
-    told = [(key, columns[key].tobytes()) for key in _facts_among(name, tuple(columns))]
+    facts = [(key, columns[key].tobytes()) for key in _facts_among(name, tuple(columns))]
     return Print(
         block.keys,
-        tuple(told),
-        tuple((key, block.labels[key]) for key in _TOLD_LABELS[name] if key in block.labels),
+        tuple(facts),
+        tuple((key, block.labels[key]) for key in _FACT_LABELS[name] if key in block.labels),
     )
 
 
@@ -133,8 +133,8 @@ def rows_of(block: Block, name: str) -> Rows:
     """The facts of a block."""
     return Rows(
         block.keys,
-        {key: _told(block.columns[key]) for key in FACT_KEYS[name] if key in block.columns},
-        {key: block.labels[key] for key in _TOLD_LABELS[name] if key in block.labels},
+        {key: _values(block.columns[key]) for key in FACT_KEYS[name] if key in block.columns},
+        {key: block.labels[key] for key in _FACT_LABELS[name] if key in block.labels},
     )
 
 
@@ -148,5 +148,5 @@ def rows_from(value: tuple[list[str], dict[str, list[Value]], dict[str, list[str
     )
 
 
-def _told(column: array[float] | array[int]) -> tuple[Value, ...]:
+def _values(column: array[float] | array[int]) -> tuple[Value, ...]:
     return tuple(None if value == MISSING_INTEGER or isnan(value) else value for value in column)

@@ -286,7 +286,7 @@ def is_in_part(job_id: str, begin: float, end: float) -> bool:
 
 
 def part_mark(job_id: str) -> float:
-    """Where a job lies on the ring that looks go round: ids that follow each other are scattered.
+    """Where a job is on the ring of the evaluations: ids that follow each other are scattered.
 
     From 0 up to, not including, 1.
     """

@@ -1,4 +1,4 @@
-"""Who is where in a picture, as positions: what a look needs to ask about all GPUs at once.
+"""Who is where in a tick, as positions: what an evaluation needs to ask about all GPUs at once.
 
 Nothing here changes while no GPU or node comes or goes and no job starts or ends, so the worker
 keeps it from look to look; detectors get at it through the view.
@@ -41,12 +41,12 @@ class Groups(NamedTuple):
     @classmethod
     def of(cls, groups: Iterable[Sequence[int]]) -> Groups:
         """Groups from the positions of each one's members."""
-        kept = list(groups)
-        sizes = np.fromiter(map(len, kept), np.intp, len(kept))
-        members = np.fromiter(chain.from_iterable(kept), np.intp, int(sizes.sum()))
+        by_group = list(groups)
+        sizes = np.fromiter(map(len, by_group), np.intp, len(by_group))
+        members = np.fromiter(chain.from_iterable(by_group), np.intp, int(sizes.sum()))
         numbers = np.flatnonzero(sizes)
         ends = np.cumsum(sizes[numbers])
-        return cls(len(kept), numbers, ends - sizes[numbers], members)
+        return cls(len(by_group), numbers, ends - sizes[numbers], members)
 
     def places(self, number: np.intp) -> NDArray[np.intp]:
         """Positions of the members of one group."""
@@ -107,7 +107,7 @@ class Groups(NamedTuple):
 
 
 class GpuLayout:
-    """GPUs by position: in the order in which the picture holds them."""
+    """GPUs by position: in the order in which the tick holds them."""
 
     def __init__(self, gpus: Mapping[str, GpuFacts]) -> None:
         self.uuids = tuple(gpus)
@@ -139,7 +139,7 @@ class GpuLayout:
 
 
 class NodeLayout:
-    """Nodes by position: in the order in which the picture holds them."""
+    """Nodes by position: in the order in which the tick holds them."""
 
     def __init__(self, gpus: GpuLayout, nodes: Mapping[str, NodeFacts]) -> None:
         self.names = tuple(nodes)
@@ -171,10 +171,10 @@ class Owners:
     def __init__(self, layout: NodeLayout) -> None:
         self._layout = layout
         self._places: dict[str, tuple[Sequence[str], NDArray[np.intp]]] = {}
-        self._told: dict[tuple[str, str, str], tuple[Rows, NDArray[np.intp]]] = {}
+        self._reporting: dict[tuple[str, str, str], tuple[Rows, NDArray[np.intp]]] = {}
         """Owners with a value in the facts, by node, block and field, with the facts as read."""
 
-    def told(
+    def reporting(
         self, key: str, block: str, history: HistoryReader, nodes: Mapping[str, NodeFacts]
     ) -> NDArray[np.bool_]:
         """Per GPU, or per node, whether one of its entities has a value of a field now.
@@ -214,16 +214,16 @@ class Owners:
 
     def _of_facts(self, node: NodeFacts, block: str, key: str) -> NDArray[np.intp]:
         rows = node.block(block)
-        read = self._told.get((node.name, block, key))
+        read = self._reporting.get((node.name, block, key))
         if read is not None and read[0] is rows:
             return read[1]
-        told = zip(rows.keys, rows.values.get(key, ()), strict=False)
-        names = [name for name, value in told if value is not None]
+        values = zip(rows.keys, rows.values.get(key, ()), strict=False)
+        names = [name for name, value in values if value is not None]
         if block not in ("link", "mig"):
             # Facts name them as frames do: within their node.
             names = [node.name] * bool(names)
         places = np.array([self._owner(block, name) for name in names], np.intp)
-        self._told[node.name, block, key] = rows, places
+        self._reporting[node.name, block, key] = rows, places
         return places
 
 
@@ -239,7 +239,7 @@ class _JobPlace(NamedTuple):
 
 
 class JobLayout:
-    """Running jobs by number: in the order in which the picture holds them."""
+    """Running jobs by number: in the order in which the tick holds them."""
 
     def __init__(
         self, nodes: NodeLayout, jobs: Sequence[JobView], before: JobLayout | None = None
@@ -248,8 +248,8 @@ class JobLayout:
 
         Args:
             nodes: who else there is.
-            jobs: of the picture.
-            before: the layout of an earlier picture: of its jobs only what changed is looked up.
+            jobs: of the tick.
+            before: the layout of an earlier tick: of its jobs only what changed is looked up.
         """
         self.nodes = nodes
         self._jobs = jobs
@@ -296,8 +296,8 @@ class JobLayout:
     @cached_property
     def has_nodes(self) -> NDArray[np.bool_]:
         """Whether Slurm says where a job runs."""
-        told = (bool(job.job.nodes) for job in self._jobs)
-        return np.fromiter(told, np.bool_, len(self._jobs))
+        has_nodes = (bool(job.job.nodes) for job in self._jobs)
+        return np.fromiter(has_nodes, np.bool_, len(self._jobs))
 
     @cached_property
     def is_whole(self) -> NDArray[np.bool_]:
@@ -336,7 +336,7 @@ class JobLayout:
 
     @cached_property
     def ring(self) -> NDArray[np.float64]:
-        """Where the jobs lie on the ring that looks go round, ascending."""
+        """Where the jobs lie on the ring that evaluations go round, ascending."""
         return np.sort(self._marks)
 
     @cached_property

@@ -52,7 +52,7 @@ def feature_text(value: float, feature: Feature) -> str:
 
 
 NO_PROFILING: Final = "no profiling counters, or they are in use"
-NOT_TOLD: Final = "the driver does not report it"
+NOT_REPORTED: Final = "the driver does not report it"
 TOO_SHORT: Final = "too little of the window was observed"
 NO_SHEET: Final = "no data sheet of the board, or no such link"
 

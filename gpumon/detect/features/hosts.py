@@ -99,28 +99,30 @@ def usual_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
     """Feature by job, in the order of `USUAL`."""
     hosts, sizes = samples.hosts, samples.sizes
 
-    def told(curve: Floats) -> Floats:
+    def usual(curve: Floats) -> Floats:
         return mean(samples.last(curve, USUAL_S))
 
     share = ratio(curves["cpu"], _first(hosts["job_cpu_count"], _cores(samples)))
     rows = [
-        told(curves["cpu"]) / sizes,
-        told(share),
+        usual(curves["cpu"]) / sizes,
+        usual(share),
         deviation(samples.last(share, USUAL_S)),
-        told(hosts["cpu_busy_ratio"]),
-        told(hosts["cpu_iowait_ratio"]),
+        usual(hosts["cpu_busy_ratio"]),
+        usual(hosts["cpu_iowait_ratio"]),
     ]
-    rows += [told(_first(*(hosts[key] for key in keys))) for keys in _PRESSURES.values()]
-    rows.append(told(curves["blocked"]) / sizes)
+    rows += [usual(_first(*(hosts[key] for key in keys))) for keys in _PRESSURES.values()]
+    rows.append(usual(curves["blocked"]) / sizes)
     network = hosts["net_rx_bytes_per_s"] + hosts["net_tx_bytes_per_s"]
-    rows += [_log(told(curve) / sizes, 1.0) for curve in (curves["read"], curves["write"], network)]
+    rows += [
+        _log(usual(curve) / sizes, 1.0) for curve in (curves["read"], curves["write"], network)
+    ]
     moved = np.fmax(hosts["nic_tx_bytes_per_s"], hosts["nic_rx_bytes_per_s"])
-    rows.append(told(ratio(moved, hosts["nic_speed_gbps"] * 1e9 / 8.0)))
-    rows += [_log(told(hosts[key]), 1e-6) for key in ("fs_read_exec_s", "fs_write_exec_s")]
+    rows.append(usual(ratio(moved, hosts["nic_speed_gbps"] * 1e9 / 8.0)))
+    rows += [_log(usual(hosts[key]), 1e-6) for key in ("fs_read_exec_s", "fs_write_exec_s")]
     used = hosts["job_mem_used_bytes"]
     limit = np.fmin(hosts["job_mem_limit_bytes"], hosts["host_mem_total_bytes"])
-    rows.append(told(ratio(used, limit)))
-    rows.append(_log(told(hosts["job_output_age_s"]), 1.0))
+    rows.append(usual(ratio(used, limit)))
+    rows.append(_log(usual(hosts["job_output_age_s"]), 1.0))
     return np.stack(rows)
 
 
@@ -140,8 +142,8 @@ def _first(one: Floats, other: Floats) -> Floats:
 def _moved(hosts: Mapping[str, Floats], keys: tuple[str, ...]) -> Floats:
     """The job's own figure where it is told and any, else disks and mounts together."""
     others = np.stack([hosts[key] for key in keys[1:]])
-    is_told = np.isfinite(others).any(axis=0)
-    total = np.where(is_told, np.where(np.isfinite(others), others, 0.0).sum(axis=0), np.nan)
+    is_known = np.isfinite(others).any(axis=0)
+    total = np.where(is_known, np.where(np.isfinite(others), others, 0.0).sum(axis=0), np.nan)
     return np.fmax(hosts[keys[0]], total)
 
 

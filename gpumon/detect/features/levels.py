@@ -10,7 +10,7 @@ from gpumon.detect.features.feature import (
     LONG_S,
     NO_PROFILING,
     NO_SHEET,
-    NOT_TOLD,
+    NOT_REPORTED,
     SHORT_S,
     TOO_SHORT,
     USUAL_S,
@@ -33,23 +33,24 @@ AT_WORK: Final = 0.3
 """Utilisation of a step from which a burst of work has begun (our choice)."""
 
 _SINGLE: Final = (
-    ("util", "Utilisation", ("gpu_util_ratio",), NOT_TOLD),
+    ("util", "Utilisation", ("gpu_util_ratio",), NOT_REPORTED),
     ("sm", "SM activity", ("sm_active_ratio",), NO_PROFILING),
     ("tensor", "Tensor activity", ("tensor_active_ratio",), NO_PROFILING),
     ("dram", "Memory activity", ("dram_active_ratio",), NO_PROFILING),
     ("fp64", "Activity of the fp64 pipes", ("fp64_active_ratio",), NO_PROFILING),
     ("fp32", "Activity of the fp32 pipes", ("fp32_active_ratio",), NO_PROFILING),
-    ("power", "Power as a share of the limit", ("power_w", "power_limit_w"), NOT_TOLD),
-    ("mem", "Memory in use as a share of all", ("mem_used_bytes", "mem_total_bytes"), NOT_TOLD),
-    ("clock", "SM clock as a share of the highest", ("sm_clock_mhz", "sm_clock_max_mhz"), NOT_TOLD),
+    ("power", "Power as a share of the limit", ("power_w", "power_limit_w"), NOT_REPORTED),
+    ("mem", "Memory in use as a share of all", ("mem_used_bytes", "mem_total_bytes"), NOT_REPORTED),
+    ("clock", "SM clock as a share of the highest", ("sm_clock_mhz", "sm_clock_max_mhz"),
+     NOT_REPORTED),
     ("rx", "Host to GPU, as a share of what the PCIe link carries",
-     ("pcie_rx_bytes_per_s", "pcie_gen", "pcie_width"), NOT_TOLD),
+     ("pcie_rx_bytes_per_s", "pcie_gen", "pcie_width"), NOT_REPORTED),
     ("tx", "GPU to host, as a share of what the PCIe link carries",
-     ("pcie_tx_bytes_per_s", "pcie_gen", "pcie_width"), NOT_TOLD),
+     ("pcie_tx_bytes_per_s", "pcie_gen", "pcie_width"), NOT_REPORTED),
     ("nvlink", "NVLink traffic of the busier direction, as a share of the data sheet's peak",
      ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"), NO_SHEET),
     ("engines", "Encoder or decoder, the busier one",
-     ("encoder_util_ratio", "decoder_util_ratio"), NOT_TOLD),
+     ("encoder_util_ratio", "decoder_util_ratio"), NOT_REPORTED),
 )  # fmt: skip
 """Curves: name, title, fields, what absence means."""
 
@@ -152,8 +153,8 @@ def _bursts(util: Floats, step_s: float) -> Floats:
     """Rises an hour of what is known."""
     state = np.where(util < AT_REST, 0.0, np.where(util >= AT_WORK, 1.0, np.nan))
     rows = np.arange(len(util))[:, None]
-    told = np.maximum.accumulate(np.where(np.isfinite(state), rows, 0), axis=0)
-    held = np.take_along_axis(state, told, axis=0)
+    newest = np.maximum.accumulate(np.where(np.isfinite(state), rows, 0), axis=0)
+    held = np.take_along_axis(state, newest, axis=0)
     rises = ((held[1:] == 1.0) & (held[:-1] == 0.0)).sum(axis=0)
     known_s = np.isfinite(util).sum(axis=0) * step_s
     return np.where(known_s >= SHORT_S, rises * 3600.0 / np.maximum(known_s, 1.0), np.nan)

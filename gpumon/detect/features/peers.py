@@ -8,7 +8,7 @@ import numpy as np
 
 from gpumon.detect.features.feature import (
     NO_PROFILING,
-    NOT_TOLD,
+    NOT_REPORTED,
     TOO_SHORT,
     USUAL_S,
     Feature,
@@ -29,13 +29,17 @@ to 10 s, all at 30 s)."""
 
 _ALONE: Final = "the job has one GPU, which has no peers"
 _COMPARED: Final = {
-    "util": ("Utilisation", ("gpu_util_ratio",), NOT_TOLD),
+    "util": ("Utilisation", ("gpu_util_ratio",), NOT_REPORTED),
     "sm": ("SM activity", ("sm_active_ratio",), NO_PROFILING),
     "tensor": ("Tensor activity", ("tensor_active_ratio",), NO_PROFILING),
-    "power": ("Power as a share of the limit", ("power_w", "power_limit_w"), NOT_TOLD),
-    "mem": ("Memory in use as a share of all", ("mem_used_bytes", "mem_total_bytes"), NOT_TOLD),
-    "clock": ("SM clock as a share of the highest", ("sm_clock_mhz", "sm_clock_max_mhz"), NOT_TOLD),
-    "rx": ("Host to GPU", ("pcie_rx_bytes_per_s",), NOT_TOLD),
+    "power": ("Power as a share of the limit", ("power_w", "power_limit_w"), NOT_REPORTED),
+    "mem": ("Memory in use as a share of all", ("mem_used_bytes", "mem_total_bytes"), NOT_REPORTED),
+    "clock": (
+        "SM clock as a share of the highest",
+        ("sm_clock_mhz", "sm_clock_max_mhz"),
+        NOT_REPORTED,
+    ),
+    "rx": ("Host to GPU", ("pcie_rx_bytes_per_s",), NOT_REPORTED),
 }
 _FOLLOWED: Final = ("util", "sm", "power")
 """Curves of which it is told who leads, and how alike they are over time."""
@@ -90,7 +94,7 @@ def _declared() -> Iterator[Feature]:
     yield Feature(
         key="rest_gpus", unit="ratio",
         doc="Share of the GPUs at rest for 15 minutes while another works.",
-        fields=("gpu_util_ratio",), absence=f"{_ALONE}; or {NOT_TOLD}; or {TOO_SHORT}",
+        fields=("gpu_util_ratio",), absence=f"{_ALONE}; or {NOT_REPORTED}; or {TOO_SHORT}",
     )  # fmt: skip
 
 
@@ -114,8 +118,8 @@ def peers_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
         rows.append(_between_nodes(samples, means[name]))
     rests = mean(samples.last(curves["util"], USUAL_S)) < 0.01
     share = samples.by_job(rests.astype(np.float64)) / sizes
-    is_told = np.isfinite(samples.job_mean(means["util"])) & (share < 1.0)
-    rows.append(np.where(is_told, share, np.where(share == 1.0, 0.0, np.nan)))
+    is_comparable = np.isfinite(samples.job_mean(means["util"])) & (share < 1.0)
+    rows.append(np.where(is_comparable, share, np.where(share == 1.0, 0.0, np.nan)))
     return np.where(sizes > 1, np.stack(rows), np.nan)
 
 
@@ -123,11 +127,11 @@ def _bound(samples: Samples, values: Floats, end: np.ufunc) -> Floats:
     return np.where(np.isfinite(samples.job_mean(values)), samples.by_job(values, end), np.nan)
 
 
-def _each(samples: Samples, values: Floats, tell: Callable[[Floats], float]) -> Floats:
+def _each(samples: Samples, values: Floats, number_of: Callable[[Floats], float]) -> Floats:
     """A number per job of its GPUs, which lie on the last axis."""
     ends = np.append(samples.starts[1:], len(samples.of_gpu))
     pairs = zip(samples.starts.tolist(), ends.tolist(), strict=True)
-    return np.array([tell(values[..., first:end]) if end - first > 1 else np.nan
+    return np.array([number_of(values[..., first:end]) if end - first > 1 else np.nan
                      for first, end in pairs])  # fmt: skip
 
 

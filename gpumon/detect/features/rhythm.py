@@ -8,7 +8,7 @@ import numpy as np
 
 from gpumon.detect.features.feature import (
     LONG_S,
-    NOT_TOLD,
+    NOT_REPORTED,
     TOO_SHORT,
     USUAL_S,
     Feature,
@@ -61,7 +61,7 @@ FEATURES: Final = (
     Feature("pause_copies", "ratio",
             "Traffic from host to GPU in pauses, as a share of pauses and the rest of the time "
             "together.",
-            ("pcie_rx_bytes_per_s",), absence=f"{_NOT_MEANWHILE}; or {NOT_TOLD}"),
+            ("pcie_rx_bytes_per_s",), absence=f"{_NOT_MEANWHILE}; or {NOT_REPORTED}"),
     *(Feature(f"pause_{key}", "ratio",
               f"{title} in pauses, as a share of pauses and the rest of the time together.",
               fields, absence=_NOT_MEANWHILE)
@@ -83,24 +83,24 @@ def rhythm_of(
         hosts: Of jobs, as `hosts.curves_of` makes them.
     """
     sm, util = (samples.job_mean(curves[name]) for name in ("sm", "util"))
-    is_told = np.isfinite(sm).mean(axis=0) >= np.isfinite(util).mean(axis=0)
-    work = np.where(is_told[None, :], sm, util)
+    has_sm = np.isfinite(sm).mean(axis=0) >= np.isfinite(util).mean(axis=0)
+    work = np.where(has_sm[None, :], sm, util)
     step_s = samples.step_s
     usual, long = samples.last(work, USUAL_S), samples.last(work, LONG_S)
     is_pause = _pauses(long)
-    period, beat = _beat(usual, step_s)
-    rows = [period, beat, mean(samples.last(is_pause, USUAL_S)), mean(is_pause)]
+    period, strength = _period(usual, step_s)
+    rows = [period, strength, mean(samples.last(is_pause, USUAL_S)), mean(is_pause)]
     rows += _lengths(is_pause, step_s)
     first = mean(work[: max(1, round(USUAL_S / step_s))])
     rows.append(ratio(mean(usual), np.where(first > _LEAST_LEVEL, first, np.nan)) - 1.0)
     rx = samples.job_mean(curves["rx"])
     off, on = _in_and_out(rx, is_pause)
     rows.append(ratio(off, off + on))
-    told = {key: hosts[key] for key in _COUPLED}
-    for curve in told.values():
+    coupled = {key: hosts[key] for key in _COUPLED}
+    for curve in coupled.values():
         off, on = _in_and_out(curve, is_pause)
         rows.append(ratio(off, off + on))
-    rows += [correlation(samples.last(curve, LONG_S), long) for curve in told.values()]
+    rows += [correlation(samples.last(curve, LONG_S), long) for curve in coupled.values()]
     return np.stack(rows)
 
 
@@ -133,7 +133,7 @@ def _lengths(is_pause: Floats, step_s: float) -> list[Floats]:
         ]
 
 
-def _beat(work: Floats, step_s: float) -> tuple[Floats, Floats]:
+def _period(work: Floats, step_s: float) -> tuple[Floats, Floats]:
     """Period, log10 s, and autocorrelation at it: of peaks about as high, the first."""
     known = np.isfinite(work)
     centred = np.where(known, work - mean(work)[None, :], 0.0)
@@ -150,8 +150,8 @@ def _beat(work: Floats, step_s: float) -> tuple[Floats, Floats]:
     # Twice the period is a peak too, and may by chance be the higher one.
     lag = (height >= AS_HIGH * best).argmax(axis=0) + 1
     enough = known.mean(axis=0) >= 0.5
-    has_beat = enough & (best > 0.0)
-    period = np.where(has_beat, np.log10(lag * step_s), np.nan)
+    has_period = enough & (best > 0.0)
+    period = np.where(has_period, np.log10(lag * step_s), np.nan)
     return period, np.where(enough, np.maximum(best, 0.0), np.nan)
 
 

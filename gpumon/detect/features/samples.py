@@ -197,9 +197,9 @@ class _Grid(NamedTuple):
             found[key] = grid
         return found
 
-    def _rows_over(self, slab: Slab, told: NDArray[np.intp]) -> list[tuple[int, int]]:
+    def _rows_over(self, slab: Slab, combined: NDArray[np.intp]) -> list[tuple[int, int]]:
         """Steps in which no row ends, each with the coarser row that spans it."""
-        empty = np.setdiff1d(np.arange(self.steps), told)
+        empty = np.setdiff1d(np.arange(self.steps), combined)
         ends = self.now - (self.steps - 1 - empty) * self.step_s
         rows = np.searchsorted(slab.times, ends, "left")
         spanning = []
@@ -267,14 +267,14 @@ def _together(
         is_known = np.isfinite(column)
         count = np.add.reduceat(is_known, starts, axis=1)
         if key in _WORST:
-            told = np.fmax.reduceat(column, starts, axis=1)
+            combined = np.fmax.reduceat(column, starts, axis=1)
         else:
-            told = np.add.reduceat(np.where(is_known, column, 0.0), starts, axis=1)
+            combined = np.add.reduceat(np.where(is_known, column, 0.0), starts, axis=1)
             if key in _SHARES:
-                told = told / np.maximum(count, 1)
+                combined = combined / np.maximum(count, 1)
         # A sum is one of all its parts, of ports and mounts of those that tell.
         of = np.array(sizes)[has_some] if key in (*CGROUP_KEYS, *NODE_KEYS) else 1
-        found[key][:, has_some] = np.where(count >= of, told, np.nan)
+        found[key][:, has_some] = np.where(count >= of, combined, np.nan)
     return found
 
 
@@ -298,5 +298,5 @@ def _link_peaks(view: View, uuids: Sequence[str], gpus: Mapping[str, Floats]) ->
     sheets = [sheet_named(view.gpus[uuid].name) for uuid in uuids]
     nvlink = [None if sheet is None or sheet.nvlink_bytes_per_s is None
               else sheet.nvlink_bytes_per_s.value for sheet in sheets]  # fmt: skip
-    told = {"pcie": pcie, "nvlink": nvlink}
-    return {key: np.array(peaks, np.float64) for key, peaks in told.items()}
+    combined = {"pcie": pcie, "nvlink": nvlink}
+    return {key: np.array(peaks, np.float64) for key, peaks in combined.items()}

@@ -1,4 +1,4 @@
-"""All features of jobs, computed once a look and shared by whoever asks."""
+"""All features of jobs, computed once an evaluation and shared by whoever asks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Group(NamedTuple):
     """How far back history must be read for them."""
     has_hosts: bool
     """Whether what is known off the GPUs must be read too."""
-    tell: Callable[[Samples], Floats]
+    values_of: Callable[[Samples], Floats]
     """Feature by job."""
 
 
@@ -97,7 +97,7 @@ def features_of(
 ) -> FeatureTable:
     """Features of jobs, in their order.
 
-    Of each job they are computed when somebody first asks on a look. Of a job without known GPUs
+    Of each job they are computed when they are first asked for. Of a job without known GPUs
     all are missing.
 
     Args:
@@ -105,20 +105,20 @@ def features_of(
         jobs: Whose; None: of all that are to be judged.
         keys: Features that are wanted, at least; None: all. Fewer take less time.
     """
-    book = view.shared.setdefault(_Book, _Book())
-    assert isinstance(book, _Book)
+    computed = view.shared.setdefault(_Computed, _Computed())
+    assert isinstance(computed, _Computed)
     wanted = _GROUP_OF if keys is None else keys
     groups = sorted({_GROUP_OF[key] for key in wanted})
-    return book.table(view, view.jobs if jobs is None else jobs, groups)
+    return computed.table(view, view.jobs if jobs is None else jobs, groups)
 
 
-class _Book:
-    """The features of one look."""
+class _Computed:
+    """The features of one evaluation."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Floats] = {}
         """By subject all of them; NaN where nobody has asked yet."""
-        self._told: dict[int, set[str]] = {number: set() for number in range(len(_GROUPS))}
+        self._done: dict[int, set[str]] = {number: set() for number in range(len(_GROUPS))}
         """By group the subjects of which it is computed."""
 
     def table(self, view: View, jobs: Sequence[JobLook], groups: Sequence[int]) -> FeatureTable:
@@ -129,7 +129,7 @@ class _Book:
         new = [
             job
             for job in jobs
-            if job.gpus and any(job.subject not in self._told[number] for number in groups)
+            if job.gpus and any(job.subject not in self._done[number] for number in groups)
         ]
         window_s = max((_GROUPS[number].window_s for number in groups), default=USUAL_S)
         has_hosts = any(_GROUPS[number].has_hosts for number in groups)
@@ -144,9 +144,9 @@ class _Book:
         names = [job.subject for job in samples.jobs]
         for number in groups:
             first, end = _STARTS[number : number + 2]
-            for name, told in zip(names, _GROUPS[number].tell(samples).T, strict=True):
-                self._rows[name][first:end] = told
-            self._told[number].update(names)
+            for name, values in zip(names, _GROUPS[number].values_of(samples).T, strict=True):
+                self._rows[name][first:end] = values
+            self._done[number].update(names)
 
 
 def _known_of(samples: Samples) -> Floats:

@@ -2,5 +2,5 @@
 
 Sees features. `model` is what the worker needs: numbers alone. Only `fitting`, which `gpumon train`
 uses, and `patterns` import scikit-learn. `discovery` finds patterns beside the terminal,
-`case_book` stores how users judge findings.
+`case_store` stores how users judge findings.
 """

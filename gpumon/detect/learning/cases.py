@@ -58,7 +58,7 @@ class Case(NamedTuple):
     owner: str
     """Who judged it."""
     at: float
-    """Unix time of the picture it was judged by."""
+    """Unix time of the tick it was judged by."""
     lost: float | None
     """Share of the job's GPU time that the finding said was lost, 0 to 1; None: it did not say."""
     made_with: str

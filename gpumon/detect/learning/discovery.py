@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Change = Callable[[tuple[Named, ...]], tuple[Named, ...]]
 
 TAKEN_EVERY_S: Final = 300.0
-"""A picture is taken so often: features change little in less."""
+"""A tick is taken so often: features change little in less."""
 
 GROUPED_EVERY_S: Final = 900.0
 """Jobs are grouped so often: a quarter of an hour makes one of them a job to be grouped."""
@@ -31,15 +31,15 @@ GROUPED_EVERY_S: Final = 900.0
 MOST_JOBS: Final = 10_000
 """Jobs of either kind that are remembered; beyond, those that were looked at longest ago go."""
 
-MOST_LOOKED_AT: Final = 256
+MOST_SAMPLED: Final = 256
 """Jobs with unexplained time whose features are made each time, those with the most of it: among
 10,000 jobs 1.5 s of CPU beside the screen, of which 2,000 such jobs made five."""
 
 
 class Discovery:
-    """Gathers jobs from pictures on a thread, has them grouped, and keeps their names.
+    """Gathers jobs from ticks on a thread, has them grouped, and keeps their names.
 
-    What it needs for that is imported on its thread: the first picture on screen is not for it.
+    What it needs for that is imported on its thread: the first frame on screen is not for it.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Discovery:
         self._state = threading.Condition()
         self._thread: threading.Thread | None = None
         self._waiting: Tick | None = None
-        self._taken_at = self._looked_at = self._grouped_at = self._since = float("-inf")
+        self._taken_at = self._taken_in_at = self._grouped_at = self._since = float("-inf")
         self._grouping: Grouping | None = None
         self._is_idle = True
         self._is_closed = False
@@ -87,7 +87,7 @@ class Discovery:
         return self._found
 
     def take(self, tick: Tick) -> None:
-        """A picture; most are passed over, and no thread of the caller's is held up."""
+        """A tick; most are passed over, and no thread of the caller's is held up."""
         is_soon = 0.0 <= tick.at - self._taken_at < TAKEN_EVERY_S
         if tick.history is None or tick.ledger is None or is_soon:
             return
@@ -107,7 +107,7 @@ class Discovery:
             self._state.notify_all()
 
     def settle(self, wait_s: float) -> bool:
-        """Wait until all pictures were looked at, at most so long; False: they were not."""
+        """Wait until all ticks were looked at, at most so long; False: they were not."""
         with self._state:
             return self._state.wait_for(lambda: self._is_idle and self._waiting is None, wait_s)
 
@@ -149,12 +149,12 @@ class Discovery:
         return self._changed(lambda versions: without_newest(versions, name))
 
     def _changed(self, change: Change) -> str:
-        from gpumon.detect.learning.json_file import FileError, kept_in_time
+        from gpumon.detect.learning.json_file import FileError, answer_in_time
         from gpumon.detect.learning.named import NamedError, names_rewritten, own_patterns
 
         path = own_patterns() if self._names is None else self._names
         try:
-            before, after = kept_in_time(path, lambda: names_rewritten(path, change))
+            before, after = answer_in_time(path, lambda: names_rewritten(path, change))
         except (NamedError, FileError) as error:
             return plain(str(error))
         self._renew()
@@ -182,7 +182,7 @@ class Discovery:
                 if self._is_closed or tick is None:
                     return
             try:
-                self._look(tick)
+                self._take_in(tick)
             # Whatever else fails must not end the thread unseen: it is told where patterns are.
             except Exception as error:  # noqa: BLE001
                 words, _ = shortage(error) or (f"{type(error).__name__}: {error}", "")
@@ -191,16 +191,16 @@ class Discovery:
                 self._is_idle = True
                 self._state.notify_all()
 
-    def _look(self, tick: Tick) -> None:
+    def _take_in(self, tick: Tick) -> None:
         from gpumon.detect.learning.grouping import Grouping, GroupingError
         from gpumon.detect.learning.unexplained import Gatherer
 
-        gatherer = self._gatherer = self._gatherer or Gatherer(MOST_LOOKED_AT)
-        if tick.at < self._looked_at:
+        gatherer = self._gatherer = self._gatherer or Gatherer(MOST_SAMPLED)
+        if tick.at < self._taken_in_at:
             # The clock was set back: what was booked since is not known, and its jobs are others.
             gatherer.begin()
             self._grouped_at = float("-inf")
-        self._looked_at = tick.at
+        self._taken_in_at = tick.at
         gatherer.take(tick)
         gatherer.forget(MOST_JOBS)
         gathered = gatherer.gathered()
@@ -225,18 +225,18 @@ class Discovery:
                 unexplained_s=gathered.unexplained_s,
                 allocated_s=gathered.allocated_s, odd=grouped.odd,
             )  # fmt: skip
-            self._show_names(self._kept_names())
+            self._show_names(self._stored_names())
 
-    def _kept_names(self) -> tuple[Named, ...]:
+    def _stored_names(self) -> tuple[Named, ...]:
         """All versions on disk; none where they cannot be read, which who looks for them tells."""
-        from gpumon.detect.learning.json_file import FileError, kept_in_time
+        from gpumon.detect.learning.json_file import FileError, answer_in_time
         from gpumon.detect.learning.named import NamedError, own_patterns, read_named
 
         if not self._is_real:
             return ()
         path = own_patterns() if self._names is None else self._names
         try:
-            return kept_in_time(path, lambda: read_named(path))
+            return answer_in_time(path, lambda: read_named(path))
         except (NamedError, FileError):
             return ()
 

@@ -127,7 +127,7 @@ class Examples(NamedTuple):
 
 
 class Collector:
-    """Takes the pictures of labelled recordings, one recording after the other."""
+    """Takes the ticks of labelled recordings, one recording after the other."""
 
     def __init__(self) -> None:
         self._rows: list[Example] = []
@@ -143,7 +143,7 @@ class Collector:
         self._next_at = 0.0
 
     def take(self, tick: Tick) -> None:
-        """A picture of the recording; most are passed over."""
+        """A tick of the recording; most are passed over."""
         if tick.at < self._next_at or tick.history is None:
             return
         self._next_at = tick.at + EVERY_S

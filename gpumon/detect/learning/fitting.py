@@ -166,20 +166,20 @@ def _columns_of(key: str) -> list[int]:
     return [COLUMN[name] for name in SIGNATURES[key].looks_at]
 
 
-def _is_told(key: str, examples: Examples) -> NDArray[np.bool_]:
+def _is_usable(key: str, examples: Examples) -> NDArray[np.bool_]:
     """Per example whether enough is known to tell a class, and whether it is one."""
     signature = SIGNATURES[key]
     needed = examples.features[:, [COLUMN[name] for name in signature.needs]]
     gpus = examples.features[:, COLUMN["gpus"]]
-    is_told: NDArray[np.bool_] = np.isfinite(needed).all(axis=1) & examples.speaks_of(key)
-    is_told &= gpus >= np.log2(signature.least_gpus)
-    return is_told
+    is_usable: NDArray[np.bool_] = np.isfinite(needed).all(axis=1) & examples.speaks_of(key)
+    is_usable &= gpus >= np.log2(signature.least_gpus)
+    return is_usable
 
 
 def _alone(key: str, examples: Examples) -> NDArray[np.intp]:
     """Examples of one class and no other of which enough is known."""
     alone = np.array([one == {key} for one in examples.classes], np.bool_)
-    return np.flatnonzero(alone & _is_told(key, examples))
+    return np.flatnonzero(alone & _is_usable(key, examples))
 
 
 class _Class:
@@ -190,7 +190,7 @@ class _Class:
     ) -> None:
         self._key, self._signature, self._seed = key, signature, seed
         self._examples, self._parts = examples, parts
-        self._is_told = _is_told(key, examples)
+        self._is_usable = _is_usable(key, examples)
         self._is_true = examples.is_of(key)
         self._is_whole = np.array([not one for one in examples.judged], np.bool_)
         jobs = np.array(examples.jobs)
@@ -203,10 +203,10 @@ class _Class:
         slope, offset = self._calibration(raw)
         likely = 1.0 / (1.0 + np.exp(-(slope * raw + offset)))
         score = self._score(likely)
-        every = np.flatnonzero(self._is_told)
+        every = np.flatnonzero(self._is_usable)
         # Of a job about which one finding was judged nobody knows what else is wrong.
         is_healthy = np.array([not one for one in self._examples.classes]) & self._is_whole
-        healthy = self._rows[is_healthy & self._is_told]
+        healthy = self._rows[is_healthy & self._is_usable]
         with np.errstate(all="ignore"):
             median = _median(healthy)
         shares = {name: round(getattr(score, name), 4) for name in ("told", "precision", "recall")}
@@ -227,7 +227,7 @@ class _Class:
         raw = np.full(len(self._rows), np.nan)
         groups = self._examples.recordings
         for taught, asked in GroupKFold(self._parts).split(self._rows, groups=groups):
-            taught, asked = (part[self._is_told[part]] for part in (taught, asked))
+            taught, asked = (part[self._is_usable[part]] for part in (taught, asked))
             if len(asked) and 0 < self._is_true[taught].sum() < len(taught):
                 raw[asked] = self._fit(taught).of(self._rows[asked])
         return raw
@@ -278,14 +278,14 @@ class _Class:
         tried = [(self._at(likely, at), at) for at in _CLAIMS]
         good = [(score, at) for score, at in tried if score[0] >= LEAST_PRECISION]
         (precision, recall), at = good[0] if good else max(tried, key=lambda one: min(one[0]))
-        is_kept = precision >= LEAST_PRECISION and recall >= LEAST_RECALL
+        is_good = precision >= LEAST_PRECISION and recall >= LEAST_RECALL
         jobs = self._examples.jobs_of(self._key)
-        own = np.array(self._examples.jobs)[self._is_true & self._is_told]
+        own = np.array(self._examples.jobs)[self._is_true & self._is_usable]
         return Score(
             key=self._key, jobs=jobs, told=len(np.unique(own)) / jobs, precision=precision,
             recall=recall, claims_from=max(at, ABSTAINS_BELOW),
             calibration_error=_calibration_error(likely, self._is_true, self._weights),
-            is_kept=is_kept,
+            is_kept=is_good,
         )  # fmt: skip
 
     def _at(self, likely: Floats, at: float) -> tuple[float, float]:

@@ -74,13 +74,13 @@ class Grouping:
                 self._process = process
                 if self._is_ended:
                     process.kill()
-                said, last_words = self._answer(process)
+                answer, last_words = self._answer(process)
         except OSError as error:
             raise GroupingError(f"jobs cannot be grouped: {error.strerror}") from error
         if process.returncode:
             last = (last_words.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
             raise GroupingError(f"jobs cannot be grouped: {last}")
-        cards, single, odd = json.loads(said)
+        cards, single, odd = json.loads(answer)
         return Grouped(tuple(map(_card, cards)), tuple(single), tuple(map(_card, odd)))
 
     def _answer(self, process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -104,14 +104,14 @@ def _read(rows: list[list[Any]]) -> tuple[Behaviour, ...]:
 
 def _card(row: list[Any]) -> PatternCard:
     jobs, users, gpu_seconds, since, exemplar, traits, _no_names, times = row
-    told = tuple(Trait(*trait) for trait in traits)
+    read_traits = tuple(Trait(*trait) for trait in traits)
     return PatternCard(
         jobs=tuple(jobs),
         users=tuple(users),
         gpu_seconds=gpu_seconds,
         since=since,
         exemplar=exemplar,
-        traits=told,
+        traits=read_traits,
         times=times,
     )
 

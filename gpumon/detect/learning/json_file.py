@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-KEPT_S: Final = 5.0
+ANSWERS_WITHIN_S: Final = 5.0
 """A home that takes longer to keep a file is said not to answer."""
 
 
@@ -72,19 +72,19 @@ def rewritten(
     return before, after
 
 
-def kept_in_time(path: Path, keep: Callable[[], T]) -> T:
+def answer_in_time(path: Path, call: Callable[[], T]) -> T:
     """What a call returns that keeps something in a file, of a home that may hang.
 
     Args:
         path: The file, for the message.
-        keep: The call; it runs on a thread of its own.
+        call: The call; it runs on a thread of its own.
 
     Raises:
         FileError: It cannot be written, or does not answer; the message is one line.
         Exception: What else the call raises.
     """
-    outcome = Outcome(keep, "own file")
-    outcome.has_ended(KEPT_S)
+    outcome = Outcome(call, "own file")
+    outcome.has_ended(ANSWERS_WITHIN_S)
     try:
         return outcome.get()
     except TimeoutError:

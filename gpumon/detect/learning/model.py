@@ -111,12 +111,12 @@ class Learnt(NamedTuple):
             found: Floats = 1.0 / (1.0 + np.exp(-(self.slope * self.trees.of(rows) + self.offset)))
         return found
 
-    def can_tell(self, features: Floats) -> NDArray[np.bool_]:
+    def can_judge(self, features: Floats) -> NDArray[np.bool_]:
         """Per row of all features whether enough is known, and like what it was taught with."""
-        can_tell: NDArray[np.bool_] = self._is_enough(features) & ~self._beyond(features).any(
+        can_judge: NDArray[np.bool_] = self._is_enough(features) & ~self._beyond(features).any(
             axis=1
         )
-        return can_tell
+        return can_judge
 
     def unlike(self, features: Floats) -> tuple[str, ...]:
         """Per row of all features the one by which it is unlike all that was met in training.
@@ -233,7 +233,7 @@ def features_mark(keys: Collection[str] | None = None) -> str:
     Args:
         keys: Of which features; None: of all, so that it changes with a new one, too.
     """
-    told = [
+    described = [
         VERSION,
         *sorted(
             [one.key, one.unit, list(one.fields)]
@@ -241,7 +241,7 @@ def features_mark(keys: Collection[str] | None = None) -> str:
             if keys is None or one.key in keys
         ),
     ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:12]
 
 
 def read_model(path: Path) -> Model:

@@ -63,7 +63,7 @@ hardly differ are chance."""
 _LEAST_LEFT: Final = 0.05
 """What a job's own weight among all leaves of the broad distance at least."""
 
-_TELLING: Final = 1.0
+_DISTINCTIVE: Final = 1.0
 """Spreads by which a job must differ from its neighbours for a feature to be named; the first two
 are always."""
 
@@ -143,7 +143,7 @@ class Usual:
         own, usual = job.features[_PLACES], median_of(self._table[around][:, _PLACES])
         with np.errstate(invalid="ignore"):
             differs = np.nan_to_num(np.abs(own - usual) / self._spread, nan=-1.0)
-        return telling_traits(differs, own, usual, _PLACES)
+        return distinctive_traits(differs, own, usual, _PLACES)
 
     def _itself(self, jobs: Sequence[Behaviour]) -> NDArray[np.bool_]:
         """Job by usual job whether they are the same."""
@@ -167,8 +167,8 @@ class Usual:
         total -= 2.0 * jobs.values @ theirs.values.T
         found = np.sqrt(np.maximum(total, 0.0) / np.maximum(common, 1.0))
         known = jobs.is_known.sum(axis=1)
-        is_told = common >= np.maximum(1.0, _COMMON * known)[:, None]
-        return np.where(is_told & ~itself, found, np.inf)
+        is_comparable = common >= np.maximum(1.0, _COMMON * known)[:, None]
+        return np.where(is_comparable & ~itself, found, np.inf)
 
     def _directions(self) -> tuple[Floats, Floats]:
         """Middle of all, and what weighs directions by how much jobs differ in them."""
@@ -194,25 +194,25 @@ class Usual:
         return np.stack([near, broad], axis=1)
 
 
-def telling_traits(
-    telling: Floats, values: Floats, usual: Floats, places: Sequence[int]
+def distinctive_traits(
+    distinctness: Floats, values: Floats, usual: Floats, places: Sequence[int]
 ) -> tuple[Trait, ...]:
     """The few features that tell most, of each kind of measurement one.
 
     Args:
-        telling: By feature how much it tells, in spreads; below 0 it is never named.
+        distinctness: By feature how much it tells, in spreads; below 0 it is never named.
         values: Its value.
         usual: What is usual.
         places: Which features these are.
     """
     traits: list[Trait] = []
     kinds: set[str] = set()
-    for place in np.argsort(-telling, kind="stable"):
+    for place in np.argsort(-distinctness, kind="stable"):
         key = FEATURES[places[place]].key
         kind = key.partition("_")[0]
-        if len(traits) >= (_MOST_TRAITS if telling[place] >= _TELLING else _LEAST_TRAITS):
+        if len(traits) >= (_MOST_TRAITS if distinctness[place] >= _DISTINCTIVE else _LEAST_TRAITS):
             break
-        if kind not in kinds and telling[place] >= 0.0:
+        if kind not in kinds and distinctness[place] >= 0.0:
             kinds.add(kind)
             traits.append(Trait(key, float(values[place]), float(usual[place])))
     return tuple(traits)

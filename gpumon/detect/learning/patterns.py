@@ -21,10 +21,10 @@ from gpumon.detect.learning.novelty import (
     CIRCUMSTANCES,
     ODD_FROM,
     Usual,
+    distinctive_traits,
     median_of,
     middle_and_spread,
     table_of,
-    telling_traits,
 )
 from gpumon.model.records.pattern import LEAST_USUAL, PatternCard
 
@@ -166,10 +166,10 @@ class _Middle:
         own, theirs = table_of(jobs), table_of(others)
         # Where hardly anything is explained, the unexplained is what is usual.
         table = theirs if len(others) >= len(jobs) else np.concatenate((own, theirs))
-        is_told = np.isfinite(own).mean(axis=0) >= _KNOWN
-        is_told &= np.isfinite(table).mean(axis=0) >= _KNOWN
-        is_told &= [feature.key not in CIRCUMSTANCES for feature in FEATURES]
-        self.places = np.flatnonzero(is_told)
+        is_comparable = np.isfinite(own).mean(axis=0) >= _KNOWN
+        is_comparable &= np.isfinite(table).mean(axis=0) >= _KNOWN
+        is_comparable &= [feature.key not in CIRCUMSTANCES for feature in FEATURES]
+        self.places = np.flatnonzero(is_comparable)
         self.middle, self.spread = middle_and_spread(table[:, self.places])
 
     def distances(self, table: Floats) -> Floats:
@@ -195,8 +195,8 @@ def _pattern(jobs: list[Behaviour], distances: Floats, usual: _Middle) -> Patter
     spread = np.median(np.abs(distances - middle), axis=0)
     exemplar = jobs[int(np.argmin(np.abs(distances - middle).sum(axis=1)))]
     # What is far from the usual, and alike in all of them.
-    telling = np.abs(middle) - spread
+    distinctness = np.abs(middle) - spread
     values = median_of(table_of(jobs)[:, usual.places])
-    traits = telling_traits(telling, values, usual.middle, usual.places.tolist())
+    traits = distinctive_traits(distinctness, values, usual.middle, usual.places.tolist())
     ordered = sorted(jobs, key=lambda one: -one.gpu_seconds)
     return Pattern(tuple(ordered), exemplar, traits)

@@ -44,7 +44,7 @@ _UTIL: Final = ("util_15m",)
 _SM: Final = ("util_15m", "sm_15m", "tensor_15m")
 
 _STALLS: Final = ("pause_share_15m", "pause_share_60m")
-_BEATS: Final = ("pauses_60m", "pause_s_60m", "longest_pause_60m", "util_15m")
+_PAUSES: Final = ("pauses_60m", "pause_s_60m", "longest_pause_60m", "util_15m")
 _DISKS: Final = ("io_pressure", "iowait", "blocked_per_gpu", "pause_blocked")
 _FILLED: Final = ("sm_per_util_15m", "tensor_15m", "dram_15m")
 
@@ -67,7 +67,7 @@ SIGNATURES: Final[Mapping[str, Signature]] = {
     "cpu_oversubscribed": Signature(
         ("cpu_pressure", "cpu_share", *_STALLS), _DISKS, ("util_15m", "cores_per_gpu"), _UTIL
     ),
-    "recompiling": Signature(_STALLS, _DISKS, (*_BEATS, "cores_per_gpu", "pause_cpu"), _UTIL),
+    "recompiling": Signature(_STALLS, _DISKS, (*_PAUSES, "cores_per_gpu", "pause_cpu"), _UTIL),
     "copy_bound": Signature(
         ("rx_15m", "tx_15m", "rx_most"), _FILLED, ("util_15m", "cpu_share", "gpus"), _SM
     ),

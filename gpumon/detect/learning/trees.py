@@ -50,9 +50,9 @@ class Tree(NamedTuple):
             if not len(inner):
                 return self.value[at]
             node = at[inner]
-            told = rows[inner, asked[inner]]
-            is_left = np.where(np.isnan(told), self.is_missing_left[node],
-                               told <= self.threshold[node])  # fmt: skip
+            values = rows[inner, asked[inner]]
+            is_left = np.where(np.isnan(values), self.is_missing_left[node],
+                               values <= self.threshold[node])  # fmt: skip
             at[inner] = np.where(is_left, self.left[node], self.right[node])
 
     def plain(self) -> list[list[float]]:

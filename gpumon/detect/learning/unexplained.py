@@ -72,8 +72,8 @@ class Gathered(NamedTuple):
     """All GPU-seconds of the same time."""
 
 
-class _Booked(NamedTuple):
-    """GPU-seconds of one job, as the books have them."""
+class _Charged(NamedTuple):
+    """GPU-seconds of one job, as the ledger has them."""
 
     unexplained_s: float
     claimed_s: float
@@ -110,7 +110,7 @@ class _Sum:
 
 
 class Gatherer:
-    """Takes pictures with their books, of one recording after the other."""
+    """Takes ticks with their ledger, of one recording after the other."""
 
     def __init__(self, most: int | None = None) -> None:
         """Begin with nothing.
@@ -122,9 +122,9 @@ class Gatherer:
         self._most = most
         self._recording = 0
         self._next_at = 0.0
-        self._looks = 0
-        self._booked: dict[str, _Booked] = {}
-        """By job what stood in the books at the last look."""
+        self._evaluations = 0
+        self._charged: dict[str, _Charged] = {}
+        """By job what the ledger had at the last evaluation."""
         self._claimed: set[str] = set()
         """Jobs of which a detector has claimed something."""
         self._unexplained: dict[tuple[int, str], _Sum] = {}
@@ -135,11 +135,11 @@ class Gatherer:
         """Another recording: its jobs are others, whatever their numbers are."""
         self._recording += 1
         self._next_at = 0.0
-        self._booked = {}
+        self._charged = {}
         self._claimed = set()
 
     def take(self, tick: Tick) -> None:
-        """A picture; most are passed over."""
+        """A tick; most are passed over."""
         if tick.at < self._next_at or tick.history is None or tick.ledger is None:
             return
         self._next_at = tick.at + EVERY_S
@@ -167,7 +167,7 @@ class Gatherer:
             users = ", ".join(hold.owner_names) or _HIDDEN
             key = (self._recording, hold.subject)
             self._others.setdefault(key, _Sum(hold.subject, users)).add(tick.at, 0.0, row)
-        self._looks += 1
+        self._evaluations += 1
 
     def _turn(self, jobs: list[tuple[JobLook, float]]) -> list[tuple[JobLook, float]]:
         """Those whose turn it is: the same ones for a quarter of an hour."""
@@ -179,12 +179,12 @@ class Gatherer:
         while count > parts * _MOST_OTHERS:
             parts *= 2
         # By their ids, so that others that come or go change nothing.
-        return crc32(name.encode()) % parts == self._looks // LEAST_STRETCHES % parts
+        return crc32(name.encode()) % parts == self._evaluations // LEAST_STRETCHES % parts
 
     def _holds(self, view: View, tick: Tick) -> list[UserHold]:
         """GPUs without a job whose turn it is and of which nobody has claimed anything of late."""
-        told = (*tick.findings, *tick.muted, *tick.cleared)
-        claimed = {one.subject for one in told}
+        findings = (*tick.findings, *tick.muted, *tick.cleared)
+        claimed = {one.subject for one in findings}
         unlisted = sum(len(one.gpu_uuids) for one in view.nodes.values() if one.slurm is None)
         holds = []
         for hold in holds_of(view, lambda uuid: self._is_turn_of(uuid, unlisted)):
@@ -198,18 +198,18 @@ class Gatherer:
         return holds
 
     def _since_last(self, tick: Tick) -> dict[str, tuple[float, float]]:
-        """By job the unexplained GPU-seconds since the last look, and their share."""
+        """By job the unexplained GPU-seconds since the last evaluation, and their share."""
         assert tick.ledger is not None
-        found, booked = {}, {}
+        found, charged = {}, {}
         for view in tick.jobs:
             job_id = view.job.job_id
             total = tick.ledger.job(job_id)
             if total is None:
                 continue
             claimed_s = total.waste_s + total.suspicion_s
-            now = _Booked(total.unexplained_s, claimed_s, total.allocated_s)
-            booked[job_id] = now
-            before = self._booked.get(job_id)
+            now = _Charged(total.unexplained_s, claimed_s, total.allocated_s)
+            charged[job_id] = now
+            before = self._charged.get(job_id)
             if before is None or now.allocated_s <= before.allocated_s:
                 continue
             passed_s = now.allocated_s - before.allocated_s
@@ -222,8 +222,8 @@ class Gatherer:
                 # What it did before was no usual thing either.
                 self._claimed.add(job_id)
                 self._others.pop((self._recording, job_id), None)
-        self._claimed &= booked.keys()
-        self._booked = booked
+        self._claimed &= charged.keys()
+        self._charged = charged
         return found
 
     def _add(

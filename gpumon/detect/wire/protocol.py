@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 MAX_MESSAGE_BYTES: Final = 256 * 2**20
-"""A longer message is not read: the pictures of the largest fleets stay far below."""
+"""A longer message is not read: the ticks of the largest fleets stay far below."""
 
 MAX_DESCRIPTORS: Final = 80
 """Descriptors that travel with one message; the kernel takes up to 253."""

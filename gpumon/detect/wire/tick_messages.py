@@ -1,4 +1,4 @@
-"""Pictures as the monitor tells them to its worker: only what changed since the last one."""
+"""Ticks as the monitor tells them to its worker: only what changed since the last one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Job, JobView, Node, SlurmNode
     from gpumon.model.records.tick import Interval, Tick
 
-_ALWAYS_TOLD: Final = ("temp_c", "gpu_util_ratio", "power_w")
+_ALWAYS_REPORTED: Final = ("temp_c", "gpu_util_ratio", "power_w")
 """Every GPU has these, though a recorder may leave some out: why one is missing tells how the GPU
 is."""
 
@@ -31,7 +31,7 @@ _NODE: Final = attrgetter("node")
 _ROW: Final = attrgetter("row")
 _BLOCK: Final = attrgetter("block")
 _IS_STALE: Final = attrgetter("is_stale")
-"""Read of 80,000 GPUs a look."""
+"""Read of 80,000 GPUs an evaluation."""
 
 
 class FactSender:
@@ -48,7 +48,7 @@ class FactSender:
         for name, neighbours in groupby(tick.gpus.values(), _NODE):
             gpus.setdefault(name, []).extend(neighbours)
         listed = {node.name: node for node in tick.queue.nodes} if tick.queue else {}
-        told = []
+        changed = []
         names = dict.fromkeys((*tick.nodes, *gpus))
         for name in names:
             node = tick.nodes.get(name)
@@ -57,13 +57,13 @@ class FactSender:
             head = _head(node, listed.get(name), mine, whole)
             blocks, gone = self._blocks(name, node, mine, whole)
             if head != self._heads.get(name) or blocks or gone:
-                told.append((name, head, blocks, gone, _event_times(node, blocks)))
+                changed.append((name, head, blocks, gone, _event_times(node, blocks)))
                 self._heads[name] = head
         lost = [name for name in self._heads if name not in names]
         for name in lost:
             del self._heads[name]
             self._known.pop(name, None)
-        return {"nodes": told, "nodes_gone": lost}
+        return {"nodes": changed, "nodes_gone": lost}
 
     def _blocks(
         self, name: str, node: Node | None, gpus: Sequence[Gpu], whole: Block | None
@@ -118,7 +118,7 @@ def _head(
 
 
 def _is_lost(gpu: Gpu) -> bool:
-    return any(gpu.reason(key) is Reason.LOST for key in _ALWAYS_TOLD)
+    return any(gpu.reason(key) is Reason.LOST for key in _ALWAYS_REPORTED)
 
 
 def _whole(gpus: Sequence[Gpu]) -> Block | None:
@@ -143,7 +143,7 @@ def _gathered(gpus: Sequence[Gpu]) -> Rows:
 
 
 def _event_times(node: Node | None, blocks: dict[str, Rows]) -> dict[str, float]:
-    """Unix time of the node's events, by key, where they are told anew."""
+    """Unix time of the node's events, by key, where they are told again."""
     if node is None or "event" not in blocks or node.taken_at is None:
         return {}
     block = node.blocks.get("event", EMPTY_BLOCK)

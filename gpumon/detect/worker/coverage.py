@@ -1,4 +1,4 @@
-"""What a detector could and could not see on one look."""
+"""What a detector could and could not see on one evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_GPU: Final = ("gpu", "link")
 """Blocks whose values belong to a GPU; those of others belong to a node, or to a job on one."""
 
 
-_TOLD: Final = ("event", "process", "context")
+_ALWAYS_REPORTED: Final = ("event", "process", "context")
 """Blocks that a probe's report always holds, and that are empty where there is nothing to tell."""
 
 _THIN: Final = 2.0
@@ -34,7 +34,7 @@ _HEARD: Final = "event_age_s"
 """By this field a detector asks whether a node is heard of at all."""
 
 
-class ToldBlind:
+class SentBlind:
     """What the monitor was told last that each detector is blind for.
 
     Where a whole fleet lacks a field, 80,000 names would be most of what a look tells: they are
@@ -42,11 +42,11 @@ class ToldBlind:
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, dict[str, tuple[Owners, NDArray[np.intp]]]] = {}
+        self._sent: dict[str, dict[str, tuple[Owners, NDArray[np.intp]]]] = {}
 
     def forget(self, detector: str) -> None:
         """Have all be told again."""
-        self._told.pop(detector, None)
+        self._sent.pop(detector, None)
 
     def knows(
         self, view: View, declared: Declaration, places: NDArray[np.intp], unseen: str = ""
@@ -59,14 +59,14 @@ class ToldBlind:
             places: Positions among the subjects that it judges.
             unseen: What it cannot see of these; empty: anything.
         """
-        of_detector = self._told.setdefault(declared.name, {})
-        told = of_detector.pop(unseen, None)
+        of_detector = self._sent.setdefault(declared.name, {})
+        sent = of_detector.pop(unseen, None)
         if declared.subjects == "job" or not len(places):
             # Each look has other jobs before it.
             return False
         of_detector[unseen] = view.owners, places
         # Positions mean the same while nobody comes or goes.
-        return told is not None and told[0] is view.owners and np.array_equal(told[1], places)
+        return sent is not None and sent[0] is view.owners and np.array_equal(sent[1], places)
 
 
 def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.intp]]:
@@ -230,12 +230,12 @@ def _lacking(view: View, key: str, block: str) -> NDArray[np.bool_]:
     if block == "cgroup":
         return _cgroups_lacking(view, key)
     if block == "link":
-        return ~view.owners.told(key, block, view.history, view.nodes_with(block))
+        return ~view.owners.reporting(key, block, view.history, view.nodes_with(block))
     is_silent: NDArray[np.bool_] = view.per_node(_silence) > 0
-    if block in _TOLD:
+    if block in _ALWAYS_REPORTED:
         is_read = key == _HEARD
         return is_silent if is_read else is_silent | (view.per_node(_NO_BLOCK[block]) > 0)
-    return is_silent | ~view.owners.told(key, block, view.history, view.nodes_with(block))
+    return is_silent | ~view.owners.reporting(key, block, view.history, view.nodes_with(block))
 
 
 def _silence(node: NodeFacts) -> float:
@@ -248,7 +248,7 @@ def _has_no(block: str, node: NodeFacts) -> float:
     return block not in node.blocks
 
 
-_NO_BLOCK: Final = {block: partial(_has_no, block) for block in _TOLD}
+_NO_BLOCK: Final = {block: partial(_has_no, block) for block in _ALWAYS_REPORTED}
 """By block; one function each, as the view remembers what each of them told."""
 
 
@@ -256,11 +256,11 @@ def _cgroups_lacking(view: View, key: str) -> NDArray[np.bool_]:
     """Running jobs without a value of their cgroup on one of their nodes."""
     names, groups = view.job_layout.cgroups
     is_missing = np.isnan(view.history.newest(names, (key,), "cgroup")[0])
-    told: set[str] = set()
+    reporting: set[str] = set()
     for node in view.nodes_with("cgroup").values() if key in FACT_KEYS["cgroup"] else ():
         rows = node.block("cgroup")
         values = zip(rows.keys, rows.values.get(key, ()), strict=False)
-        told.update(f"{node.name}/{job_id}" for job_id, value in values if value is not None)
-    if told:
-        is_missing &= np.fromiter((name not in told for name in names), np.bool_, len(names))
+        reporting.update(f"{node.name}/{job_id}" for job_id, value in values if value is not None)
+    if reporting:
+        is_missing &= np.fromiter((name not in reporting for name in names), np.bool_, len(names))
     return groups.some(is_missing) | ~view.job_layout.has_nodes

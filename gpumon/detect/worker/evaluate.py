@@ -10,27 +10,27 @@ import numpy as np
 
 from gpumon.detect.contract import DetectorError, declaration_of
 from gpumon.detect.worker.coverage import names_of, places_of, unseen_of
-from gpumon.detect.worker.validation import MAX_FINDINGS, TOLD_OF_COVERAGE
+from gpumon.detect.worker.validation import MAX_FINDINGS, SENT_OF_COVERAGE
 
 if TYPE_CHECKING:
     from gpumon.detect.contract import Declaration, Detector
     from gpumon.detect.view import View
-    from gpumon.detect.worker.coverage import ToldBlind
+    from gpumon.detect.worker.coverage import SentBlind
 
 
 def answer_of(
     detector: Detector,
     view: View,
     declared: Declaration | None = None,
-    told: ToldBlind | None = None,
+    sent: SentBlind | None = None,
 ) -> dict[str, object]:
-    """Findings and coverage of one look; raises whatever the detector raises.
+    """Findings and coverage of one evaluation; raises whatever the detector raises.
 
     Args:
         detector: Who looks.
         view: What it sees.
         declared: What it declares, where that is known already.
-        told: What was said before of the subjects for which it lacks a field: None stands for
+        sent: What was said before of the subjects for which it lacks a field: None stands for
             the same ones again.
     """
     known = declared or declaration_of(detector)
@@ -47,16 +47,16 @@ def answer_of(
         subjects_seen=max(0, coverage.subjects_seen - len(declined)),
         subjects_blind=coverage.subjects_blind + len(declined),
     )
-    is_told = told is not None and told.knows(view, known, dark)
+    is_sent = sent is not None and sent.knows(view, known, dark)
     unseen: list[list[object]] = []
     for what, places in unseen_of(view, known, dark).items():
-        is_same = told is not None and told.knows(view, known, places, what)
+        is_same = sent is not None and sent.knows(view, known, places, what)
         if len(places):
             unseen.append([what, None if is_same else names_of(view, known, places)])
     return {
         "findings": _plain(findings),
-        "coverage": _plain([getattr(coverage, key) for key in TOLD_OF_COVERAGE]),
-        "blind": None if is_told else names_of(view, known, dark),
+        "coverage": _plain([getattr(coverage, key) for key in SENT_OF_COVERAGE]),
+        "blind": None if is_sent else names_of(view, known, dark),
         "declined": declined,
         "unseen": unseen,
     }
@@ -64,10 +64,10 @@ def answer_of(
 
 def _declined(detector: Detector, view: View) -> dict[str, str]:
     """Subjects that a detector says it cannot judge, and why."""
-    say = getattr(detector, "cannot_judge", None)
-    if say is None:
+    cannot_judge = getattr(detector, "cannot_judge", None)
+    if cannot_judge is None:
         return {}
-    found = say(view)
+    found = cannot_judge(view)
     if not isinstance(found, Mapping):
         raise DetectorError("cannot_judge must return a mapping of subjects to reasons")
     return dict(islice(found.items(), MAX_FINDINGS + 1))

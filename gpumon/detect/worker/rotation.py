@@ -1,4 +1,4 @@
-"""Whose turn it is: which detectors a look asks, and about which part of the jobs.
+"""Whose turn it is: which detectors an evaluation asks, and about which part of the jobs.
 
 A look must not cost more, however many detectors there are and however many jobs run. So it has
 room for so many judgements of one job by one detector, and these are shared out: who wishes for
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from gpumon.detect.contract import Declaration
     from gpumon.detect.facts.facts import Part
 
-JOBS_A_LOOK: Final = 1000
+JOBS_PER_EVALUATION: Final = 1000
 """Jobs that one detector judges in one look where there are more: ten looks see the largest fleets
 once. So many or fewer are judged without sharing out."""
 
-JUDGED_A_LOOK: Final = 8 * JOBS_A_LOOK
+JUDGED_PER_EVALUATION: Final = 8 * JOBS_PER_EVALUATION
 """Judgements of one job by one detector that a look has room for. Our choice: what 22 detectors
 wished for, fourteen of them of jobs, and a sixth more."""
 
@@ -36,7 +36,7 @@ LEAST_JOBS: Final = 100
 """Fewer jobs are not worth asking a detector: what it asks of the whole fleet, before it looks at a
 job, then costs as much. Where the fair share is less, detectors take turns from look to look."""
 
-RESTING_A_LOOK: Final = 2
+RESTING_PER_EVALUATION: Final = 2
 """Detectors that judge a whole large fleet, GPU by GPU or node by node, and ask to rest between two
 looks: so many have their turn in one look, so that they never all fall due in the same one."""
 
@@ -56,8 +56,8 @@ class _Turn(NamedTuple):
 
     at: float
     """Unix time."""
-    look: int
-    """Number of the look."""
+    evaluation: int
+    """Number of the evaluation."""
     end: float
     """Where on the ring it went on to."""
     share: float
@@ -65,10 +65,10 @@ class _Turn(NamedTuple):
 
 
 class Turns:
-    """Shares out each look's room, and remembers how far each detector came."""
+    """Shares out each evaluation's room, and remembers how far each detector came."""
 
     def __init__(self) -> None:
-        self._looks = 0
+        self._evaluations = 0
         self._last: dict[str, _Turn] = {}
 
     def take(
@@ -79,11 +79,11 @@ class Turns:
         The first look of a detector sees all jobs, part by part: a single report has no second one.
 
         Args:
-            now: Unix time of the look.
+            now: Unix time of the evaluation.
             ring: Marks of all running jobs, ascending.
             declared: What each detector that may be asked declares, by its key.
         """
-        self._looks += 1
+        self._evaluations += 1
         due = {key: one for key, one in declared.items() if self._is_due(key, one, now)}
         shares = self._shares(due, len(ring))
         turns: dict[str, tuple[Part, ...]] = {}
@@ -95,12 +95,14 @@ class Turns:
             elif key in shares:
                 count = shares[key]
                 part = part_after(ring, last.end, count)
-                # Once round it begins anew.
+                # Once round it begins again.
                 end = part[1] % 1.0
                 turns[key] = (part,)
             else:
                 continue
-            self._last[key] = _Turn(now, self._looks, end, count / len(ring) if len(ring) else 1.0)
+            self._last[key] = _Turn(
+                now, self._evaluations, end, count / len(ring) if len(ring) else 1.0
+            )
         return turns
 
     def _is_due(self, key: str, declared: Declaration, now: float) -> bool:
@@ -116,26 +118,26 @@ class Turns:
 
         Who judges no jobs has all of them before it, and takes no room.
         """
-        line = sorted((key for key in due if key in self._last), key=self._looked)
+        line = sorted((key for key in due if key in self._last), key=self._evaluated)
         wishes = {key: _wish(due[key], jobs) for key in line}
-        if jobs <= JOBS_A_LOOK:
+        if jobs <= JOBS_PER_EVALUATION:
             return wishes
         of_jobs = {key: wish for key, wish in wishes.items() if due[key].subjects == "job"}
         others = [key for key in line if key not in of_jobs]
-        resting = [key for key in others if due[key].every_s > 0][RESTING_A_LOOK:]
+        resting = [key for key in others if due[key].every_s > 0][RESTING_PER_EVALUATION:]
         asked = {key: jobs for key in others if key not in resting}
-        return {**asked, **shared_out(of_jobs, JUDGED_A_LOOK)}
+        return {**asked, **shared_out(of_jobs, JUDGED_PER_EVALUATION)}
 
-    def _looked(self, key: str) -> int:
-        return self._last[key].look
+    def _evaluated(self, key: str) -> int:
+        return self._last[key].evaluation
 
 
 def _wish(declared: Declaration, jobs: int) -> int:
-    """Jobs that a detector judges in one look where there is room."""
+    """Jobs that a detector judges in one evaluation where there is room."""
     if declared.subjects != "job":
         return jobs
     share = USUAL_S / min(max(declared.every_s, USUAL_S), RAREST_S)
-    return min(jobs, math.ceil(JOBS_A_LOOK * share))
+    return min(jobs, math.ceil(JOBS_PER_EVALUATION * share))
 
 
 def shared_out(wishes: Mapping[str, int], room: int) -> dict[str, int]:

@@ -31,8 +31,8 @@ _END_S: Final = 0.4
 """Time to collect what was killed; what hangs in the kernel goes when it comes back. The monitor
 waits for a second."""
 
-_LOOK_S: Final = 0.02
-"""Between two looks whether all are gone, seconds (our choice)."""
+_POLL_S: Final = 0.02
+"""Between two evaluations whether all are gone, seconds (our choice)."""
 
 
 def main() -> None:
@@ -114,7 +114,7 @@ def end_children(limit_s: float) -> None:
                 # One that changed its user is beyond our reach.
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            signal.sigtimedwait({signal.SIGCHLD}, _LOOK_S)
+            signal.sigtimedwait({signal.SIGCHLD}, _POLL_S)
             _collected()
 
 

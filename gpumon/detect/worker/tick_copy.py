@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.detect.facts.fact_book import FactBook
+from gpumon.detect.facts.fleet_facts import FleetFacts
 from gpumon.detect.facts.positions import JobLayout
 from gpumon.detect.view import View
 from gpumon.fleet.history.chunk import Chunk, ChunkShape
@@ -19,13 +19,13 @@ _KEYS: Final = ChunkShape._fields.index("keys")
 
 
 class Replica:
-    """The picture as the worker knows it; `wire.Sender` tells it what changed."""
+    """The tick as the worker knows it; `wire.Sender` tells it what changed."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobView] = {}
         self._intervals: dict[str, tuple[Interval, ...]] = {}
         self._records: dict[str, Job] = {}
-        self._facts = FactBook()
+        self._facts = FleetFacts()
         self._layout: JobLayout | None = None
         self._running: tuple[JobView, ...] = ()
         self._chunks: dict[int, Chunk] = {}
@@ -69,7 +69,7 @@ class Replica:
         return len(self._chunks) < known_before
 
     def view(self, message: dict[str, Any]) -> View:
-        """The view of the picture that the message asks to judge."""
+        """The view of the tick that the message asks to judge."""
         chunks = [(self._chunks[number], rows) for number, rows in message["rows"]]
         history = HistoryReader(chunks, self._intervals)
         return View(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpumon.detect.facts.facts import Part
 
 MAX_FINDINGS: Final = 20_000
-"""Findings of one detector on one look: twice the jobs of the largest fleets."""
+"""Findings of one detector on one evaluation: twice the jobs of the largest fleets."""
 
 MAX_EVIDENCE: Final = 64
 """Pieces of evidence of one finding. A choice: more than a page has lines for."""
@@ -42,7 +42,7 @@ MAX_SENTENCE: Final = 512
 MAX_REASON: Final = 80
 """Characters of why a subject is not judged: the page of a job names several on one line."""
 
-TOLD_OF_COVERAGE: Final = Coverage._fields[:6]
+SENT_OF_COVERAGE: Final = Coverage._fields[:6]
 """What the worker says of it; the rest the monitor knows itself."""
 
 _SUBJECT: Final = re.compile(
@@ -56,7 +56,7 @@ class RubbishError(DamagedError):
 
 
 class Bounds(NamedTuple):
-    """What no finding of one look can exceed."""
+    """What no finding of one evaluation can exceed."""
 
     at: float
     """Unix time of the tick."""
@@ -108,7 +108,7 @@ def declaration_from(value: object) -> Declaration:
 def finding_from(value: object, declared: Declaration, bounds: Bounds) -> Finding:
     """One finding as the worker told it, as sure as its window allows, as grave as it is sure.
 
-    `first_seen` and `last_seen` are the look's time: the past is the monitor's to know.
+    `first_seen` and `last_seen` are the evaluation's time: the past is the monitor's to know.
 
     Raises:
         RubbishError: It is none.
@@ -162,7 +162,7 @@ def coverage_from(value: object, declared: Declaration) -> Coverage:
     Raises:
         RubbishError: It is none.
     """
-    given = _fields_of(value, TOLD_OF_COVERAGE, "coverage")
+    given = _fields_of(value, SENT_OF_COVERAGE, "coverage")
     seen, blind = _count(given["subjects_seen"]), _count(given["subjects_blind"])
     named = _list(given["missing_fields"], len(declared.needs))
     missing = tuple(key for key in declared.needs if key in named)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.contract import DetectorError, declaration_of
 from gpumon.detect.wire.protocol import encode, framed, receive
-from gpumon.detect.worker.coverage import ToldBlind
+from gpumon.detect.worker.coverage import SentBlind
 from gpumon.detect.worker.evaluate import answer_of
 from gpumon.detect.worker.registry import entries, load
 from gpumon.detect.worker.rotation import Turns
@@ -39,20 +39,20 @@ _MOST_WORDS: Final = 160
 """Characters of an error that ends the worker: a line of the terminal takes no more."""
 
 _MUCH_NEWS: Final = 1000
-"""Nodes and jobs told anew at once from which the picture is worth keeping off the collector."""
+"""Nodes and jobs told again at once from which the tick is worth keeping off the collector."""
 
 MOST_BYTES: Final = 2 * 2**30
 """Memory of its own that the worker can have at all; history is mapped and does not count."""
 
-KEPT_BYTES: Final = 768 * 2**20
-"""Memory of its own that the worker may keep between looks: scikit-learn, numpy and the facts of
+HELD_BYTES: Final = 768 * 2**20
+"""Memory of its own that the worker may hold while idle: scikit-learn, numpy and the facts of
 80,000 GPUs stay below half of it."""
 
 _YOUNG: Final = 1
 """The garbage collector's generations that hold what was made since it last looked."""
 
 _PATIENCE: Final = 500_000
-"""Containers made in one look until the collector interrupts it: five times what the picture of
+"""Containers made in one evaluation until the collector interrupts it: five times what the tick of
 ten thousand jobs needs, a fraction of what the memory has room for."""
 
 _STATM: Final = Path("/proc/self/statm")
@@ -78,28 +78,28 @@ def own_bytes() -> int | None:
 
 
 class Memory:
-    """Books the growth of the process on the detector that was at work."""
+    """Charges the growth of the process on the detector that was at work."""
 
     def __init__(self) -> None:
         self._before: int | None = None
-        self._kept: dict[str, int] = {}
+        self._held_bytes: dict[str, int] = {}
         self.reason = ""
 
     def settle(self) -> None:
-        """Begin a look: what grew since the last one was not a detector."""
+        """Begin an evaluation: what grew since the last one was not a detector."""
         self._before = own_bytes()
 
     def culprit(self, key: str) -> str | None:
-        """Who keeps most, where all is too much after the look of `key`; None: all is well."""
+        """Who holds most, where all is too much after `key` has judged; None: all is well."""
         now = own_bytes()
         if now is None or self._before is None:
             return None
-        self._kept[key] = self._kept.get(key, 0) + now - self._before
+        self._held_bytes[key] = self._held_bytes.get(key, 0) + now - self._before
         self._before = now
-        if now <= KEPT_BYTES:
+        if now <= HELD_BYTES:
             return None
-        worst = max(self._kept, key=lambda name: self._kept[name])
-        self.reason = f"held {self._kept[worst] / 2**20:.0f} MiB of memory"
+        worst = max(self._held_bytes, key=lambda name: self._held_bytes[name])
+        self.reason = f"held {self._held_bytes[worst] / 2**20:.0f} MiB of memory"
         return worst
 
 
@@ -117,28 +117,28 @@ class Worker:
         """By key, with what each declared when it was loaded: it holds as long as the worker."""
         self._turns = Turns()
         self._memory = Memory()
-        self._blind = ToldBlind()
-        self._kept = b""
+        self._blind = SentBlind()
+        self._unsent = b""
         """An answer that goes out with what is said next."""
 
     def run(self) -> None:
-        """Load what the first message names, then judge one picture per message."""
+        """Load what the first message names, then judge one tick per message."""
         first = receive(self._sock)
         if first is None:
             return
         message = first[0]
         self._take(message)
         self._load(message["muted"])
-        self._tell(kind="ready")
+        self._send(kind="ready")
         while (request := receive(self._sock)) is not None:
             message, descriptors = request
             if self._replica.take(message, descriptors):
-                # Views of earlier looks, which hold cycles, map what is over for everybody else.
+                # Earlier views, which hold cycles, map what is over for all others.
                 gc.collect()
             if len(message["jobs"]) + len(message["facts"]["nodes"]) >= _MUCH_NEWS:
-                _keep_for_good()
+                _freeze()
             self._load(message["muted"])
-            self._look(message)
+            self._evaluate_all(message)
             # A view and its jobs know each other; they go while nobody waits for an answer.
             gc.collect(_YOUNG)
 
@@ -147,7 +147,7 @@ class Worker:
         found = entries(start["paths"], installed=start["installed"])
         self._tuning = Tuning(*start["tuning"])
         for line in self._tuning.unknown(entry.key for entry in found):
-            self._tell(kind="unknown", message=line)
+            self._send(kind="unknown", message=line)
         self._entries = tuple(e for e in found if e.key not in self._tuning.disabled)
 
     def _load(self, muted: Sequence[str]) -> None:
@@ -156,21 +156,21 @@ class Worker:
         for entry in self._entries:
             if entry.key in muted or entry.key in self._detectors:
                 continue
-            self._tell(kind="begin", key=entry.key, doing="load")
+            self._send(kind="begin", key=entry.key, doing="load")
             try:
                 detector = load(entry, self._tuning.parameters.get(entry.key))
                 declared = declaration_of(detector)
             except DetectorError as error:
                 is_set = isinstance(error, ParameterError)
                 where = f"{self._tuning.parameters_origin}: " if is_set else ""
-                self._tell(kind="failed", key=entry.key, message=f"{where}{error}")
+                self._send(kind="failed", key=entry.key, message=f"{where}{error}")
                 continue
             if self._tuning.runs(entry.key, declared):
                 self._detectors[entry.key] = detector, declared
-                self._tell(kind="loaded", key=entry.key, declaration=declared._asdict())
+                self._send(kind="loaded", key=entry.key, declaration=declared._asdict())
             else:
                 off.append((entry, declared))
-        looked_for = {
+        claimed_classes = {
             key
             for _, one in self._detectors.values()
             for key in one.finding_classes
@@ -179,10 +179,10 @@ class Worker:
         for entry, declared in off:
             self._entries = tuple(one for one in self._entries if one is not entry)
             # Of what another one looks for it is not said that nobody does.
-            if not looked_for.issuperset(declared.finding_classes):
-                self._tell(kind="off", key=entry.key, name=declared.name)
+            if not claimed_classes.issuperset(declared.finding_classes):
+                self._send(kind="off", key=entry.key, name=declared.name)
 
-    def _look(self, message: dict[str, Any]) -> None:
+    def _evaluate_all(self, message: dict[str, Any]) -> None:
         view = self._replica.view(message)
         self._memory.settle()
         muted = frozenset(message["muted"])
@@ -193,20 +193,20 @@ class Worker:
         for key, parts in self._turns.take(view.now, view.job_layout.ring, asked).items():
             for part in parts:
                 # Each part has a budget of time of its own.
-                self._tell(kind="begin", key=key, doing="evaluate")
+                self._send(kind="begin", key=key, doing="evaluate")
                 if not self._evaluate(key, view.part(*part), part):
                     break
             culprit = self._memory.culprit(key)
             if culprit is not None:
-                self._tell(kind="bloated", key=culprit, message=self._memory.reason)
-        self._tell(kind="done")
+                self._send(kind="bloated", key=culprit, message=self._memory.reason)
+        self._send(kind="done")
 
     def _evaluate(self, key: str, view: View, part: Part) -> bool:
         """Have a detector judge a part; False: it failed."""
         detector, declared = self._detectors[key]
         try:
-            said = answer_of(detector, view, declared, self._blind)
-            answer = {"kind": "result", "key": key, "part": part, **said}
+            answer_parts = answer_of(detector, view, declared, self._blind)
+            answer = {"kind": "result", "key": key, "part": part, **answer_parts}
             payload = encode(answer)
         except MemoryError:
             # What it holds is lost to the others too: only a new process has all of it again.
@@ -215,21 +215,21 @@ class Worker:
             os._exit(1)
         # Foreign code may raise anything; the monitor mutes it and says so.
         except Exception as error:  # noqa: BLE001
-            self._tell(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
+            self._send(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
             return False
-        self._kept += framed(payload)
+        self._unsent += framed(payload)
         return True
 
-    def _tell(self, **message: object) -> None:
+    def _send(self, **message: object) -> None:
         """Say something, and before it what was kept: the monitor wakes up once for both."""
-        kept, self._kept = self._kept, b""
-        self._sock.sendall(kept + framed(encode(message)))
+        unsent, self._unsent = self._unsent, b""
+        self._sock.sendall(unsent + framed(encode(message)))
 
 
-def _keep_for_good() -> None:
-    """Spare the garbage collector the picture, which is large and holds no cycles.
+def _freeze() -> None:
+    """Spare the garbage collector the tick, which is large and holds no cycles.
 
-    What a look leaves behind is full of them, and is then found without walking all the rest.
+    What an evaluation leaves is full of them, and is then found without walking all the rest.
     """
     gc.collect()
     gc.freeze()
@@ -256,8 +256,8 @@ def _words(error: Exception) -> bytes:
     while at is not None and at.tb_next is not None:
         at = at.tb_next
     place = "" if at is None else f" ({Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno})"
-    said = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{said[:_MOST_WORDS]}{place}\n".encode(errors="replace")
+    answer_parts = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{answer_parts[:_MOST_WORDS]}{place}\n".encode(errors="replace")
 
 
 def serve(descriptor: int) -> None:

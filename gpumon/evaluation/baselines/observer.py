@@ -1,4 +1,4 @@
-"""Plays every baseline on the pictures that the witness sees, and notes down what they claim."""
+"""Plays every baseline on the ticks that the witness sees, and notes down what they claim."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Stated(NamedTuple):
 
 
 class Observer:
-    """Takes pictures in the order of time."""
+    """Takes ticks in the order of time."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Trial] = {}
@@ -35,7 +35,7 @@ class Observer:
         self._last_at: float | None = None
 
     def take(self, tick: Tick) -> None:
-        """One picture."""
+        """One tick."""
         passed_s = 0.0 if self._last_at is None else tick.at - self._last_at
         passed_s = min(passed_s, LONGEST_PERIODS * tick.period_s)
         self._last_at = tick.at
@@ -57,8 +57,8 @@ class Observer:
             else:
                 trial.take(tick, view, passed_s)
 
-    def said(self) -> dict[str, Stated]:
-        """Everything that was said, by the name of the baseline; it takes no picture after that."""
+    def statements(self) -> dict[str, Stated]:
+        """Everything that was said, by the name of the baseline; it takes no tick after that."""
         while self._jobs:
             self._end(self._jobs.popitem()[1])
         return {
@@ -67,8 +67,8 @@ class Observer:
         }
 
     def _end(self, trial: _Trial) -> None:
-        for name, standing in trial.standing.items():
-            self._claims[name] += (*trial.ended[name], *(one.claim(name) for one in standing))
+        for name, open_claims in trial.open_claims.items():
+            self._claims[name] += (*trial.ended[name], *(one.claim(name) for one in open_claims))
         for name in trial.judged:
             self._judged[name].add(trial.job.view.job.job_id)
 
@@ -79,7 +79,7 @@ class _Trial:
     def __init__(self, view: JobView, at: float) -> None:
         self.job = WatchedJob(view, at)
         self._rules: Mapping[str, Rule] = {name: one.make() for name, one in BASELINES.items()}
-        self.standing: dict[str, list[_Standing]] = {name: [] for name in BASELINES}
+        self.open_claims: dict[str, list[_OpenClaim]] = {name: [] for name in BASELINES}
         self.ended: dict[str, list[Claim]] = {name: [] for name in BASELINES}
         self.judged: set[str] = set()
 
@@ -87,34 +87,34 @@ class _Trial:
         is_full = self.job.take(view, tick.at, passed_s, tick.period_s, tick.gpus)
         for name, rule in self._rules.items():
             if is_full or not rule.is_by_minute:
-                told = rule.look(self.job)
-                if told is not None:
+                symptoms = rule.look(self.job)
+                if symptoms is not None:
                     self.judged.add(name)
-                if told or self.standing[name]:
-                    self._update(name, told or (), tick.at)
+                if symptoms or self.open_claims[name]:
+                    self._update(name, symptoms or (), tick.at)
 
-    def _update(self, name: str, told: Sequence[Symptom], at: float) -> None:
+    def _update(self, name: str, symptoms: Sequence[Symptom], at: float) -> None:
         observed_s = self.job.observed_s
-        known = {(one.symptom.subject, one.symptom.classes): one for one in self.standing[name]}
+        known = {(one.symptom.subject, one.symptom.classes): one for one in self.open_claims[name]}
         now = []
-        for symptom in told:
-            standing = known.pop((symptom.subject, symptom.classes), None)
-            if standing is None:
-                standing = _Standing(symptom, at, observed_s)
+        for symptom in symptoms:
+            open_claim = known.pop((symptom.subject, symptom.classes), None)
+            if open_claim is None:
+                open_claim = _OpenClaim(symptom, at, observed_s)
             else:
-                standing.go_on(symptom, at, observed_s)
-            now.append(standing)
+                open_claim.go_on(symptom, at, observed_s)
+            now.append(open_claim)
         self.ended[name] += (one.claim(name) for one in known.values())
-        self.standing[name] = now
+        self.open_claims[name] = now
 
 
-class _Standing:
-    """A claim that stands."""
+class _OpenClaim:
+    """A claim whose symptom is still there."""
 
     def __init__(self, symptom: Symptom, at: float, observed_s: float) -> None:
         self.symptom = symptom
         """As it was first seen."""
-        self._told_at, self._last_at, self._observed_s = at, at, observed_s
+        self._begun_at, self._last_at, self._observed_s = at, at, observed_s
         self._lost_s = None if symptom.lost_gpus is None else symptom.lost_gpus * symptom.held_s
 
     def go_on(self, symptom: Symptom, at: float, observed_s: float) -> None:
@@ -127,6 +127,6 @@ class _Standing:
         return Claim(
             detector=name, finding_class=first, subject=self.symptom.subject,
             onset=self.symptom.since, end=self._last_at,
-            reached=(self._told_at, self._told_at, inf), gpu_seconds=self._lost_s,
+            reached=(self._begun_at, self._begun_at, inf), gpu_seconds=self._lost_s,
             others=tuple(others),
         )  # fmt: skip

@@ -52,7 +52,7 @@ class Rule(Protocol):
     """A rule at work on one job."""
 
     is_by_minute: bool
-    """Whether it looks when a minute is full, else at every picture."""
+    """Whether it looks when a minute is full, else at every tick."""
 
     def look(self, job: WatchedJob) -> list[Symptom] | None:
         """What it sees; None: it cannot judge, for it was too short or lacks counters."""
@@ -234,7 +234,7 @@ class RelativeScore:
 
     def __init__(self) -> None:
         self._next_at = -1.0
-        self._told: list[Symptom] | None = None
+        self._report_symptoms: list[Symptom] | None = None
 
     def look(self, job: WatchedJob) -> list[Symptom] | None:
         """What the newest report says."""
@@ -243,8 +243,8 @@ class RelativeScore:
             return None
         if window.start >= self._next_at:
             self._next_at = window.start + _REPORT_S
-            self._told = self._report(job, window)
-        return self._told
+            self._report_symptoms = self._report(job, window)
+        return self._report_symptoms
 
     def _report(self, job: WatchedJob, window: Window) -> list[Symptom] | None:
         busy = window.of("sm_active_ratio")

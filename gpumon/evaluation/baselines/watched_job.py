@@ -88,14 +88,14 @@ class WatchedJob:
         self.view = view
         self.subject = f"job:{view.job.job_id}"
         self.observed_s = 0.0
-        """Time that pictures tell of."""
+        """Time that ticks tell of."""
         self.known_s = 0.0
         """Time in which it was known whether all of its GPUs were at 0."""
         self.zero_s = 0.0
         """Time since any of them was above 0, without what was not observed."""
         self.zero_since = at
         self.is_missing = False
-        """Whether the newest picture does not tell if all of its GPUs are at 0."""
+        """Whether the newest tick does not tell if all of its GPUs are at 0."""
         self._missing_s = 0.0
         self._is_zero = False
         self._minutes: deque[_Minute] = deque(maxlen=int(LONGEST_S / MINUTE_S) + 1)
@@ -111,14 +111,14 @@ class WatchedJob:
     def take(
         self, view: JobView, at: float, passed_s: float, period_s: float, gpus: Mapping[str, Gpu]
     ) -> bool:
-        """One picture; tells whether a minute is full.
+        """One tick; tells whether a minute is full.
 
         Args:
             view: The job.
             at: Unix time of the tick.
             passed_s: Seconds since the last one that count as observed.
             period_s: Seconds between two ticks.
-            gpus: Every GPU of the picture.
+            gpus: Every GPU of the tick.
         """
         self.view = view
         self.observed_s += passed_s
@@ -182,6 +182,6 @@ def _values(view: JobView, gpus: Mapping[str, Gpu]) -> NDArray[np.float64]:
     rows = []
     for uuid in view.gpu_uuids:
         gpu = gpus.get(uuid)
-        told = (None,) * len(FIELDS) if gpu is None else map(gpu.value, FIELDS)
-        rows.append([nan if value is None else value for value in told])
+        reported = (None,) * len(FIELDS) if gpu is None else map(gpu.value, FIELDS)
+        rows.append([nan if value is None else value for value in reported])
     return np.array(rows, np.float64).T

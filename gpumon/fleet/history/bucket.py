@@ -54,11 +54,11 @@ class Bucket:
         """Holds the rows that wait, from `_first` up to `_end`."""
         self._first = self._end = 0
 
-    def goes_on(self, stamp: Stamp, beat_s: float, source: Chunk) -> bool:
+    def goes_on(self, stamp: Stamp, tier_period_s: float, source: Chunk) -> bool:
         """Whether a row belongs to it: the same stretch of time, no gap, nobody gone."""
         held = self.stamp
         return held is None or (
-            held.begin // beat_s == stamp.begin // beat_s
+            held.begin // tier_period_s == stamp.begin // tier_period_s
             and stamp.begin - held.end <= GAP_PERIODS * stamp.period_s
             and (
                 source.entities[: len(self.entities)] == self.entities

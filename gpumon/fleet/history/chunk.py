@@ -66,12 +66,12 @@ class ChunkShape(NamedTuple):
         return self.capacity * self.row_bytes
 
 
-class KeptPlaces(NamedTuple):
+class StoredFields(NamedTuple):
     """Which of some fields a chunk keeps."""
 
     is_whole: bool
     """Whether it keeps all of them."""
-    kept: slice | list[int]
+    stored: slice | list[int]
     """Positions of the kept ones among those that were asked for; empty where it keeps none."""
     fields: slice | list[int]
     """Where they lie in the chunk."""
@@ -94,7 +94,7 @@ class Chunk:
         self.fields = {key: position for position, key in enumerate(shape.keys)}
         self._row_bytes = shape.row_bytes
         self._rows_of: dict[tuple[str, ...], list[int]] = {}
-        self._kept_of: dict[tuple[str, ...], KeptPlaces] = {}
+        self._stored_of: dict[tuple[str, ...], StoredFields] = {}
         rows, keys, width = shape.capacity, len(shape.keys), shape.width
         stamps = np.frombuffer(memory, np.float64, _STAMPS * rows).reshape(_STAMPS, rows)
         self.times, self.periods, self.begins, self.samples = stamps
@@ -182,18 +182,18 @@ class Chunk:
             found = self._rows_of[asked] = [self.fields.get(key, -1) for key in asked]
         return found
 
-    def kept_places(self, keys: Sequence[str]) -> KeptPlaces:
+    def stored_fields(self, keys: Sequence[str]) -> StoredFields:
         """Which of the fields are kept, and where; neighbours as a slice."""
         asked = tuple(keys)
-        found = self._kept_of.get(asked)
+        found = self._stored_of.get(asked)
         if found is None:
-            if len(self._kept_of) >= _MANY:
-                self._kept_of.clear()
+            if len(self._stored_of) >= _MANY:
+                self._stored_of.clear()
             places = self.field_places(asked)
-            kept = [place for place, field in enumerate(places) if field >= 0]
-            sources = neighbours([places[place] for place in kept])
-            found = self._kept_of[asked] = KeptPlaces(
-                len(kept) == len(places), neighbours(kept), sources
+            stored = [place for place, field in enumerate(places) if field >= 0]
+            sources = neighbours([places[place] for place in stored])
+            found = self._stored_of[asked] = StoredFields(
+                len(stored) == len(places), neighbours(stored), sources
             )
         return found
 

@@ -41,9 +41,9 @@ def spread_count(keys: Sequence[str]) -> int:
     return len(_HAVE_SPREAD.intersection(keys))
 
 
-def kept_keys(block: str) -> tuple[str, ...]:
+def stored_keys(block: str) -> tuple[str, ...]:
     """Keys of a block that are kept over time, in order."""
-    return _KEPT[block]
+    return _STORED[block]
 
 
 _SORTED: Final = tuple(tuple(key for key in CATALOGUE if _rank(key) == rank) for rank in range(3))
@@ -52,12 +52,12 @@ _HAVE_MEANS: Final = frozenset(_SORTED[0])
 
 _HAVE_SPREAD: Final = _HAVE_MEANS.union(_SORTED[1])
 
-_KEPT: Final = {
+_STORED: Final = {
     block: in_order(
         {key for key, field in CATALOGUE.items() if field.block == block and field.is_kept}
     )
     for block in HISTORY_BLOCKS
 }
 
-HISTORY_KEYS: Final = _KEPT["gpu"]
+HISTORY_KEYS: Final = _STORED["gpu"]
 """Fields of a GPU that are kept over time."""

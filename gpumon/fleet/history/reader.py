@@ -313,13 +313,13 @@ def _values(
             found.append(_gather(chunk, chunk.values, rows, uuids, keys, columns))
             continue
         # A job's GPUs lie side by side: that is nearly all that a look asks for.
-        is_whole, kept, fields = chunk.kept_places(keys)
+        is_whole, stored, fields = chunk.stored_fields(keys)
         if is_whole:
             found.append(chunk.values[rows, fields, columns])
             continue
         out = np.full((rows.stop - rows.start, len(keys), len(uuids)), np.nan, np.float32)
-        if kept:
-            out[:, kept] = chunk.values[rows, fields, columns]
+        if stored:
+            out[:, stored] = chunk.values[rows, fields, columns]
         found.append(out)
     return found
 

@@ -19,10 +19,10 @@ COARSE_SPAN_S: Final = 1.5 * 3600.0
 SURE_SPAN_S: Final = 3600.0
 """The middle resolution is chosen so that this span fits."""
 
-LONG_BEAT_S: Final = 300.0
+LONG_PERIOD_S: Final = 300.0
 """Resolution of the oldest past."""
 
-_BEATS_S: Final = (10.0, 30.0, 60.0, 120.0, LONG_BEAT_S)
+_PERIODS_S: Final = (10.0, 30.0, 60.0, 120.0, LONG_PERIOD_S)
 
 _BLOCK_SHARES: Final = {
     "gpu": 0.73,
@@ -65,7 +65,7 @@ class RowBytes(NamedTuple):
 class TierPlan(NamedTuple):
     """One resolution of one block."""
 
-    beat_s: float
+    period_s: float
     """Length of its buckets; 0 for a row of every tick."""
     span_s: float
     max_bytes: int
@@ -79,7 +79,7 @@ class TierPlan(NamedTuple):
 
     def capacity(self, row_bytes: int, period_s: float) -> int:
         """Rows of one chunk."""
-        wanted = int(self.span_s / max(self.beat_s, period_s, 1e-3)) + 1
+        wanted = int(self.span_s / max(self.period_s, period_s, 1e-3)) + 1
         return max(1, min(self.max_bytes // row_bytes, wanted) // self.parts)
 
 
@@ -102,27 +102,27 @@ def tier_plans(
     if fine.span_s >= span_s and row.fine * span_s / max(period_s, 1e-3) <= fine.max_bytes:
         return (fine,)
     coarse_bytes = int(share * _COARSE_SHARE)
-    beat_s = _beat(row.coarse, coarse_bytes)
-    coarse = TierPlan(beat_s, min(COARSE_SPAN_S, span_s), coarse_bytes, _GPU_CHUNKS)
+    tier_period_s = _shortest_period_s(row.coarse, coarse_bytes)
+    coarse = TierPlan(tier_period_s, min(COARSE_SPAN_S, span_s), coarse_bytes, _GPU_CHUNKS)
     if coarse.span_s >= span_s:
         return fine, coarse
-    return fine, coarse, TierPlan(LONG_BEAT_S, span_s, int(share * _LONG_SHARE), _GPU_CHUNKS)
+    return fine, coarse, TierPlan(LONG_PERIOD_S, span_s, int(share * _LONG_SHARE), _GPU_CHUNKS)
 
 
 def _other_plans(block: str, row: RowBytes, share: int, span_s: float) -> tuple[TierPlan, ...]:
     """A row every ten seconds or more, and the oldest past of what is few."""
     is_long = block not in _SHORT and span_s > COARSE_SPAN_S
     near_bytes = int(share * (1 - _LONG_SHARE)) if is_long else share
-    beat_s = _beat(row.fine, near_bytes)
-    near = TierPlan(beat_s, min(COARSE_SPAN_S, span_s), near_bytes, _NEAR_CHUNKS)
+    tier_period_s = _shortest_period_s(row.fine, near_bytes)
+    near = TierPlan(tier_period_s, min(COARSE_SPAN_S, span_s), near_bytes, _NEAR_CHUNKS)
     if not is_long:
         return (near,)
-    return near, TierPlan(LONG_BEAT_S, span_s, share - near_bytes, _FAR_CHUNKS)
+    return near, TierPlan(LONG_PERIOD_S, span_s, share - near_bytes, _FAR_CHUNKS)
 
 
-def _beat(row_bytes: int, max_bytes: int) -> float:
+def _shortest_period_s(row_bytes: int, max_bytes: int) -> float:
     """Shortest beat at which `SURE_SPAN_S` fits beside the part of a chunk that is being filled."""
-    for beat_s in _BEATS_S:
-        if SURE_SPAN_S / beat_s * row_bytes * 1.15 <= max_bytes:
-            return beat_s
-    return _BEATS_S[-1]
+    for tier_period_s in _PERIODS_S:
+        if SURE_SPAN_S / tier_period_s * row_bytes * 1.15 <= max_bytes:
+            return tier_period_s
+    return _PERIODS_S[-1]

@@ -33,14 +33,14 @@ _BLANKS: Final = {"d": float("nan"), "q": MISSING_INTEGER}
 """What stands for a missing value in a column, by its type."""
 
 
-STAND_INS: Final = {"compute_process_count": "process_count"}
+SUBSTITUTES: Final = {"compute_process_count": "process_count"}
 """What is kept of a field that a block has not got. Older recordings tell processes that compute
 alone, and call them all of them."""
 
 
 def _column_of(block: Block, key: str) -> array[float] | array[int] | None:
     column = block.columns.get(key)
-    return block.columns.get(STAND_INS.get(key, key)) if column is None else column
+    return block.columns.get(SUBSTITUTES.get(key, key)) if column is None else column
 
 
 class Part(NamedTuple):
@@ -61,9 +61,11 @@ class Part(NamedTuple):
         # Nearly always they all have the same.
         first = self.blocks[0].columns.keys()
         others = (block.columns.keys() for block in self.blocks[1:])
-        told = {*first, *(key for keys in others if keys != first for key in keys)}
-        told.update(key for key, stand_in in STAND_INS.items() if stand_in in told)
-        return [key for key in keys if key in told]
+        present_keys = {*first, *(key for keys in others if keys != first for key in keys)}
+        present_keys.update(
+            key for key, substitute in SUBSTITUTES.items() if substitute in present_keys
+        )
+        return [key for key in keys if key in present_keys]
 
 
 def part_of(tick: Tick, block: str) -> Part:
@@ -174,11 +176,11 @@ class Increases:
 
     def forget_all_but(self, names: set[str]) -> None:
         """Drop entities that no row has any more."""
-        kept = [name for name in self._columns if name in names]
-        if len(kept) < len(self._columns):
-            columns = [self._columns[name] for name in kept]
+        remaining = [name for name in self._columns if name in names]
+        if len(remaining) < len(self._columns):
+            columns = [self._columns[name] for name in remaining]
             self._base, self._last = self._base[:, columns], self._last[:, columns]
-            self._columns = {name: column for column, name in enumerate(kept)}
+            self._columns = {name: column for column, name in enumerate(remaining)}
 
 
 class Gathering:
@@ -204,14 +206,14 @@ class Gathering:
 
     def fill(self, blocks: Sequence[Block], row: NDArray[np.float32]) -> None:
         """Write a row from the blocks of the part: field by entity, NaN where missing."""
-        told, written = self._filled
-        if written is not None and _are_the_same(told, blocks):
+        filled, written = self._filled
+        if written is not None and _are_the_same(filled, blocks):
             row[:] = written
             return
         row.fill(np.nan)
         sizes = [len(block.keys) for block in blocks]
         for position, key in enumerate(self._chunk.shape.keys):
-            if key in STAND_INS:
+            if key in SUBSTITUTES:
                 columns = [_column_of(block, key) for block in blocks]
             else:
                 columns = [block.columns.get(key) for block in blocks]

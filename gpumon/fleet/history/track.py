@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.history.bucket import Bucket
 from gpumon.fleet.history.chunk import Chunk, ChunkShape, Stamp, row_bytes
-from gpumon.fleet.history.fields import FLEETING, in_order, kept_keys
+from gpumon.fleet.history.fields import FLEETING, in_order, stored_keys
 from gpumon.fleet.history.retention import RowBytes, tier_plans
 from gpumon.fleet.history.rows import Gathering, Increases, part_of
 from gpumon.model.catalogue.field import Kind
@@ -98,18 +98,18 @@ class Track:
         self._depth = 0
         self._buckets: dict[int, Bucket] = {}
         self._gathering: Gathering | None = None
-        counters = [key for key in kept_keys(block) if CATALOGUE[key].kind is Kind.COUNTER]
+        counters = [key for key in stored_keys(block) if CATALOGUE[key].kind is Kind.COUNTER]
         self._increases = Increases(counters)
         self._taken_at = float("-inf")
 
     def append(self, tick: Tick) -> None:
         """Take in a tick where the beat of the finest tier has come."""
-        beat_s = self._plans[0].beat_s if self._plans else 0.0
+        tier_period_s = self._plans[0].period_s if self._plans else 0.0
         part = None
-        if _bucket_of(tick.at, beat_s) != _bucket_of(self._taken_at, beat_s):
+        if _bucket_begin(tick.at, tier_period_s) != _bucket_begin(self._taken_at, tier_period_s):
             part = part_of(tick, self._block)
         if part is not None and part.names:
-            keys = part.present(kept_keys(self._block))
+            keys = part.present(stored_keys(self._block))
             self._plan(len(part.names), keys, tick.period_s)
             self._taken_at = tick.at
             self._take(tick, part, keys)
@@ -130,7 +130,7 @@ class Track:
             self.tiers.append(Tier(self._block, position, self._numbers))
 
     def _take(self, tick: Tick, part: Part, keys: Sequence[str]) -> None:
-        period_s = max(tick.period_s, self._plans[0].beat_s)
+        period_s = max(tick.period_s, self._plans[0].period_s)
         chunk = self.tiers[0].chunk_for(self._plans[0], period_s, keys, part.names)
         where = self._gathering
         if where is None or not where.is_for(part, chunk):
@@ -145,10 +145,10 @@ class Track:
             return
         row = source.rows - 1
         stamp = source.stamp(row)
-        beat_s = self._plans[position].beat_s
+        tier_period_s = self._plans[position].period_s
         bucket = self._buckets.get(position)
-        if bucket is not None and not bucket.goes_on(stamp, beat_s, source):
-            self._close(position, bucket, beat_s)
+        if bucket is not None and not bucket.goes_on(stamp, tier_period_s, source):
+            self._close(position, bucket, tier_period_s)
             bucket = None
         if bucket is None or not bucket.fits(source):
             entities, keys = source.entities, source.shape.keys
@@ -156,11 +156,11 @@ class Track:
             self._buckets[position] = bucket
         bucket.add(source, row)
 
-    def _close(self, position: int, bucket: Bucket, beat_s: float) -> None:
+    def _close(self, position: int, bucket: Bucket, tier_period_s: float) -> None:
         """Write a bucket as a row of its tier."""
         if bucket.stamp is None:
             return
-        period_s = max(beat_s, bucket.stamp.period_s)
+        period_s = max(tier_period_s, bucket.stamp.period_s)
         tier = self.tiers[position]
         chunk = tier.chunk_for(self._plans[position], period_s, bucket.keys, bucket.entities)
         bucket.write(chunk, period_s)
@@ -177,6 +177,6 @@ class Track:
             self._gathering = None
 
 
-def _bucket_of(at: float, beat_s: float) -> float:
+def _bucket_begin(at: float, tier_period_s: float) -> float:
     """Number of the stretch of time that an instant belongs to."""
-    return at // beat_s if beat_s else at
+    return at // tier_period_s if tier_period_s else at

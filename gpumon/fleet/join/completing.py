@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterable, Mapping
 
-_NEVER_TOLD: Final = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NOT_SHARED})
+_NEVER_REPORTED: Final = frozenset({Reason.NOT_SUPPORTED, Reason.NO_PERMISSION, Reason.NOT_SHARED})
 """Reasons that last: this origin will not tell the field. NVML has no profiling counters of an
 A100, for one; DCGM has."""
 
@@ -22,7 +22,7 @@ _NOT_YET: Final = Reason.NOT_SAMPLED
 not, as it may stand elsewhere, and a change of origin would be counted as growth."""
 
 
-class Told(NamedTuple):
+class OriginRow(NamedTuple):
     """A row in which an origin tells of a GPU."""
 
     origin: str
@@ -31,7 +31,7 @@ class Told(NamedTuple):
 
 
 def completed(
-    block: Block, others: Mapping[int, Iterable[Told]]
+    block: Block, others: Mapping[int, Iterable[OriginRow]]
 ) -> tuple[Block, dict[int, dict[str, str]]]:
     """A block of GPUs in which other origins fill in what it does not tell.
 
@@ -47,8 +47,8 @@ def completed(
     """
     filling = _Filling(block)
     for row, rows in others.items():
-        for told in rows:
-            filling.take(row, told)
+        for origin_row in rows:
+            filling.take(row, origin_row)
     return filling.block(), filling.borrowed
 
 
@@ -61,23 +61,23 @@ class _Filling:
         self._labels: dict[str, list[str | None]] = {}
         self.borrowed: dict[int, dict[str, str]] = {}
 
-    def take(self, row: int, told: Told) -> None:
+    def take(self, row: int, origin_row: OriginRow) -> None:
         """Fill one GPU's row with what another origin tells."""
         own = self._block
-        for key, theirs in told.block.columns.items():
+        for key, theirs in origin_row.block.columns.items():
             # A short way for what the best origin tells itself, which is most. NaN is not itself.
             column = own.columns.get(key)
             if column is not None and (value := column[row]) == value != MISSING_INTEGER:
                 continue
-            value = theirs[told.row]
+            value = theirs[origin_row.row]
             if value == value != MISSING_INTEGER and self._is_free(key, row):
                 self._column(key)[row] = value
-                self._note(key, row, told)
-        for key, texts in told.block.labels.items():
-            text = texts[told.row]
+                self._note(key, row, origin_row)
+        for key, texts in origin_row.block.labels.items():
+            text = texts[origin_row.row]
             if text is not None and own.label(key, row) is None and self._is_free(key, row):
                 self._label(key)[row] = text
-                self._note(key, row, told)
+                self._note(key, row, origin_row)
 
     def block(self) -> Block:
         """The block with what was filled in."""
@@ -99,10 +99,10 @@ class _Filling:
         if reason is _NOT_YET:
             field = CATALOGUE.get(key)
             return field is None or field.kind is not Kind.COUNTER
-        return reason in _NEVER_TOLD
+        return reason in _NEVER_REPORTED
 
-    def _note(self, key: str, row: int, told: Told) -> None:
-        self.borrowed.setdefault(row, {})[key] = told.origin
+    def _note(self, key: str, row: int, origin_row: OriginRow) -> None:
+        self.borrowed.setdefault(row, {})[key] = origin_row.origin
 
     def _filled_columns(self) -> dict[str, array[float] | array[int]]:
         own = self._block.columns

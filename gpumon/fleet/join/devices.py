@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumon.fleet.join.completing import Told, completed
+from gpumon.fleet.join.completing import OriginRow, completed
 from gpumon.fleet.join.processes import KnownProcesses
 from gpumon.model.records.cluster import Gpu
 from gpumon.sources.address import rank_of
@@ -31,14 +31,14 @@ def is_stale(frame: Frame, now: float, stale_after_s: float) -> bool:
     return now - frame.taken_at > max(stale_after_s, frame.stale_after_s)
 
 
-def worth(told: Frame | Gpu, *, is_old: bool) -> tuple[bool, int, float]:
+def worth(candidate: Frame | Gpu, *, is_old: bool) -> tuple[bool, int, float]:
     """What tells which of two origins counts: the larger.
 
     Args:
-        told: What an origin said.
+        candidate: What an origin said.
         is_old: Whether that is no longer of the present.
     """
-    return not is_old, rank_of(told.origin), told.taken_at
+    return not is_old, rank_of(candidate.origin), candidate.taken_at
 
 
 def gpus_of(
@@ -77,7 +77,7 @@ def gpus_of(
             if disputes is not None and disputes.is_refused(frame, uuid):
                 continue
             processes = held.get(uuid, ())
-            told = Gpu(
+            gpu = Gpu(
                 uuid=uuid,
                 node=node,
                 block=block,
@@ -89,23 +89,23 @@ def gpus_of(
             )
             known = gpus.get(uuid)
             if known is None:
-                gpus[uuid] = told
+                gpus[uuid] = gpu
                 continue
-            is_better = worth(told, is_old=is_old) > worth(known, is_old=known.is_stale)
-            gpus[uuid] = told if is_better else known
-            others.setdefault(uuid, []).append(known if is_better else told)
+            is_better = worth(gpu, is_old=is_old) > worth(known, is_old=known.is_stale)
+            gpus[uuid] = gpu if is_better else known
+            others.setdefault(uuid, []).append(known if is_better else gpu)
     return {**gpus, **_completed(gpus, others)} if others else gpus
 
 
 def _completed(gpus: Mapping[str, Gpu], others: Mapping[str, list[Gpu]]) -> dict[str, Gpu]:
     """GPUs of several origins with what the best one does not tell, filled in from the others."""
-    by_block: dict[int, dict[int, list[Told]]] = {}
-    for uuid, told in others.items():
-        fresh = [one for one in told if not one.is_stale and one.origin != gpus[uuid].origin]
+    by_block: dict[int, dict[int, list[OriginRow]]] = {}
+    for uuid, candidates in others.items():
+        fresh = [one for one in candidates if not one.is_stale and one.origin != gpus[uuid].origin]
         fresh.sort(key=lambda one: worth(one, is_old=False), reverse=True)
         if fresh and not gpus[uuid].is_stale:
             rows = by_block.setdefault(id(gpus[uuid].block), {})
-            rows[gpus[uuid].row] = [Told(one.origin, one.block, one.row) for one in fresh]
+            rows[gpus[uuid].row] = [OriginRow(one.origin, one.block, one.row) for one in fresh]
     filled: dict[int, tuple[Block, dict[int, dict[str, str]]]] = {}
     found = {}
     for gpu in gpus.values():

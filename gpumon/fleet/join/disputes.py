@@ -15,7 +15,7 @@ class Disputes:
 
     def __init__(self) -> None:
         """Nothing is claimed yet."""
-        self._told: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
         """UUIDs by origin and node."""
         self._claimants: dict[tuple[str, str], list[str]] = {}
         """Nodes by origin and UUID, in the order in which they came: the same GPU by two targets is
@@ -39,7 +39,7 @@ class Disputes:
     def forget(self, origin: str, node: str) -> None:
         """A node is known no more, and claims nothing."""
         self._claim(origin, node, ())
-        self._told.pop((origin, node), None)
+        self._reported.pop((origin, node), None)
 
     def is_refused(self, frame: Frame, uuid: str) -> bool:
         """Whether another node of the same target had a GPU before this one."""
@@ -68,11 +68,11 @@ class Disputes:
         )
 
     def _claim(self, origin: str, node: str, uuids: tuple[str, ...]) -> None:
-        before = self._told.get((origin, node), ())
+        before = self._reported.get((origin, node), ())
         # Most frames name the same GPUs by the very same tuple.
         if before is uuids or before == uuids:
             return
-        self._told[origin, node] = uuids
+        self._reported[origin, node] = uuids
         gone = set(before).difference(uuids)
         for uuid in gone:
             self._claimants[origin, uuid].remove(node)

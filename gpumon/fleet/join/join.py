@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
 
 
-class Picture(NamedTuple):
+class JoinedFleet(NamedTuple):
     """The joined fleet at one instant."""
 
     nodes: dict[str, Node]
@@ -63,7 +63,7 @@ def join(
     left: Mapping[tuple[str, str], float] = MappingProxyType({}),
     disputes: Disputes | None = None,
     remembered: Remembered | None = None,
-) -> Picture:
+) -> JoinedFleet:
     """The fleet as the newest frames and the queue's last answer show it.
 
     Args:
@@ -97,7 +97,7 @@ def join(
     labelled = labelled_of(fresh, disputes)
     all_jobs = labelled_jobs(labelled) if queue is None else queue.jobs
     if not all_jobs and queue is None:
-        return Picture(nodes, gpus, ())
+        return JoinedFleet(nodes, gpus, ())
     slurm_nodes = queue.nodes if queue else ()
     remembered.ranks.begin()
     jobs = _views(all_jobs, slurm_nodes, gpus, on_node, labelled, remembered.ranks)
@@ -105,7 +105,7 @@ def join(
         jobs = with_labels(jobs, labelled)
     if disputes:
         jobs = _with_disputes(jobs, disputes.others())
-    return Picture(nodes, gpus, jobs, strays_of(jobs, slurm_nodes, on_node))
+    return JoinedFleet(nodes, gpus, jobs, strays_of(jobs, slurm_nodes, on_node))
 
 
 def _views(
@@ -119,7 +119,7 @@ def _views(
     """The jobs with their GPUs and ranks."""
     listed = {node.name: node for node in slurm_nodes}
     by_job = _by_job(gpus.values(), jobs)
-    nobody = _Seen({}, {})
+    nothing_seen = _Seen({}, {})
     given = {
         (job.job_id, allocation.node): list(labelled[job.job_id][allocation.node])
         if job.is_labelled
@@ -131,7 +131,7 @@ def _views(
     nothing: dict[str, dict[str, None]] = {}
     views = tuple(
         _view(
-            *(job, on_node, given, owned, by_job.get(job.job_id, nobody)),
+            *(job, on_node, given, owned, by_job.get(job.job_id, nothing_seen)),
             labelled.get(job.job_id, nothing),
             ranks,
         )
@@ -201,7 +201,7 @@ def _view(
     uuids: list[str] = []
     contradictions: list[str] = []
     processes = tuple(seen.now.values())
-    told_by = "no label names as its" if job.is_labelled else "Slurm's allocation does not name"
+    unnamed_by = "no label names as its" if job.is_labelled else "Slurm's allocation does not name"
     for allocation in job.allocations:
         derived = given[job.job_id, allocation.node]
         used = _used_on(allocation.node, seen.ever.values())
@@ -209,7 +209,7 @@ def _view(
         held = _held(allocation, derived, used.union(labelled.get(allocation.node, ())), owned)
         uuids += held
         contradictions += [
-            f"a process of job {job.label} is on {uuid} of {allocation.node}, which {told_by}"
+            f"a process of job {job.label} is on {uuid} of {allocation.node}, which {unnamed_by}"
             for uuid in sorted(_used_on(allocation.node, processes) - set(held))
         ]
     if has_ended(job.state):

@@ -130,13 +130,13 @@ class Membership:
         )
 
     def _close(
-        self, held: _Holding, kept: Mapping[str, float], next_start: Mapping[str, float]
+        self, held: _Holding, still_open: Mapping[str, float], next_start: Mapping[str, float]
     ) -> tuple[Interval, ...]:
         """Ended intervals of a job, with those that just ended."""
         just = [
             Interval(uuid, start, min(self._last_at, next_start.get(uuid, self._last_at)))
             for uuid, start in held.open.items()
-            if kept.get(uuid) != start
+            if still_open.get(uuid) != start
         ]
         return (*held.closed, *(i for i in just if i.end is not None and i.end > i.start))
 

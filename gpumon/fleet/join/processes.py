@@ -139,13 +139,13 @@ def _is_same(contexts: Block, owners: Block, made: _Made) -> bool:
     if contexts is made.contexts and owners is made.owners:
         return True
     return (
-        _tells(contexts, CONTEXT_FIELDS) == _tells(made.contexts, CONTEXT_FIELDS)
-        and _tells(owners, PROCESS_FIELDS) == _tells(made.owners, PROCESS_FIELDS)
+        _values_of(contexts, CONTEXT_FIELDS) == _values_of(made.contexts, CONTEXT_FIELDS)
+        and _values_of(owners, PROCESS_FIELDS) == _values_of(made.owners, PROCESS_FIELDS)
         and _reasons(owners) == _reasons(made.owners)
     )
 
 
-def _tells(block: Block, fields: tuple[str, ...]) -> list[object]:
+def _values_of(block: Block, fields: tuple[str, ...]) -> list[object]:
     """What a block says in some of its fields, to be compared: as bytes, for nan equals nothing."""
     columns, labels = block.columns, block.labels
     numbers = [(columns[key].typecode, columns[key].tobytes()) for key in fields if key in columns]
@@ -181,9 +181,9 @@ def _with_jobs(made: _Made, listed: Listed) -> _Made:
 
 
 def _job_ids(made: _Made, listed: Listed) -> tuple[str | None, ...]:
-    told_here = _jobs_by_sluid(made.owners)
+    jobs_by_sluid = _jobs_by_sluid(made.owners)
     return tuple(
-        None if row is None else _job_id(process, made.owners, row, listed, told_here)
+        None if row is None else _job_id(process, made.owners, row, listed, jobs_by_sluid)
         for process, row in made.bare
     )
 
@@ -211,7 +211,7 @@ def _bare(node: str, contexts: Block, owners: Block) -> Iterator[tuple[Process, 
 
 
 def _job_id(
-    process: Process, block: Block, row: int, listed: Listed, told_here: Mapping[str, str]
+    process: Process, block: Block, row: int, listed: Listed, jobs_by_sluid: Mapping[str, str]
 ) -> str | None:
     """The job that a process belongs to: by its control group, else by its environment and uid."""
     by_cgroup, sluid = block.label("job_id", row), block.label("sluid", row)
@@ -221,10 +221,10 @@ def _job_id(
     known = listed.by_sluid.get(sluid) if sluid is not None else None
     if known is not None:
         return known
-    told = by_cgroup or process.rank_vars.get("SLURM_JOB_ID")
+    job_id = by_cgroup or process.rank_vars.get("SLURM_JOB_ID")
     if sluid is not None:
-        told = told_here.get(sluid, told)
-    return told if told is not None and listed.may_be(told, process.uid) else None
+        job_id = jobs_by_sluid.get(sluid, job_id)
+    return job_id if job_id is not None and listed.may_be(job_id, process.uid) else None
 
 
 def _jobs_by_sluid(block: Block) -> dict[str, str]:

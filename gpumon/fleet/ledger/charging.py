@@ -40,7 +40,7 @@ def proven_in(text: str) -> frozenset[str]:
 
     listed = tomllib.loads(text)
     for key, shown in listed.items():
-        told = all(isinstance(shown.get(name), str) for name in ("recording", "author"))
-        if not told or not shown.get("precision", 0.0) >= LEAST_PRECISION:
+        has_names = all(isinstance(shown.get(name), str) for name in ("recording", "author"))
+        if not has_names or not shown.get("precision", 0.0) >= LEAST_PRECISION:
             raise ValueError(f"charging.toml: {key} lacks recording, author or precision")
     return frozenset(listed)

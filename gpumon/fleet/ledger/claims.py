@@ -51,7 +51,7 @@ class Claim(NamedTuple):
             timeline.charge(self.start, self.end, self.charge)
 
 
-class _Told:
+class _Claimed:
     """What a finding has claimed so far, since it was told first."""
 
     def __init__(self, number: int, finding: Finding, job_id: str | None, source: str) -> None:
@@ -111,25 +111,25 @@ class Claims:
             held_by: Tells the jobs that hold a GPU now.
         """
         self._held_by = held_by
-        self._told: dict[Identity, _Told] = {}
+        self._claimed: dict[Identity, _Claimed] = {}
         self._last: tuple[tuple[Finding, ...], ...] = ()
         self._numbers = 0
         self._over: list[int] = []
 
     def new(self, tick: Tick) -> Iterator[Claim]:
         """What the findings of a tick change in what those of the ticks before it said."""
-        told = (tick.findings, tick.cleared, tick.muted)
-        if len(self._last) == len(told) and all(map(is_, self._last, told)):
+        judged = (tick.findings, tick.cleared, tick.muted)
+        if len(self._last) == len(judged) and all(map(is_, self._last, judged)):
             return
-        self._last = told
+        self._last = judged
         holders = Holders(tick)
         named: set[Identity] = set()
-        for finding in chain.from_iterable(told):
+        for finding in chain.from_iterable(judged):
             if finding.identity not in named:
                 named.add(finding.identity)
                 yield from self._of(finding, holders)
-        for identity in self._told.keys() - named:
-            gone = self._told.pop(identity)
+        for identity in self._claimed.keys() - named:
+            gone = self._claimed.pop(identity)
             # What was cleared was told to the end; it is only not shown any more.
             was_guess = gone.finding.is_open and gone.finding.confidence is Confidence.HYPOTHESIS
             if was_guess and holders.has(gone.finding):
@@ -144,72 +144,72 @@ class Claims:
 
     def forget(self) -> None:
         """The clock was set: what was claimed was claimed of another time."""
-        self._over += [told.number for told in self._told.values()]
-        self._told.clear()
+        self._over += [claimed.number for claimed in self._claimed.values()]
+        self._claimed.clear()
 
     def charged(self, sums: ClaimSums) -> dict[Identity, Charged]:
         """What each finding that is told was charged."""
-        return {identity: sums.of(told.number) for identity, told in self._told.items()}
+        return {identity: sums.of(claimed.number) for identity, claimed in self._claimed.items()}
 
     def _of(self, finding: Finding, holders: Holders) -> Iterator[Claim]:
-        told = self._told.get(finding.identity)
+        claimed = self._claimed.get(finding.identity)
         end = min(finding.window.end, holders.at)
-        if told is not None and told.finding is finding and told.until >= end:
+        if claimed is not None and claimed.finding is finding and claimed.until >= end:
             return
         job_id, uuids = holders.gpus(finding)
-        if told is not None and told.was_wrong:
+        if claimed is not None and claimed.was_wrong:
             if not finding.is_open:
                 return
-            told = None
+            claimed = None
         if not uuids:
             # Its job has ended or its node is out of view: what was said of them stays.
             return
-        if told is None or finding.began_at >= told.finding.window.end:
-            told = self._opened(finding, job_id)
-        elif told.source and told.holders != self._held_by(told.source):
-            until = told.until
-            told = self._opened(finding, job_id)
-            told.since = until
-        charge = charge_of(finding, len(uuids), told.number)
-        if charge == told.charge:
-            charge = told.charge
-        start = max(finding.began_at, told.since)
+        if claimed is None or finding.began_at >= claimed.finding.window.end:
+            claimed = self._opened(finding, job_id)
+        elif claimed.source and claimed.holders != self._held_by(claimed.source):
+            until = claimed.until
+            claimed = self._opened(finding, job_id)
+            claimed.since = until
+        charge = charge_of(finding, len(uuids), claimed.number)
+        if charge == claimed.charge:
+            charge = claimed.charge
+        start = max(finding.began_at, claimed.since)
         is_whole = finding.window.start <= start
-        for uuid in told.spans.keys() - (set(uuids) if charge else set()):
-            yield from _cut(told, uuid, -inf if is_whole else finding.window.start, inf)
-        is_first = not told.spans
+        for uuid in claimed.spans.keys() - (set(uuids) if charge else set()):
+            yield from _cut(claimed, uuid, -inf if is_whole else finding.window.start, inf)
+        is_first = not claimed.spans
         if charge is not None:
             for uuid in uuids:
                 begin = (
-                    start if is_first or uuid in told.spans else max(start, finding.window.start)
+                    start if is_first or uuid in claimed.spans else max(start, finding.window.start)
                 )
-                yield from _extended(told, finding, uuid, (begin, end), charge)
-        told.finding, told.charge, told.until = finding, charge, end
+                yield from _extended(claimed, finding, uuid, (begin, end), charge)
+        claimed.finding, claimed.charge, claimed.until = finding, charge, end
 
-    def _opened(self, finding: Finding, job_id: str | None) -> _Told:
-        before = self._told.get(finding.identity)
+    def _opened(self, finding: Finding, job_id: str | None) -> _Claimed:
+        before = self._claimed.get(finding.identity)
         if before is not None:
             self._over.append(before.number)
         self._numbers += 1
         kind, _, name = finding.subject.partition(":")
-        told = _Told(self._numbers, finding, job_id, name if kind == "gpu" else "")
-        told.holders = self._held_by(told.source) if told.source else frozenset()
-        self._told[finding.identity] = told
-        return told
+        claimed = _Claimed(self._numbers, finding, job_id, name if kind == "gpu" else "")
+        claimed.holders = self._held_by(claimed.source) if claimed.source else frozenset()
+        self._claimed[finding.identity] = claimed
+        return claimed
 
     def _replaced(self, standing: Iterator[Finding]) -> Iterator[Claim]:
         """Withdraw what is cleared and judged otherwise now."""
-        gone = [t for t in self._told.values() if t.spans and not t.finding.is_open]
+        gone = [t for t in self._claimed.values() if t.spans and not t.finding.is_open]
         if not gone:
             return
         by_subject: dict[str, list[Finding]] = {}
         for finding in standing:
             if finding.is_open:
                 by_subject.setdefault(finding.subject, []).append(finding)
-        for told in gone:
-            rivals = by_subject.get(told.finding.subject, ())
-            if any(_gives_way(told.finding, rival) for rival in rivals):
-                yield from told.withdrawn()
+        for claimed in gone:
+            rivals = by_subject.get(claimed.finding.subject, ())
+            if any(_gives_way(claimed.finding, rival) for rival in rivals):
+                yield from claimed.withdrawn()
 
 
 def _gives_way(cleared: Finding, standing: Finding) -> bool:
@@ -228,33 +228,33 @@ def _gives_way(cleared: Finding, standing: Finding) -> bool:
     )
 
 
-def _cut(told: _Told, uuid: str, start: float, end: float) -> Iterator[Claim]:
+def _cut(claimed: _Claimed, uuid: str, start: float, end: float) -> Iterator[Claim]:
     """Withdraw a part of what was claimed of a GPU."""
-    low, high = told.spans.pop(uuid)
-    yield told.claim(uuid, start, end, None)
+    low, high = claimed.spans.pop(uuid)
+    yield claimed.claim(uuid, start, end, None)
     if low < start:
-        told.spans[uuid] = (low, min(high, start))
+        claimed.spans[uuid] = (low, min(high, start))
 
 
 def _extended(
-    told: _Told, finding: Finding, uuid: str, span: tuple[float, float], charge: Charge
+    claimed: _Claimed, finding: Finding, uuid: str, span: tuple[float, float], charge: Charge
 ) -> Iterator[Claim]:
     """Claim a GPU's time as the newest look says."""
     start, end = span
-    low, high = told.spans.get(uuid, (inf, -inf))
+    low, high = claimed.spans.get(uuid, (inf, -inf))
     if start > low:
-        yield told.claim(uuid, -inf, start, None)
+        yield claimed.claim(uuid, -inf, start, None)
     if end < high:
-        yield told.claim(uuid, end, inf, None)
-    if told.charge is None:
+        yield claimed.claim(uuid, end, inf, None)
+    if claimed.charge is None:
         since = start
-    elif charge is told.charge:
+    elif charge is claimed.charge:
         since = start if start < low else high
     else:
         since = start if start < low else max(start, min(high, finding.window.start))
     if end > since:
-        yield told.claim(uuid, since, end, charge)
-    told.spans[uuid] = (start, end)
+        yield claimed.claim(uuid, since, end, charge)
+    claimed.spans[uuid] = (start, end)
 
 
 def charge_of(finding: Finding, gpu_count: int, number: int) -> Charge | None:

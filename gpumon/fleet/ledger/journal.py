@@ -38,7 +38,7 @@ class JournalFile:
         """Take the folder; where that fails, `note` says why and nothing is written."""
         self._folder = folder
         self._pages = PageWriter(folder, open_wait_s)
-        self.booked, self.accounts = self._pages.booked, self._pages.accounts
+        self.resumed, self.accounts = self._pages.resumed, self._pages.accounts
         self.lost_s = 0.0
         """GPU-seconds of ended jobs that were forgotten before the disk took them."""
 
@@ -133,8 +133,8 @@ def _new(run: Run, at: float) -> Iterator[tuple[list[bytes], list[tuple[Holding,
                     ),
                 )
             )
-        booked = [holding for holding, _ in holdings]
-        entry = _entry(run, booked, (start, end), seconds, (energy_j, energy_s))
+        owned = [holding for holding, _ in holdings]
+        entry = _entry(run, owned, (start, end), seconds, (energy_j, energy_s))
         yield [entry.line()], done
 
 

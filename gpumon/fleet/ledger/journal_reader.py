@@ -38,7 +38,7 @@ MAX_LINE_BYTES: Final = 2**20
 MOST_RESUMED_BYTES: Final = 64 * 2**20
 """So much of the newest pages is read for where to go on; about a second."""
 
-MOST_KEPT: Final = 10_000
+MOST_RUNS: Final = 10_000
 """Runs of earlier processes that are told one by one; about 10 MB."""
 
 
@@ -169,9 +169,9 @@ class Pages:
             if _IS_DAY.fullmatch(path.name) and path.name < first:
                 continue
             for entry in self._of(path):
-                kept = entry if since is None else entry.since(since)
-                if kept is not None:
-                    yield kept
+                part = entry if since is None else entry.since(since)
+                if part is not None:
+                    yield part
 
     def _of(self, path: Path) -> Iterator[Entry]:
         if path.is_symlink() and not path.exists():
@@ -195,7 +195,7 @@ class Pages:
     def resumed(self) -> Resumed:
         """Where every run's books end, and what became of its time, from the newest pages."""
         found: dict[_Run, dict[str, float]] = {}
-        kept: dict[_Run, dict[str, _Sum]] = {}
+        sums_by_run: dict[_Run, dict[str, _Sum]] = {}
         left = MOST_RESUMED_BYTES
         for path in reversed(self.files()):
             try:
@@ -207,13 +207,17 @@ class Pages:
                     run = (entry.job_id, entry.began_at)
                     ends = newest.setdefault(run, {})
                     ends.update(dict.fromkeys(entry.gpus, entry.end))
-                    if run in kept or len(kept) < MOST_KEPT:
-                        kept.setdefault(run, {}).setdefault(entry.gpu, _Sum(entry)).add(entry)
+                    if run in sums_by_run or len(sums_by_run) < MOST_RUNS:
+                        sums_by_run.setdefault(run, {}).setdefault(entry.gpu, _Sum(entry)).add(
+                            entry
+                        )
             except OSError:
                 continue
             for key, ends in newest.items():
                 found[key] = ends | found.get(key, {})
-        accounts = (one.account() for sums in reversed(kept.values()) for one in sums.values())
+        accounts = (
+            one.account() for sums in reversed(sums_by_run.values()) for one in sums.values()
+        )
         return Resumed(found, tuple(accounts))
 
 

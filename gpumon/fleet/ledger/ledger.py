@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gpumon.fleet.ledger.claims import Claims
-from gpumon.fleet.ledger.losing import LosingBook
+from gpumon.fleet.ledger.losing import LosingFindings
 from gpumon.fleet.ledger.runs import CORRECTED_S, Runs
 from gpumon.fleet.ledger.sight import Sight
 from gpumon.model.records.ledger import NO_PRICES, UNOBSERVED, LedgerTotals
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpumon.fleet.ledger.holding import Holding, Run
-    from gpumon.fleet.ledger.runs import Booked
+    from gpumon.fleet.ledger.runs import EarlierRuns
     from gpumon.model.records.cluster import Gpu
     from gpumon.model.records.ledger import Account, Prices
     from gpumon.model.records.tick import Tick
@@ -26,10 +26,10 @@ WRITE_S: Final = 300.0
 WRITE_RUNS: Final = 250
 """Jobs written per tick, so that no tick bears all of them."""
 
-BEAT_S: Final = 60.0
+METER_PERIOD_S: Final = 60.0
 """How often energy is read of a GPU that is held; the counter loses nothing in between."""
 
-LONGEST_S: Final = 3 * BEAT_S
+LONGEST_S: Final = 3 * METER_PERIOD_S
 """No power is taken to have lasted longer than this."""
 
 
@@ -67,7 +67,7 @@ class Journal(Protocol):
     """Where the books are kept; `gpumon.fleet.ledger.journal.JournalFile` is one."""
 
     @property
-    def booked(self) -> Booked | None:
+    def resumed(self) -> EarlierRuns | None:
         """What earlier processes wrote; None where this one does not go on with it."""
         ...
 
@@ -118,9 +118,9 @@ class Ledger:
         self._earlier = journal.accounts if journal else ()
         self._claims = Claims(self._held_by)
         self._sight = Sight()
-        self._losing = LosingBook()
+        self._losing = LosingFindings()
         self._runs: Runs | None = None
-        self._since = self._at = self._written_at = self._beat_at = 0.0
+        self._since = self._at = self._written_at = self._metered_at = 0.0
         self._steady_s: float | None = None
         self._gpus: Mapping[str, Gpu] = {}
         self._unwritten: list[Run] = []
@@ -128,10 +128,10 @@ class Ledger:
     def take(self, tick: Tick) -> None:
         """Book the time since the tick before. The same tick again books nothing."""
         if self._runs is None:
-            self._since = self._at = self._written_at = self._beat_at = tick.at
+            self._since = self._at = self._written_at = self._metered_at = tick.at
             self._steady_s = tick.steady_s
             self._runs = Runs(
-                tick.at, self._read_out, self._journal.booked if self._journal else None
+                tick.at, self._read_out, self._journal.resumed if self._journal else None
             )
         elif tick.at == self._at:
             return
@@ -139,7 +139,7 @@ class Ledger:
             self._runs.restart(self._at + passed_s, tick.at)
             self._claims.forget()
             self._sight.restart(tick.at)
-            self._at = self._written_at = self._beat_at = tick.at
+            self._at = self._written_at = self._metered_at = tick.at
         runs, last_at = self._runs, self._at
         runs.update(tick, last_at)
         self._observe(runs, tick, last_at)
@@ -219,8 +219,8 @@ class Ledger:
         if self._unwritten:
             batch, self._unwritten = self._unwritten[:WRITE_RUNS], self._unwritten[WRITE_RUNS:]
             self._write(at, batch)
-        if at - self._beat_at >= BEAT_S:
-            self._beat_at = at
+        if at - self._metered_at >= METER_PERIOD_S:
+            self._metered_at = at
             for run in runs.open.values():
                 for uuid, holding in run.held.items():
                     meter(holding, self._gpus.get(uuid))

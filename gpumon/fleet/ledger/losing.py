@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     """By UUID who holds or held a GPU."""
 
 
-class LosingBook:
+class LosingFindings:
     """What the standing findings lose now, found anew only when findings were judged anew."""
 
     def __init__(self) -> None:
         self.now = NOTHING_LOSING
-        self._told: tuple[tuple[Finding, ...], ...] = ((), ())
+        self._findings: tuple[tuple[Finding, ...], ...] = ((), ())
 
     def take(self, tick: Tick, on_gpu: Holds) -> None:
         """Find the rates of a tick.
@@ -36,10 +36,10 @@ class LosingBook:
             tick: Its findings; muted ones lose as much.
             on_gpu: Who holds which GPU.
         """
-        told = (tick.findings, tick.muted)
-        if not all(map(is_, self._told, told)):
-            self._told = told
-            self.now = losing_now(chain.from_iterable(told), Holders(tick), on_gpu)
+        findings = (tick.findings, tick.muted)
+        if not all(map(is_, self._findings, findings)):
+            self._findings = findings
+            self.now = losing_now(chain.from_iterable(findings), Holders(tick), on_gpu)
 
 
 def losing_now(findings: Iterable[Finding], holders: Holders, on_gpu: Holds) -> LosingNow:

@@ -28,7 +28,7 @@ MOST_CLOSED: Final = 2_000
 a megabyte, and what a busy cluster ends in some hours."""
 
 
-class Booked(Protocol):
+class EarlierRuns(Protocol):
     """What an earlier process wrote down, so that nothing is booked twice."""
 
     def until(self, job_id: str, began_at: float, uuid: str) -> float | None:
@@ -46,7 +46,7 @@ class Runs:
     """
 
     def __init__(
-        self, epoch: float, read_out: Callable[[Holding], None], booked: Booked | None = None
+        self, epoch: float, read_out: Callable[[Holding], None], earlier: EarlierRuns | None = None
     ) -> None:
         """No runs.
 
@@ -54,11 +54,11 @@ class Runs:
             epoch: Unix time at which the books are opened.
             read_out: Called with each holding that a job lets go of, after it ended, and before
                 it becomes a larger or a smaller part of its GPU.
-            booked: What an earlier process wrote down.
+            earlier: What an earlier process wrote down.
         """
         self._read_out = read_out
         self._epoch = epoch
-        self._booked = booked
+        self._earlier = earlier
         self._floor = float("-inf")
         self._carried: set[str] = set()
         """Jobs that held GPUs when the clock was set."""
@@ -165,8 +165,8 @@ class Runs:
             del self.open[job.job_id]
             self._end(run, last_at if job.start_at is None else min(last_at, job.start_at))
             return
-        kept = set(view.gpu_uuids)
-        for uuid in [uuid for uuid in run.held if uuid not in kept]:
+        now_held = set(view.gpu_uuids)
+        for uuid in [uuid for uuid in run.held if uuid not in now_held]:
             holding = run.held.pop(uuid)
             if len(run.unnamed) < view.gpus_unknown:
                 holding.timeline.observe(last_at, UNOBSERVED)
@@ -266,7 +266,7 @@ class Runs:
         """Where the booking of a GPU begins: nothing is booked that an earlier process booked."""
         job = run.job
         began_at = run.began_at if job.start_at is None else job.start_at
-        until = self._booked.until(job.job_id, began_at, uuid) if self._booked else None
+        until = self._earlier.until(job.job_id, began_at, uuid) if self._earlier else None
         return first if until is None else max(first, min(until, self._at))
 
     def _account(self, run: Run, gpu: str, start: float) -> OpenAccount:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu
     from gpumon.model.records.tick import Tick
 
-KEPT_CHANGES: Final = 16
+REMEMBERED_CHANGES: Final = 16
 """Changes of a GPU that are kept for a job that is told of after it began: the queue is asked
 every 30 s. What was before them is observed and unexplained."""
 
@@ -48,14 +48,14 @@ class Sight:
         later = [(when, state) for when, state in past if when > start]
         if len(later) < len(past):
             return ((start, past[len(past) - len(later) - 1][1]), *later)
-        if len(past) == KEPT_CHANGES:
+        if len(past) == REMEMBERED_CHANGES:
             return ((start, UNEXPLAINED), *later)
         return tuple(later)
 
     def restart(self, at: float) -> None:
         """The clock was set: what is in sight is so from now on."""
         for uuid, state in self._state.items():
-            self._past[uuid] = deque([(at, state)], KEPT_CHANGES)
+            self._past[uuid] = deque([(at, state)], REMEMBERED_CHANGES)
 
     def changes(self, tick: Tick, last_at: float) -> Iterator[Change]:
         """What changed since the tick of Unix time `last_at`.
@@ -80,7 +80,7 @@ class Sight:
             else:
                 when = min(gpu.taken_at, tick.at)
                 self._state[uuid] = state
-                self._past.setdefault(uuid, deque(maxlen=KEPT_CHANGES)).append((when, state))
+                self._past.setdefault(uuid, deque(maxlen=REMEMBERED_CHANGES)).append((when, state))
                 yield Change(uuid, when, state)
         self._blocks = blocks
 

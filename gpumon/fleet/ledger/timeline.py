@@ -60,7 +60,7 @@ class _Part(NamedTuple):
 class _Stretch:
     """A piece of time of which the same is known and claimed throughout."""
 
-    __slots__ = ("booked", "charges", "end", "shares", "start", "weight")
+    __slots__ = ("charged", "charges", "end", "shares", "start", "weight")
 
     def __init__(self, start: float, end: float, weight: float, shares: tuple[float, ...]) -> None:
         self.start = start
@@ -70,7 +70,7 @@ class _Stretch:
         """Parts of it in each of `STATES`; more than one where neighbours were made one."""
         self.charges: tuple[Charge, ...] = ()
         """By precedence; nothing is charged to an open one, which has no end yet."""
-        self.booked: tuple[_Part, ...] = ()
+        self.charged: tuple[_Part, ...] = ()
 
     @property
     def state(self) -> str:
@@ -211,7 +211,7 @@ class Timeline:
             if stretch.shares != shares:
                 self._take_back(stretch)
                 stretch.shares = shares
-                self._book(stretch)
+                self._charge_account(stretch)
         for later in range(len(self._stretches) - 1, position - 1, -1):
             self._join(later)
         if len(self._stretches) > MOST_STRETCHES + SPARE_STRETCHES:
@@ -239,7 +239,7 @@ class Timeline:
             if stretch.start >= since and stretch.weight != weight:
                 self._take_back(stretch)
                 stretch.weight = weight
-                self._book(stretch)
+                self._charge_account(stretch)
 
     def charge(self, start: float, end: float, charge: Charge) -> None:
         """Charge what a claim says of the time between two Unix times, in place of what it said."""
@@ -271,7 +271,7 @@ class Timeline:
         stretch = self._stretches[position]
         self._take_back(stretch)
         stretch.charges = charges
-        self._book(stretch)
+        self._charge_account(stretch)
         if position + 1 < len(self._stretches):
             self._join(position + 1)
         self._join(position)
@@ -284,7 +284,7 @@ class Timeline:
                 self._take_back(stretch)
                 self._take_back(before)
                 before.end = stretch.end
-                self._book(before)
+                self._charge_account(before)
                 del self._stretches[position]
 
     def _coarsen(self, now: float) -> None:
@@ -310,7 +310,7 @@ class Timeline:
             self._take_back(second)
             first.shares = _mean(first, second)
             first.end = second.end
-            self._book(first)
+            self._charge_account(first)
             del self._stretches[position + 1]
         del self._stretches[: wanted - len(chosen)]
 
@@ -326,8 +326,8 @@ class Timeline:
         rest = stretch.rest_from(when)
         self._take_back(stretch)
         stretch.end = when
-        self._book(stretch)
-        self._book(rest)
+        self._charge_account(stretch)
+        self._charge_account(rest)
         self._stretches.insert(position + 1, rest)
 
     def _shut(self, when: float) -> None:
@@ -335,7 +335,7 @@ class Timeline:
         last = self._stretches[-1]
         self._take_back(last)
         last.end = when
-        self._book(last)
+        self._charge_account(last)
         if last.end == last.start and len(self._stretches) > 1:
             self._stretches.pop()
 
@@ -343,21 +343,21 @@ class Timeline:
         self._take_back(self._stretches[position])
         del self._stretches[position]
 
-    def _book(self, stretch: _Stretch) -> None:
+    def _charge_account(self, stretch: _Stretch) -> None:
         if stretch.end == inf:
             self.account.begin(stretch.state, stretch.start, stretch.weight)
             return
-        stretch.booked = tuple(stretch.parts())
-        for part in stretch.booked:
+        stretch.charged = tuple(stretch.parts())
+        for part in stretch.charged:
             self._add(part.key, part.seconds, part.charge)
 
     def _take_back(self, stretch: _Stretch) -> None:
         if stretch.end == inf:
             self.account.stop(stretch.state, stretch.start, stretch.weight)
             return
-        for part in stretch.booked:
+        for part in stretch.charged:
             self._add(part.key, -part.seconds, part.charge)
-        stretch.booked = ()
+        stretch.charged = ()
 
     def _add(self, key: str, seconds: float, charge: Charge | None) -> None:
         if seconds == 0:

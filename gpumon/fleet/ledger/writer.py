@@ -51,7 +51,7 @@ class PageWriter:
         self._is_open = False
         self._is_given_up = False
         self._thread = WritingThread("ledger", retry_s=RETRY_S, end=self._let_go, now=now)
-        self.booked: Resumed | None = None
+        self.resumed: Resumed | None = None
         """What is on disk from earlier processes; None: they are not written by this one."""
         self.accounts: tuple[Account, ...] = ()
         """Single runs of the same, also of the process that writes them instead."""
@@ -100,12 +100,12 @@ class PageWriter:
             self._lock = os.open(path, flags, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             pages = Pages(self._folder)
-            booked, today = pages.resumed(), self._folder / page_name(time.time())
+            resumed, today = pages.resumed(), self._folder / page_name(time.time())
             if self._is_given_up:
                 return
             # The first entries come after minutes: what stands in their way is said before.
             self._note = _not_followed(today) if today in pages.links() else ""
-            self.booked, self.accounts, self._is_open = booked, booked.accounts, True
+            self.resumed, self.accounts, self._is_open = resumed, resumed.accounts, True
         except BlockingIOError:
             self._note = (
                 f"another gpumon writes the ledger in {self._folder}; this one is not stored"
@@ -125,8 +125,8 @@ class PageWriter:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise OSError(error.errno, _not_followed(self._folder / page_name(at))) from None
-            said = f"the ledger cannot be written to {self._folder}: {error.strerror}"
-            raise OSError(error.errno, said) from None
+            message = f"the ledger cannot be written to {self._folder}: {error.strerror}"
+            raise OSError(error.errno, message) from None
         self._note = ""
 
     def _append(self, at: float, data: bytes) -> None:

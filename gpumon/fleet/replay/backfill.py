@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from gpumon.fleet.replay.clock import ReplayClock
-from gpumon.fleet.replay.feed import FINE_S, LOOK_BACK_S, sampler_of
+from gpumon.fleet.replay.feed import FINE_S, SPAN_BEFORE_S, sampler_of
 from gpumon.sources.recording.source import Playback
 from gpumon.sources.source import SystemClock
 
@@ -32,19 +32,19 @@ def backfill(past: Past, recording: Recording, now: float, limit_s: float = 1.0)
     Returns:
         Number of pictures that were remembered.
     """
-    playback = Playback(recording, now - LOOK_BACK_S, now - MIN_AGE_S, now - FINE_S)
+    playback = Playback(recording, now - SPAN_BEFORE_S, now - MIN_AGE_S, now - FINE_S)
     clock = ReplayClock(playback, inf, SystemClock())
-    kept = _Kept(past, now - LOOK_BACK_S)
-    sampler = sampler_of(recording, playback, clock, lambda: kept, None)
+    stored = _PastOnly(past, now - SPAN_BEFORE_S)
+    sampler = sampler_of(recording, playback, clock, lambda: stored, None)
     sampler.start(lambda _: None)
     clock.ended.wait(limit_s)
-    kept.close()
+    stored.close()
     clock.release()
     sampler.close()
-    return kept.count
+    return stored.count
 
 
-class _Kept:
+class _PastOnly:
     """A memory that outlives the sampler which fills it, and takes nothing once that is over."""
 
     def __init__(self, past: Past, since: float) -> None:

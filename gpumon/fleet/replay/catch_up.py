@@ -30,10 +30,10 @@ LATE_S: Final = 900.0
 LATE_STRIDE_S: Final = 12.5
 """Seconds between two ticks of the late past. A choice: half of the early one's."""
 
-LOOK_S: Final = 180.0
+EVALUATION_S: Final = 180.0
 """Between two judged pictures of the early past: what a look finds, it dates by the windows."""
 
-LATE_LOOK_S: Final = 90.0
+LATE_EVALUATION_S: Final = 90.0
 """Seconds between two evaluations of the late past. A choice: half of the early one's."""
 
 _WAITED_S: Final = 0.05
@@ -132,7 +132,7 @@ class _LaggingJudge(PacedJudge):
         if self._is_live:
             return self._engine.submit(tick)
         behind_s = self._clock.behind_s
-        every_s = LOOK_S if behind_s > LATE_S else LATE_LOOK_S
+        every_s = EVALUATION_S if behind_s > LATE_S else LATE_EVALUATION_S
         before = self._judged_at
         if behind_s > 0 and before is not None and tick.at - before < every_s:
             return False

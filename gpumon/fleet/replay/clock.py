@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpumon.sources.recording.source import Playback
     from gpumon.sources.source import Clock
 
-MAX_PICTURES_PER_S: Final = 10.0
+MAX_TICKS_PER_S: Final = 10.0
 """More would only be drawn over each other; at a high speed pictures in between are left out."""
 
 MAX_GAP_S: Final = 60.0
@@ -84,7 +84,7 @@ class ReplayClock:
             return event.is_set()
         stride_s = seconds / 2
         if not self.is_hurrying and 0 < self._speed < inf:
-            stride_s = max(stride_s, self._speed / MAX_PICTURES_PER_S / 2)
+            stride_s = max(stride_s, self._speed / MAX_TICKS_PER_S / 2)
         is_due = self._playback.next_at
         if is_due is None:
             self.ended.set()
@@ -121,11 +121,11 @@ class ReplayClock:
             self._steps = 0
             self._changed.notify_all()
 
-    def step(self, pictures: int) -> None:
+    def step(self, ticks: int) -> None:
         """Let so many pictures pass, then stand."""
         with self._changed:
             self._is_paused = True
-            self._steps += pictures
+            self._steps += ticks
             self._changed.notify_all()
 
     def release(self) -> None:

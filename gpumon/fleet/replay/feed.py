@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
     from gpumon.sources.recording.source import Recording
 
-LOOK_BACK_S: Final = 3600.0
+SPAN_BEFORE_S: Final = 3600.0
 """How much of the past before the instant that is sought is known there: history's own span."""
 
 FINE_S: Final = 600.0
@@ -42,13 +42,13 @@ class _Patient(PacedJudge):
         engine: Detection,
         is_wanted: Callable[[Tick], bool],
         wait_s: float,
-        looks: float,
+        evaluations: float,
     ) -> None:
-        """`looks`: how many are waited for, `wait_s` seconds each."""
+        """`evaluations`: how many are waited for, `wait_s` seconds each."""
         super().__init__(engine)
         self._is_wanted = is_wanted
         self._wait_s = wait_s
-        self._looks = looks
+        self._evaluations = evaluations
         self._is_asked = False
 
     def submit(self, tick: Tick) -> bool:
@@ -56,9 +56,9 @@ class _Patient(PacedJudge):
         return self._is_asked
 
     def collect(self) -> DetectionReport | None:
-        if not self._is_asked or self._looks <= 0:
+        if not self._is_asked or self._evaluations <= 0:
             return self._engine.collect()
-        self._looks -= 1
+        self._evaluations -= 1
         return self._engine.finish(self._wait_s)
 
 
@@ -66,7 +66,7 @@ def patient(
     judge: Callable[[], Detection] | None,
     is_wanted: Callable[[Tick], bool],
     wait_s: float,
-    looks: float = inf,
+    evaluations: float = inf,
 ) -> Callable[[], Detection] | None:
     """Make engines that are asked for some pictures only, and waited for.
 
@@ -74,12 +74,12 @@ def patient(
         judge: Makes an engine; None: there is no detection.
         is_wanted: Told a picture; False: it is not judged.
         wait_s: Seconds that a picture's findings are waited for.
-        looks: So many pictures are waited for; those after it are not.
+        evaluations: So many pictures are waited for; those after it are not.
 
     Returns:
         What makes such an engine; None without `judge`.
     """
-    return None if judge is None else lambda: _Patient(judge(), is_wanted, wait_s, looks)
+    return None if judge is None else lambda: _Patient(judge(), is_wanted, wait_s, evaluations)
 
 
 def playback_at(recording: Recording, at: float | None, until: float = inf) -> Playback:
@@ -87,7 +87,7 @@ def playback_at(recording: Recording, at: float | None, until: float = inf) -> P
     if at is None:
         return Playback(recording, None, until)
     fine_s = max(FINE_S, FINE_BYTES / max(1.0, recording.bytes_per_s))
-    return Playback(recording, at - LOOK_BACK_S, until, at - fine_s)
+    return Playback(recording, at - SPAN_BEFORE_S, until, at - fine_s)
 
 
 def sampler_of(
@@ -109,7 +109,7 @@ def sampler_of(
         playback.period_s,
         remember,
         judge,
-        keep_books=Ledger,
+        open_ledger=Ledger,
         judge_every_s=JUDGE_S,
     )
 

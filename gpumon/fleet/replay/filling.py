@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpumon.fleet.sampler.protocols import Renewable
     from gpumon.model.records.tick import Tick, WindowReader
-    from gpumon.sources.source import PastBeat, Remembering
+    from gpumon.sources.source import PastFrames, Remembering
 
 LATEST_S: Final = 60.0
 """Where others measure as well, so much of what they told may be lost to a past (our choice)."""
@@ -48,8 +48,8 @@ class FillingPast:
         self._sources = sources
         self._run = run or _in_thread
         self._held: list[Tick] = []
-        self._told: dict[int, Callable[[], Iterator[PastBeat]]] = {}
-        self._tellers: set[int] = set()
+        self._remembered: dict[int, Callable[[], Iterator[PastFrames]]] = {}
+        self._reporters: set[int] = set()
         """Sources that have told their whole past."""
         self._is_new = False
         self._is_alone = is_alone
@@ -73,8 +73,8 @@ class FillingPast:
         if self._made is not None:
             self._replace(self._made)
         is_waiting = any(one.is_recalling for one in self._sources)
-        told = self._missed()
-        if not self._missing.takes(tick, told, is_waiting=is_waiting):
+        recalled = self._missed()
+        if not self._missing.takes(tick, recalled, is_waiting=is_waiting):
             self._past.append(tick)
             self._fill(tick)
         failure, self._failure = self._failure or self._missing.failure, None
@@ -82,18 +82,18 @@ class FillingPast:
         if failure is not None:
             raise failure
 
-    def _missed(self) -> Callable[[], Iterator[PastBeat]] | None:
+    def _missed(self) -> Callable[[], Iterator[PastFrames]] | None:
         """What has just been told of an outage; what is told first is the whole past."""
         found = None
         for number, one in enumerate(self._sources):
-            told = one.recalled()
-            if told is None:
+            recalled = one.recalled()
+            if recalled is None:
                 continue
             if self._missing.is_begun and self._is_alone and len(self._sources) == 1:
-                found = told
-            elif number not in self._tellers:
-                self._told[number], self._is_new = told, True
-            self._tellers.add(number)
+                found = recalled
+            elif number not in self._reporters:
+                self._remembered[number], self._is_new = recalled, True
+            self._reporters.add(number)
         return found
 
     def _fill(self, tick: Tick) -> None:
@@ -111,11 +111,11 @@ class FillingPast:
             until = self._held[0].at
             if self._is_alone or until - (self.begins_at or until) <= LATEST_S:
                 self._is_making = True
-                told_by = [*self._told.values()]
+                recalls = [*self._remembered.values()]
                 if len(self._sources) == 1:
                     # Of several each comes in its own time, and all are told of again.
-                    self._told.clear()
-                self._run(lambda: self._make(told_by, until))
+                    self._remembered.clear()
+                self._run(lambda: self._make(recalls, until))
 
     def reader(self) -> WindowReader:
         """Reader of everything remembered so far."""
@@ -129,11 +129,11 @@ class FillingPast:
     def _hold(self, tick: Tick) -> None:
         hold(self._held, tick)
 
-    def _make(self, told: Sequence[Callable[[], Iterator[PastBeat]]], until: float) -> None:
+    def _make(self, recalls: Sequence[Callable[[], Iterator[PastFrames]]], until: float) -> None:
         """A memory of what is told; a past that fails half-way counts up to there."""
         made = self._past.blank()
         try:
-            for tick in ticks_of([begin() for begin in told], until):
+            for tick in ticks_of([begin() for begin in recalls], until):
                 made.append(tick)
                 if self._closing.wait(BREATH_S):
                     made.close()

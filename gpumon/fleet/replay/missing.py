@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.model.records.frame import Frame
     from gpumon.model.records.tick import WindowReader
-    from gpumon.sources.source import PastBeat
+    from gpumon.sources.source import PastFrames
 
 MOST_HELD: Final = 128
 """Pictures that are held until the past is there: of more every other one will do, as a past takes
@@ -71,23 +71,23 @@ class Missing:
         return self._reader
 
     def takes(
-        self, tick: Tick, told: Callable[[], Iterator[PastBeat]] | None, *, is_waiting: bool
+        self, tick: Tick, recall: Callable[[], Iterator[PastFrames]] | None, *, is_waiting: bool
     ) -> bool:
         """Whether a picture waits; if not, all that waited is remembered.
 
         Args:
             tick: The picture.
-            told: What was missed, where that has just been told.
+            recall: Gives what was missed, where that has just come.
             is_waiting: Whether it may still come.
         """
         last = self._last
         if last is None:
             return False
-        if told is not None and self._reader is None:
+        if recall is not None and self._reader is None:
             hold(self._held, tick)
             self._reader = self._past.reader()
             waiting = [*self._held]
-            self._run(lambda: self._fill(told, last, waiting))
+            self._run(lambda: self._fill(recall, last, waiting))
             return True
         if self._reader is not None and self._filled_at is not None:
             last_at, self._reader, self._filled_at = self._filled_at, None, None
@@ -101,13 +101,13 @@ class Missing:
         return False
 
     def _fill(
-        self, told: Callable[[], Iterator[PastBeat]], last: Tick, waiting: Sequence[Tick]
+        self, recall: Callable[[], Iterator[PastFrames]], last: Tick, waiting: Sequence[Tick]
     ) -> None:
         """Remember what is told of the time between two pictures, with the jobs of that time."""
         until = next((one.at for one in waiting if not _is_silent(one)), waiting[-1].at)
         filled_at = last.at
         try:
-            for tick in ticks_of([told()], until):
+            for tick in ticks_of([recall()], until):
                 if tick.at <= filled_at:
                     continue
                 jobs = _jobs_at(tick.at, (last, *waiting))
@@ -128,20 +128,20 @@ def hold(held: list[Tick], tick: Tick) -> None:
     held.append(tick)
 
 
-def ticks_of(told: Sequence[Iterator[PastBeat]], until: float) -> Iterator[Tick]:
+def ticks_of(pasts: Sequence[Iterator[PastFrames]], until: float) -> Iterator[Tick]:
     """A picture of each beat before a time: GPUs and nodes alone, for nobody knows its queue."""
     newest: dict[tuple[str, str], Frame] = {}
-    beats = merge(*told, key=_at)
-    for number, (at, together) in enumerate(groupby(beats, _at)):
+    samples = merge(*pasts, key=_at)
+    for number, (at, together) in enumerate(groupby(samples, _at)):
         if at >= until:
             return
         period_s = 0.0
-        for beat in together:
-            newest.update(((frame.origin, frame.node), frame) for frame in beat.frames)
-            period_s = max(period_s, beat.period_s)
-        picture = join(list(newest.values()), None, {}, at, 0.0)
+        for sample in together:
+            newest.update(((frame.origin, frame.node), frame) for frame in sample.frames)
+            period_s = max(period_s, sample.period_s)
+        joined = join(list(newest.values()), None, {}, at, 0.0)
         yield Tick(
-            *(number, at, at, period_s, (), picture.nodes, picture.gpus),
+            *(number, at, at, period_s, (), joined.nodes, joined.gpus),
             *((), None, (), (), (), 0.0),
         )
 
@@ -155,5 +155,5 @@ def _is_silent(tick: Tick) -> bool:
     return all(gpu.is_stale for gpu in tick.gpus.values())
 
 
-def _at(beat: PastBeat) -> float:
-    return beat.at
+def _at(sample: PastFrames) -> float:
+    return sample.at

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpumon.sources.source import Source, Wish
 
 
-class Book(Protocol):
+class RecordingSink(Protocol):
     """What is recorded into; a file or a folder of segments."""
 
     def frames(self, frames: Iterable[Frame]) -> None:
@@ -28,15 +28,17 @@ class Book(Protocol):
 class Recorder:
     """Writes what sources say into a book. A book that cannot be written stops nothing else."""
 
-    def __init__(self, book: Book, failed: Callable[[OSError], SourceError | None]) -> None:
+    def __init__(
+        self, sink: RecordingSink, failed: Callable[[OSError], SourceError | None]
+    ) -> None:
         """Record from now on.
 
         Args:
-            book: Where to.
+            sink: Where to.
             failed: Called with the first error of the book, after which nothing is written; what
                 it returns is kept in `failure`.
         """
-        self._book = book
+        self._sink = sink
         self._failed = failed
         self.failure: SourceError | None = None
         self.is_stopped = False
@@ -51,14 +53,14 @@ class Recorder:
         noted = list(frames)
         if noted and not self.is_stopped:
             self.frame_count += len(noted)
-            self._book.frames(noted)
+            self._sink.frames(noted)
 
-    def beat(self, tick: Tick) -> None:
+    def end_tick(self, tick: Tick) -> None:
         """Note down that a picture was made of what was said."""
         if self.is_stopped:
             return
         try:
-            self._book.beat(tick.at, tick.period_s)
+            self._sink.beat(tick.at, tick.period_s)
         except OSError as error:
             self.is_stopped = True
             self.failure = self._failed(error)

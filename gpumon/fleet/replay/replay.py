@@ -138,20 +138,20 @@ class ReplayFeed:
         """
         self._open(min(max(at, self.span.start), self.span.end))
 
-    def step(self, pictures: int) -> None:
+    def step(self, ticks: int) -> None:
         """Go so many pictures forward, or backward where negative, and stand there."""
         with self._lock:
             self._is_paused = True
             if self._clock is None:
                 return
-            if pictures >= 0:
-                self._clock.step(pictures)
+            if ticks >= 0:
+                self._clock.step(ticks)
                 return
         shown = list(self._shown)
-        if len(shown) > -pictures:
-            self.seek(shown[pictures - 1])
+        if len(shown) > -ticks:
+            self.seek(shown[ticks - 1])
         else:
-            self.seek(self._back(-pictures))
+            self.seek(self._back(-ticks))
 
     def close(self) -> None:
         """Stop; bounded as the sampler's own end is."""
@@ -183,8 +183,8 @@ class ReplayFeed:
             if at is not None:
                 clock.hurry(at)
             self._shown = deque(maxlen=MAX_SHOWN)
-            looks = 0 if at is None else 1
-            made = patient(self._judge, lambda _: not clock.is_hurrying, SOUGHT_S, looks)
+            evaluations = 0 if at is None else 1
+            made = patient(self._judge, lambda _: not clock.is_hurrying, SOUGHT_S, evaluations)
             sampler = sampler_of(self.recording, playback, clock, self._remember, made)
             self._clock, self._sampler = clock, sampler
 
@@ -195,9 +195,9 @@ class ReplayFeed:
 
             sampler.start(show)
 
-    def _back(self, pictures: int) -> float:
+    def _back(self, ticks: int) -> float:
         """Unix time of the picture so many before the one that is shown."""
         now = self.now
-        times = [beat.at for beat in Playback(self.recording, now - FINE_S, now).beats()]
-        found = bisect_right(times, now) - 1 - pictures
+        times = [sample.at for sample in Playback(self.recording, now - FINE_S, now).by_tick()]
+        found = bisect_right(times, now) - 1 - ticks
         return times[max(0, found)] if times else now

@@ -44,9 +44,9 @@ class LateSampler:
         return self._made.failure if self._made is not None else self._failure
 
     @property
-    def unkept(self) -> SourceError | None:
+    def unwritten(self) -> SourceError | None:
         """Why the last of the books is not on disk; None: it is, or there is none."""
-        return self._made.unkept if self._made is not None else None
+        return self._made.unwritten if self._made is not None else None
 
     def start(self, on_tick: Callable[[Tick], None]) -> None:
         """Make the sampler and have it publish its ticks, without waiting for either."""

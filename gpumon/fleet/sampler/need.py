@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import DetectionReport
     from gpumon.model.records.tick import Tick
 
-KEPT_S: Final = 600.0
+LOADED_S: Final = 600.0
 """So long after the last need the detectors stay loaded: whoever works on a machine starts the
 next program by then (our choice)."""
 
@@ -71,7 +71,7 @@ class Need:
             self._has_begun, self._round_at = True, now + FIRST_ROUND_S
         has_found = report is not None and bool(report.findings or report.muted)
         if is_held(tick) or has_found or is_troubled(tick):
-            self._rests_at = now + KEPT_S
+            self._rests_at = now + LOADED_S
             self._round_at = self._rests_at + ROUND_S
             return True
         if now < self._rests_at:

@@ -61,19 +61,19 @@ class Newest:
                 self._end(frame)
             if frame.queue is not None:
                 self._queues[frame.origin] = frame.queue
-            says_nothing = not frame.blocks and frame.queue is None
+            is_empty = not frame.blocks and frame.queue is None
             if frame.is_left and key in self._frames:
                 self._left[key] = frame.taken_at
             elif frame.blocks or frame.errors:
                 self._left.pop(key, None)
             if not frame.node:
-                (self._silent.add if says_nothing else self._silent.discard)(frame.origin)
+                (self._silent.add if is_empty else self._silent.discard)(frame.origin)
             if frame.errors:
                 self._errors[key] = frame.errors
             else:
                 self._errors.pop(key, None)
             url = target_of(frame.origin)
-            if url not in self._queues and not says_nothing:
+            if url not in self._queues and not is_empty:
                 # A child whose node was unknown while it failed has told its name.
                 self._errors.pop((url, ""), None)
                 self._silent.discard(url)
@@ -90,11 +90,11 @@ class Newest:
 
     def _is_late(self, key: tuple[str, str], frame: Frame) -> bool:
         """Whether its values are older than those that are kept."""
-        kept = self._frames.get(key)
+        known = self._frames.get(key)
         has_values = bool(frame.blocks) and frame.queue is None
-        if not has_values or kept is None or key in self._ahead:
+        if not has_values or known is None or key in self._ahead:
             return False
-        return frame.taken_at < kept.taken_at
+        return frame.taken_at < known.taken_at
 
     def forget(self, now: float) -> None:
         """Drop nodes that have been silent for too long."""

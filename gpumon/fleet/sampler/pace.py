@@ -31,7 +31,7 @@ MANY_JOBS: Final = 1000
 CLOCK: Final = "clock"
 """Where an error of this machine's clock happened."""
 
-SET_TOLD_S: Final = 300.0
+SET_SHOWN_S: Final = 300.0
 """So long it is told (our choice): whoever looks now and then sees it."""
 
 _CLOCK_HINT: Final = (
@@ -76,7 +76,7 @@ class SetClock:
         self._error: SourceError | None = None
         self._until_s = 0.0
 
-    def told(self, tick: Tick) -> tuple[SourceError, ...]:
+    def errors(self, tick: Tick) -> tuple[SourceError, ...]:
         """The error while it is news, by the steady time of the pictures."""
         if tick.steady_s is None:
             return ()
@@ -86,6 +86,6 @@ class SetClock:
                 way = "forward" if moved_s > 0 else "back"
                 message = f"the clock of this machine was set {way} by {abs(moved_s):.0f} s"
                 self._error = SourceError(CLOCK, message, _CLOCK_HINT)
-                self._until_s = tick.steady_s + SET_TOLD_S
+                self._until_s = tick.steady_s + SET_SHOWN_S
         self._before = (tick.at, tick.steady_s)
         return (self._error,) if self._error and tick.steady_s < self._until_s else ()

@@ -42,7 +42,7 @@ class Renewable(Past, Protocol):
         ...
 
 
-class Books(Protocol):
+class GpuTimeLedger(Protocol):
     """Where GPU time is accounted for; `gpumon.fleet.ledger.ledger.Ledger` is one."""
 
     def take(self, tick: Tick) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpumon.fleet.sampler.need import Need
-    from gpumon.fleet.sampler.protocols import Books, Detection, Past
+    from gpumon.fleet.sampler.protocols import Detection, GpuTimeLedger, Past
     from gpumon.model.finding import DetectionReport
     from gpumon.sources.source import Clock, Source, Wish
 
@@ -36,7 +36,7 @@ REHEARSED_S: Final = 30.0
 """So long before its end a look finds out which plugins hang: three of them take no longer. One of
 less than half as long has no time for it."""
 
-_UNKEPT_HINT: Final = "ledger.directory in the configuration names another folder"
+_UNWRITTEN_HINT: Final = "ledger.directory in the configuration names another folder"
 
 _T = TypeVar("_T")
 
@@ -56,7 +56,7 @@ class Faults:
             self._errors[fault(doing, error)] = None
             return otherwise
 
-    def told(self) -> tuple[SourceError, ...]:
+    def drain(self) -> tuple[SourceError, ...]:
         """Everything since the last time, each once."""
         errors, self._errors = self._errors, {}
         return tuple(errors)
@@ -73,7 +73,7 @@ class Sampler:
         remember: Callable[[], Past] | None = None,
         judge: Callable[[], Detection] | None = None,
         arrived: threading.Event | None = None,
-        keep_books: Callable[[], Books] | None = None,
+        open_ledger: Callable[[], GpuTimeLedger] | None = None,
         judge_every_s: float = 0.0,
         steady: Callable[[], float] | None = None,
         need: Need | None = None,
@@ -87,7 +87,7 @@ class Sampler:
             remember: Makes the memory when the sampling begins; None: a single sample needs none.
             judge: Makes the detection engine likewise; None: no findings.
             arrived: What sources that run already were given to set when a frame is ready.
-            keep_books: Makes the ledger likewise; None: GPU time is not accounted for.
+            open_ledger: Makes the ledger likewise; None: GPU time is not accounted for.
             judge_every_s: Seconds between two pictures that are judged; 0: all, where the engine
                 is free.
             steady: Seconds of a clock that nobody sets, which shows when `clock` was set; None: its
@@ -99,9 +99,9 @@ class Sampler:
         self._period_s = period_s
         self._remember = remember
         self._judge = judge
-        self._keep_books = keep_books
+        self._open_ledger = open_ledger
         self._steady = steady
-        self._books: Books | None = None
+        self._ledger: GpuTimeLedger | None = None
         self._past: Past | None = None
         self._detection: Detection | None = None
         self._pace = Pace(judge_every_s)
@@ -122,8 +122,8 @@ class Sampler:
         self._began_at: float | None = None
         self.failure: SourceError | None = None
         """Why there will be no tick any more; None: there will."""
-        self._unkept = ""
-        self.unkept: SourceError | None = None
+        self._unwritten = ""
+        self.unwritten: SourceError | None = None
         """Why the last of the books is not on disk, where no tick has told it."""
 
     def start(
@@ -156,30 +156,32 @@ class Sampler:
         shows_early: bool,
     ) -> None:
         try:
-            self._beats(on_tick, shows_early=shows_early)
+            self._sample_until_closed(on_tick, shows_early=shows_early)
         # The last door of the thread: whoever waits for its ticks must hear that none will come.
         except Exception as error:  # noqa: BLE001
             self.failure = fault("sampling", error)
             on_failure(self.failure)
 
-    def _beats(self, on_tick: Callable[[Tick], None], *, shows_early: bool = False) -> None:
+    def _sample_until_closed(
+        self, on_tick: Callable[[Tick], None], *, shows_early: bool = False
+    ) -> None:
         try:
             self._start_sources()
             if shows_early:
                 self._show_early(on_tick)
             self._open()
-            beat = self._clock.monotonic() + self._period_s
-            self._gather(beat, self._is_settled)
-            beat = min(beat, self._clock.monotonic())
+            due_at = self._clock.monotonic() + self._period_s
+            self._gather(due_at, self._is_settled)
+            due_at = min(due_at, self._clock.monotonic())
             while not self._closing.is_set():
                 self._take()
-                late_s = max(0.0, self._clock.monotonic() - beat)
-                tick = self._told(self._booked(self._judged(self.tick(late_s))))
+                late_s = max(0.0, self._clock.monotonic() - due_at)
+                tick = self._with_errors(self._charged(self._judged(self.tick(late_s))))
                 on_tick(tick)
                 if late_s > self._period_s:
-                    beat += late_s  # the beats that were missed are not made up for
-                beat += self._period_s
-                self._wait_for(beat, tick, on_tick)
+                    due_at += late_s  # the beats that were missed are not made up for
+                due_at += self._period_s
+                self._wait_for(due_at, tick, on_tick)
         finally:
             self._free()
 
@@ -189,10 +191,10 @@ class Sampler:
         if self._newest.first_at is not None and self._is_settled():
             on_tick(self._between(self._blank()))
 
-    def _wait_for(self, beat: float, last: Tick, on_tick: Callable[[Tick], None]) -> None:
+    def _wait_for(self, due_at: float, last: Tick, on_tick: Callable[[Tick], None]) -> None:
         """Wait for the beat; on the way publish pictures where somebody looks closer."""
         clock, closer = self._clock, self._closer
-        while (left_s := beat - clock.monotonic()) > 0:
+        while (left_s := due_at - clock.monotonic()) > 0:
             self._stirred.clear()
             # Looked at only now: an end between the look and the clearing would be slept over.
             if self._closing.is_set():
@@ -210,11 +212,11 @@ class Sampler:
     def _between(self, last: Tick) -> Tick:
         """A picture between two beats: to be looked at, neither remembered, judged nor booked."""
         self._number += 1
-        tick = self._faults.trying("joining", partial(self._picture, 0.0), None)
+        tick = self._faults.trying("joining", partial(self._joined, 0.0), None)
         if tick is None:
             return last._replace(number=self._number)
         seen = self._with_findings(tick)
-        return self._told(seen._replace(history=last.history, ledger=last.ledger))
+        return self._with_errors(seen._replace(history=last.history, ledger=last.ledger))
 
     def look(self, seconds: float) -> Tick:
         """One tick after watching for `seconds`; 0: the first report of every node.
@@ -224,16 +226,16 @@ class Sampler:
         self._start_sources()
         self._open()
         self._gather(self._clock.monotonic() + seconds + GRACE_S, self._is_settled)
-        beat = self._clock.monotonic()
-        end, is_rehearsed = beat + seconds, seconds < REHEARSED_S / 2
-        while beat < end and not self._closing.is_set():
-            seen = self._booked(self.tick(0.0))
-            if self._detection is not None and not is_rehearsed and end - beat <= REHEARSED_S:
+        due_at = self._clock.monotonic()
+        end, is_rehearsed = due_at + seconds, seconds < REHEARSED_S / 2
+        while due_at < end and not self._closing.is_set():
+            seen = self._charged(self.tick(0.0))
+            if self._detection is not None and not is_rehearsed and end - due_at <= REHEARSED_S:
                 rehearse = partial(self._detection.rehearse, seen)
                 self._faults.trying("judging", rehearse, None)
                 is_rehearsed = True
-            beat = min(beat + self._period_s, end)
-            self._clock.wait(self._closing, beat - self._clock.monotonic())
+            due_at = min(due_at + self._period_s, end)
+            self._clock.wait(self._closing, due_at - self._clock.monotonic())
             self._take()
         tick = self._naming_silent(self.tick(0.0), seconds + GRACE_S)
         detection = self._detection
@@ -255,7 +257,7 @@ class Sampler:
                     hint = "the other errors say why"
                 unjudged = SourceError(DETECTION, message, hint)
                 tick = tick._replace(errors=(*tick.errors, unjudged))
-        return self._told(self._booked(self._with_findings(tick)))
+        return self._with_errors(self._charged(self._with_findings(tick)))
 
     def wish(self, wish: Wish) -> None:
         """Pass a wish to every source; a new period is also the sampler's."""
@@ -316,17 +318,17 @@ class Sampler:
             self._past = self._faults.trying("making room for the past", self._remember, None)
             # It may begin with what a recording knows.
             self._began_at = None if self._past is None else self._past.begins_at
-        if self._keep_books is not None:
-            self._books = self._faults.trying("opening the ledger", self._keep_books, None)
+        if self._open_ledger is not None:
+            self._ledger = self._faults.trying("opening the ledger", self._open_ledger, None)
 
     def _free(self) -> None:
-        for part in (*self._sources, self._detection, self._past, self._books):
+        for part in (*self._sources, self._detection, self._past, self._ledger):
             if part is not None:
                 self._faults.trying("closing", part.close, None)
-        if self._books is not None:
-            totals = self._faults.trying("booking", self._books.summary, None)
-            if totals is not None and totals.note not in ("", self._unkept):
-                self.unkept = SourceError("ledger", totals.note, _UNKEPT_HINT)
+        if self._ledger is not None:
+            totals = self._faults.trying("booking", self._ledger.summary, None)
+            if totals is not None and totals.note not in ("", self._unwritten):
+                self.unwritten = SourceError("ledger", totals.note, _UNWRITTEN_HINT)
 
     def _naming_silent(self, tick: Tick, waited_s: float) -> Tick:
         """The tick with an error for every target that still owes an answer."""
@@ -377,7 +379,7 @@ class Sampler:
         Where none can be made, the last one stands, with its own time.
         """
         self._number += 1
-        tick = self._faults.trying("joining", partial(self._picture, lateness_s), None)
+        tick = self._faults.trying("joining", partial(self._joined, lateness_s), None)
         if tick is None:
             last = self._shown or self._blank()
             return last._replace(number=self._number, lateness_s=lateness_s)
@@ -413,17 +415,19 @@ class Sampler:
             lateness_s=0.0,
         )
 
-    def _told(self, tick: Tick) -> Tick:
+    def _with_errors(self, tick: Tick) -> Tick:
         """The tick with what failed inside while it was made."""
-        return tick._replace(errors=tick.errors + self._set_clock.told(tick) + self._faults.told())
+        return tick._replace(
+            errors=tick.errors + self._set_clock.errors(tick) + self._faults.drain()
+        )
 
-    def _picture(self, lateness_s: float) -> Tick:
+    def _joined(self, lateness_s: float) -> Tick:
         now = self._clock.now()
         newest = self._newest
         newest.forget(now)
         limit_s = stale_after_s(self._period_s)
         queue = newest.queue
-        picture = join(
+        joined = join(
             *(newest.frames, queue, newest.node_errors, now, limit_s, newest.left),
             *(newest.disputes, self._remembered),
         )
@@ -433,16 +437,16 @@ class Sampler:
             observed_since=self._began_at or newest.first_at or now,
             period_s=self._period_s,
             targets=tuple(newest.target(source.url, now) for source in self._sources),
-            nodes=picture.nodes,
-            gpus=picture.gpus,
-            jobs=picture.jobs,
+            nodes=joined.nodes,
+            gpus=joined.gpus,
+            jobs=joined.jobs,
             queue_at=queue.jobs_at if queue else None,
             findings=(),
             coverage=(),
             errors=newest.errors,
             lateness_s=lateness_s,
             queue=queue,
-            strays=picture.strays,
+            strays=joined.strays,
             ended=newest.ended,
             running_use=newest.running_use,
             zoom_period_s=self._closer.period_s,
@@ -475,15 +479,15 @@ class Sampler:
             errors=tick.errors + report.errors,
         )
 
-    def _booked(self, tick: Tick) -> Tick:
+    def _charged(self, tick: Tick) -> Tick:
         """The tick with the books as its findings leave them."""
-        books = self._books
-        if books is None:
+        ledger = self._ledger
+        if ledger is None:
             return tick
-        self._faults.trying("booking", partial(books.take, tick), None)
-        totals = self._faults.trying("booking", books.summary, None)
-        self._unkept = "" if totals is None else totals.note
-        if self._unkept:
-            unkept = SourceError("ledger", self._unkept, _UNKEPT_HINT)
-            tick = tick._replace(errors=(*tick.errors, unkept))
+        self._faults.trying("booking", partial(ledger.take, tick), None)
+        totals = self._faults.trying("booking", ledger.summary, None)
+        self._unwritten = "" if totals is None else totals.note
+        if self._unwritten:
+            unwritten = SourceError("ledger", self._unwritten, _UNWRITTEN_HINT)
+            tick = tick._replace(errors=(*tick.errors, unwritten))
         return tick._replace(ledger=totals)

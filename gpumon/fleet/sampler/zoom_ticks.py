@@ -55,17 +55,22 @@ class Closer:
                 for frame in frames
             )
 
-    def step_s(self, beat_s: float, left_s: float) -> float | None:
+    def step_s(self, tick_period_s: float, left_s: float) -> float | None:
         """Seconds to the next picture before the beat; None: there is none.
 
         Args:
-            beat_s: Seconds between two beats.
+            tick_period_s: Seconds between two beats.
             left_s: Seconds to the next one.
         """
         self._has_news = False
         zoom = self._zoom
-        step_s = zoom.period_s(frozenset(zoom.nodes), beat_s)
-        if not zoom.nodes or self._dear >= DEAR or step_s >= beat_s or left_s < _ROOM * step_s:
+        step_s = zoom.period_s(frozenset(zoom.nodes), tick_period_s)
+        if (
+            not zoom.nodes
+            or self._dear >= DEAR
+            or step_s >= tick_period_s
+            or left_s < _ROOM * step_s
+        ):
             return None
         return step_s
 

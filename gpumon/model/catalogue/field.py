@@ -1,4 +1,4 @@
-"""What the catalogue says of one measured quantity."""
+"""What the catalogue has of one measured quantity."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
     @property
     def is_integer(self) -> bool:
-        """Whether frames keep the field as 64-bit integers."""
+        """Whether frames store the field as 64-bit integers."""
         return self in (Kind.COUNTER, Kind.MASK, Kind.ID)
 
 
@@ -59,14 +59,14 @@ class Field(NamedTuple):
     dcgm: str = ""
     """The DCGM field with the same meaning, where one exists."""
     is_kept: bool = True
-    """Whether history keeps it over time; what hardly ever changes would only fill memory."""
+    """Whether history stores it over time; what hardly ever changes would only fill memory."""
 
     @property
     def openmetrics(self) -> str:
         """Metric name in OpenMetrics output: base unit as suffix, counters end in `_total`."""
         stem = self.key
         for short, long in _LONG_UNITS:
-            # A rate keeps its `per_s`, which every unit in front of it would need as well.
+            # A rate has its `per_s` still, which every unit in front of it would need as well.
             if stem.endswith(short) and not stem.endswith("_per_s"):
                 stem = stem.removesuffix(short) + long
         return f"gpumon_{stem}" + ("_total" if self.kind is Kind.COUNTER else "")

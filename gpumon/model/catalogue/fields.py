@@ -1,6 +1,6 @@
 """The catalogue: every measured quantity, declared once.
 
-Sources fill frames with these keys, history keeps them, JSON and OpenMetrics name them, screens
+Sources fill frames with these keys, history stores them, JSON and OpenMetrics name them, screens
 title them. A key that is not here does not exist; a test proves that the probe emits no other.
 """
 
@@ -170,7 +170,7 @@ EVENT_FIELDS: Final = (
     ),
 )
 
-_NOT_KEPT: Final = frozenset(
+_WITHOUT_HISTORY: Final = frozenset(
     {
         # What hardly ever changes, or names something.
         *("index", "open_error", "minor_number", "fabric_clique", "watched_events", "uptime_s"),
@@ -180,7 +180,7 @@ _NOT_KEPT: Final = frozenset(
         *("mig_gpu_instance", "mig_compute_instance"),
         *("context_gpu_instance", "context_compute_instance"),
         *("uid", "start_time_s", "parent_pid", "inner_pid"),
-        # Counters whose rate or share is kept.
+        # Counters whose rate or share is stored.
         *("pcie_tx_bytes", "pcie_rx_bytes", "nvlink_tx_bytes", "nvlink_rx_bytes"),
         *("link_tx_bytes", "link_rx_bytes", "nic_tx_bytes", "nic_rx_bytes"),
         *("cpu_busy_ticks", "cpu_iowait_ticks", "cpu_total_ticks"),
@@ -192,10 +192,10 @@ _NOT_KEPT: Final = frozenset(
         *("process_io_read_bytes", "process_io_write_bytes"),
     }
 )
-"""Fields that history does not keep, besides those that say so where they are declared."""
+"""Fields that history does not store, besides those that are declared so."""
 
 CATALOGUE: Final = {
-    field.key: field._replace(is_kept=field.is_kept and field.key not in _NOT_KEPT)
+    field.key: field._replace(is_kept=field.is_kept and field.key not in _WITHOUT_HISTORY)
     for field in (
         *GPU_FIELDS,
         *LINK_FIELDS,

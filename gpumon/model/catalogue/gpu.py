@@ -222,7 +222,7 @@ def _gauges(
     table: tuple[tuple[str, str, str, str, str], ...],
     unit: str,
     bounds: tuple[float, float],
-    kept: frozenset[str] = frozenset(),
+    with_history: frozenset[str] = frozenset(),
 ) -> tuple[Field, ...]:
     low, high = bounds
     return tuple(
@@ -237,7 +237,7 @@ def _gauges(
             doc=doc,
             origin=origin,
             dcgm=dcgm,
-            is_kept=key in kept,
+            is_kept=key in with_history,
         )
         for key, title, doc, origin, dcgm in table
     )

@@ -9,7 +9,7 @@ from gpumon.model.catalogue.host import ANY_NUMBER, ANY_RATE
 
 ONLY_DRAWS: Final = "G"
 """Type of a process on a GPU that draws and does not compute, as nvidia-smi has it; the others are
-`C` and `C+G`, and older recordings tell none."""
+`C` and `C+G`, and older recordings have none."""
 
 PROCESS_FIELDS: Final = (
     Field(

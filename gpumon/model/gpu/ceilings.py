@@ -1,8 +1,8 @@
 """What a GPU could do at its present clock, and which share of that it does: an estimate.
 
-Counters tell for which share of the time a pipe, the memory or a link is at work. Times what the
-data sheet says it can do, that is what it does at most: a pipe at work may do less in a cycle than
-it can. So a share is an upper bound, and what is left below the ceiling is at least that much.
+Counters show for which share of the time a pipe, the memory or a link is at work. Times what the
+data sheet gives as its peak, that is what it does at most: a pipe at work may do less in a cycle
+than it can. So a share is an upper bound, and what is left below the ceiling is at least that much.
 
     operations/s  <=  share of the time  x  dense peak  x  SM clock / clock of the peak
     bytes/s        =  share of the time  x  memory bandwidth
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpumon.model.gpu.hardware import Sheet
 
 HALVES: Final = ("bf16", "fp16")
-"""Precision that tensor cores are taken to work in, the first that a sheet has: no counter tells
+"""Precision that tensor cores are taken to work in, the first that a sheet has: no counter shows
 16 bits from TF32, which does half as much, or from FP8, which does twice as much."""
 
 _TENSOR: Final = "tensor_active_ratio"
@@ -37,7 +37,7 @@ _PIPES: Final = (
     ("fp64_tensor", _DOUBLE[0]),
     ("fp64_tensor", _DOUBLE[1]),
 )
-"""Precisions of a sheet by the counter that tells for which share of the time they are at work."""
+"""Precisions of a sheet by the counter that shows for which share of the time they are at work."""
 
 KEYS: Final = (
     _TENSOR,
@@ -71,7 +71,7 @@ class Ceiling(NamedTuple):
     per_s: float
     """What it could do each second at the present clock: operations, or bytes."""
     published_per_s: float
-    """What the data sheet says."""
+    """What the data sheet gives."""
     is_compute: bool
 
     @property
@@ -81,7 +81,7 @@ class Ceiling(NamedTuple):
 
 
 def keys_of(sheet: Sheet, what: str) -> tuple[str, ...]:
-    """Fields that tell how near a GPU is to a ceiling, and how high that is; none: no counter does.
+    """Fields that show how near a GPU is to a ceiling, and how high that is; none: no counter does.
 
     Args:
         sheet: The GPU's data sheet.
@@ -102,7 +102,7 @@ def keys_of(sheet: Sheet, what: str) -> tuple[str, ...]:
 def clock_ratio(sheet: Sheet, values: Mapping[str, float]) -> float:
     """Present clock over that of the published peaks; NaN where no clock is known.
 
-    Where the vendor does not say at which clock the peaks hold, it is the highest that NVML names.
+    Where the vendor does not give at which clock the peaks hold, it is the highest that NVML names.
     """
     clock = values.get("sm_clock_mhz", float("nan"))
     if sheet.peak_clock_mhz is not None:

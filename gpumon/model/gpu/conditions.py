@@ -1,7 +1,7 @@
 """What is wrong with a GPU by its newest values: field, limit, how grave, in which words.
 
 The one table of it: the column HEALTH, the map, `gpu_fault` and `--exit-status` read it. What an
-event says, what a link does and why nothing can be read have tables of their own.
+event means, what a link does and why nothing can be read have tables of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNHEALTHY: Final = 2
 """Of `fabric_health` (nvml.h, NVML_GPU_FABRIC_HEALTH_SUMMARY)."""
 
 IDLE_BITS: Final = 0x001 | 0x002
-"""Clock event reasons that tell of no trouble: idle, clocks set by an application."""
+"""Clock event reasons that mean no trouble: idle, clocks set by an application."""
 
 HARMLESS_BITS: Final = 0x004 | 0x010 | 0x100
 """Software power cap, sync boost, display clocks: set on purpose or by the board's own budget."""
@@ -41,28 +41,28 @@ class Condition(NamedTuple):
     """One thing that may be wrong with a GPU."""
 
     key: str
-    """Field that tells it."""
+    """Field that shows it."""
     is_so: Callable[[float, float], bool]
-    """Whether value and limit say that it is wrong."""
+    """Whether it is wrong, of value and limit."""
     limit: float | str
     """A constant, or the field that holds it."""
     is_grave: bool
-    """Whether nobody should compute on the GPU: ‼ in HEALTH, and 2 from `--exit-status`."""
+    """Whether no job should compute on the GPU: ‼ in HEALTH, and 2 from `--exit-status`."""
     word: str
-    """Fits a column; `{value}` stands for the value."""
+    """Fits a column; `{value}` is the value."""
     sentence: str
     """What is wrong, with `{value}`, `{limit}` and `{plural}`."""
     advice: str
-    """What who runs the machine can do; empty where the sentence says it."""
+    """What who runs the machine can do; empty where the sentence has it."""
     limit_share: float = 1.0
     """Part of the limit that counts."""
     is_of_work: bool = False
-    """Whether it counts only while kernels run and nobody has set the clocks."""
+    """Whether it counts only while kernels run and no user has set the clocks."""
 
 
-_TOLD_BY_REASON: Final = (4.0, 15.0)
-"""NVML_ERROR_NO_PERMISSION and _GPU_IS_LOST: told by the reason for which every value of the GPU is
-missing; that a user may not open a GPU is no fault of it."""
+_GIVEN_AS_REASON: Final = (4.0, 15.0)
+"""NVML_ERROR_NO_PERMISSION and _GPU_IS_LOST: given by the reason for which every value of the GPU
+is missing; that a user may not open a GPU is no fault of it."""
 
 RETURN_CODES: Final = {
     1: "not initialised",
@@ -87,7 +87,7 @@ RETURN_CODES: Final = {
 
 
 def _is_refused(code: float, _none: float) -> bool:
-    return code not in (0.0, *_TOLD_BY_REASON)
+    return code not in (0.0, *_GIVEN_AS_REASON)
 
 
 CONDITIONS: Final = (
@@ -207,7 +207,7 @@ def wrong_with(value: Callable[[str], float | None]) -> list[Wrong]:
 
 
 def may_be_wrong(values: Callable[[str], Collection[float]]) -> bool:
-    """Whether a condition may hold of any of several GPUs, told by all their values at once.
+    """Whether a condition may hold of any of several GPUs, judged by all their values at once.
 
     Where it is not, it holds of none: the same as asking each, for a hundredth of the time.
 
@@ -218,9 +218,9 @@ def may_be_wrong(values: Callable[[str], Collection[float]]) -> bool:
     for one in CONDITIONS:
         if one.is_of_work and not is_at_work:
             continue
-        told = values(one.key)
+        known = values(one.key)
         limits = values(one.limit) if isinstance(one.limit, str) else (one.limit,)
-        if any(one.is_so(v, one.limit_share * limit) for limit in limits for v in told):
+        if any(one.is_so(v, one.limit_share * limit) for limit in limits for v in known):
             return True
     return False
 

@@ -2,7 +2,7 @@
 
 A sheet is found by the exact product name that NVML prints, the memory that it reports, and a
 power limit that the product can have; nothing is guessed from a part of a name. A GPU without a
-sheet is unknown, and then nothing may be said of its share of a peak.
+sheet is unknown, and then nothing may be reported of its share of a peak.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sheet(NamedTuple):
     achievable_tflops: Mapping[str, Figure]
     """Largest matrix product that was measured, by precision; empty where none was measured."""
     peak_clock_mhz: Figure | None
-    """SM clock at which the peaks are reached; None where the vendor has not said."""
+    """SM clock at which the peaks are reached; None where the vendor does not give it."""
     nvlink_links: Figure | None
     nvlink_bytes_per_s: Figure | None
     """All links together, one direction."""
@@ -84,7 +84,7 @@ class Sheet(NamedTuple):
     """Most instances that MIG cuts it into; 0: it has none of that (NVIDIA's MIG user guide, the
     table of supported GPUs, as generally quoted)."""
     has_shared_memory: bool = False
-    """Whether it has the host's memory: NVML then tells no total."""
+    """Whether it has the host's memory: NVML then reports no total."""
 
     @property
     def link_bytes_per_s(self) -> float | None:
@@ -136,7 +136,7 @@ def _sheet(
         tdp_w: Watts.
         tflops: Dense peak by precision.
         is_seen: Whether throughput and memory were read in `_ENGINEERING`.
-        document: Where the other figures stand, those of `also` and of links among them.
+        document: Where the other figures are, those of `also` and of links among them.
         also: Further peaks by precision.
         achievable: Measured TFLOPS by precision.
         clock: MHz at which the peaks hold, as read in `_ENGINEERING`.
@@ -474,10 +474,10 @@ def sheet_for(
 
     Args:
         name: Product name exactly as NVML prints it.
-        mem_total_bytes: Memory as NVML reports it; None: a slice cannot be told from the whole,
+        mem_total_bytes: Memory as NVML reports it; None: a slice looks like the whole,
             unless the product has the host's memory and no total of its own.
         power_limit_w: Power limit; one beyond the product's means another product of that name,
-            one below it is a cap. None: not looked at.
+            one below it is a cap. None: not known.
     """
     sheet = _BY_NAME.get(name or "")
     if sheet is None:

@@ -4,7 +4,7 @@ Numbers and both columns of what to do, now and later, follow NVIDIA's Xid catal
 (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) as gpud holds it: leptonai/gpud,
 components/accelerator/nvidia/xid/catalog_generated.go, generated on 2025-10-29, read at 4a8de33a of
 2026-08-22. The words are ours. A number that the catalogue lacks, calls unused or leaves without
-anything to do is unknown, which is said instead of a guess.
+anything to do is unknown, which is reported instead of a guess.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Later(StrEnum):
 
 
 class Cause(StrEnum):
-    """Whose fault an error is, as far as its number alone tells."""
+    """Whose fault an error is, as far as its number alone shows."""
 
     MACHINE = "machine"
     PROGRAM = "program"
     OPEN = "open"
     """An engine of the GPU stopped a program, and either may be at fault."""
     NONE = "none"
-    """Nobody's: it may be ignored now."""
+    """No one's: it may be ignored now."""
     UNKNOWN = "unknown"
 
 
@@ -84,7 +84,7 @@ class Xid(NamedTuple):
 
     @property
     def is_blamed(self) -> bool:
-        """Whether the number alone tells a program's fault from what is none."""
+        """Whether the number alone separates a program's fault from what is none."""
         return self.cause not in (Cause.OPEN, Cause.UNKNOWN)
 
     @property
@@ -115,11 +115,11 @@ class Xid(NamedTuple):
     def _part(self, *, for_owner: bool) -> str:
         if self.is_silent:
             return ""
-        # That there is nothing to do now is for whoever has something to do later.
+        # That there is nothing to do now is for the one who has something to do later.
         now = self.later if self.action is Action.NONE else self.action
         steps = ((self.action.value, now), (self.later.value, self.later))
-        told = [text for text, step in steps if text and self._is_for_owner(step) == for_owner]
-        return "; ".join(told)
+        parts = [text for text, step in steps if text and self._is_for_owner(step) == for_owner]
+        return "; ".join(parts)
 
     def _is_for_owner(self, step: Action | Later) -> bool:
         # The driver's software is none of the owner's.
@@ -243,11 +243,11 @@ XIDS: Final = {
     number: Xid(number, meaning, action, later, cause=_cause(number, action, later))
     for number, meaning, action, later in _LISTED
 }
-"""Every number of which the catalogue says what to do."""
+"""Every number for which the catalogue names what to do."""
 
 
 def xid(number: int) -> Xid:
-    """What a number means; an unlisted one is said to be unknown."""
+    """What a number means; an unlisted one is reported as unknown."""
     known = XIDS.get(number)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""Jobs that have ended and what steps have used, as Slurm's accounting tells it."""
+"""Jobs that have ended and what steps have used, as Slurm's accounting lists it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class StepUsage(NamedTuple):
-    """What one step of a job has used; None where the accounting does not say."""
+    """What one step of a job has used; None where the accounting does not list it."""
 
     job_id: str
     step: str
@@ -33,7 +33,7 @@ class StepUsage(NamedTuple):
     gpu_mem_bytes: float | None
     """Slurm's `gres/gpumem` added up over the step's tasks."""
     energy_j: float | None
-    """Energy of its nodes; None also where the accounting says 0, which means not gathered."""
+    """Energy of its nodes; None also where the accounting has 0, which means not gathered."""
     mem_used_bytes: float | None = None
     """Largest resident memories of its tasks, added up."""
 
@@ -52,7 +52,7 @@ class EndedJob(NamedTuple):
     gpu_seconds: float | None
     """GPUs held times `elapsed_s`; 0 for a job that never began."""
     cancelled_by: str
-    """Number of the user who cancelled it, from slurmrestd the name; empty: nobody, or not told."""
+    """Number of the user who cancelled it, from slurmrestd the name; empty: no one, or unknown."""
     cpu_used_s: float | None
     """CPU time of all its steps."""
     max_rss_bytes: float | None
@@ -66,11 +66,11 @@ class EndedJob(NamedTuple):
     mem_used_bytes: float | None = None
     """Host memory of the step that used most: the largest of each of its tasks, added up."""
     jobstats_fields: tuple[str, ...] = ()
-    """Names of the fields above that Jobstats told, as Slurm had nothing."""
+    """Names of the fields above that Jobstats gave, as Slurm had nothing."""
 
     @property
     def run_key(self) -> str:
-        """What no other run has, whatever numbers Slurm has given twice."""
+        """What no other run has, also where Slurm has given a number twice."""
         return f"{self.job.job_id} {self.job.submit_at} {self.job.start_at}"
 
     @property
@@ -105,7 +105,7 @@ class EndedJob(NamedTuple):
     def gpu_seconds_since(self, since: float) -> float | None:
         """The part of `gpu_seconds` that it held from then on; None where either is unknown.
 
-        When it was suspended is not told, so the whole part counts, up to all that it ran.
+        When it was suspended is not known, so the whole part counts, up to all that it ran.
         """
         job = self.job
         if not self.gpu_seconds or job.start_at is None or job.start_at >= since:
@@ -127,17 +127,17 @@ class EndedJobs(NamedTuple):
     unreadable: int
     """Records of the answer that could not be read and are left out."""
     has_last_runs_only: bool = False
-    """Whether earlier runs of jobs that were requeued are not told, as by slurmrestd of 22.05."""
+    """Whether earlier runs of jobs that were requeued are missing, as by slurmrestd of 22.05."""
 
     @property
     def held(self) -> tuple[float | None, int]:
-        """GPU-seconds that its runs held within the window, and of how many nobody knows them.
+        """GPU-seconds that its runs held within the window, and of how many they are unknown.
 
-        None where there are runs and nobody knows them of any.
+        None where there are runs and they are unknown of all.
         """
-        told = [ended.gpu_seconds_since(self.since) for ended in self.jobs]
-        known = [seconds for seconds in told if seconds is not None]
-        return (sum(known) if known or not told else None), len(told) - len(known)
+        given = [ended.gpu_seconds_since(self.since) for ended in self.jobs]
+        known = [seconds for seconds in given if seconds is not None]
+        return (sum(known) if known or not given else None), len(given) - len(known)
 
 
 class RunningUse(NamedTuple):

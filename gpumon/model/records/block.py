@@ -51,19 +51,19 @@ EMPTY_BLOCK: Final = Block((), {}, {}, {})
 
 
 def with_rest(best: Block, other: Block) -> Block:
-    """A block of one row with what only another one tells of the same entity.
+    """A block of one row with what only another one has of the same entity.
 
-    A host may be told of by several: its GPUs' exporter names the driver, another one its CPUs. Why
-    something is missing is told by whichever says it, the best one first.
+    Several may report a host: its GPUs' exporter names the driver, another one its CPUs. Why
+    something is missing is taken from the best one that has a reason.
     """
     if not (best.keys and other.keys):
         return best if best.keys else other
-    told = {key for key in best.columns if best.value(key, 0) is not None}
+    known = {key for key in best.columns if best.value(key, 0) is not None}
     named = {key for key in best.labels if best.label(key, 0) is not None}
     columns = {key: c for key, c in other.columns.items() if other.value(key, 0) is not None}
-    labels = {key: told for key, told in other.labels.items() if told[0] is not None}
-    new = {*columns, *labels} - told - named
-    why = {place: why for place, why in other.missing.items() if place[0] not in {*told, *named}}
+    labels = {key: texts for key, texts in other.labels.items() if texts[0] is not None}
+    new = {*columns, *labels} - known - named
+    why = {place: why for place, why in other.missing.items() if place[0] not in {*known, *named}}
     why.update((place, own) for place, own in best.missing.items() if place[0] not in new)
     return best._replace(
         columns={**best.columns, **{key: c for key, c in columns.items() if key in new}},

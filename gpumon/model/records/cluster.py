@@ -22,7 +22,7 @@ class Allocation(NamedTuple):
     node: str
     gpu_count: int
     gpu_indices: tuple[int, ...] | None
-    """Slurm's IDX: positions in the node's gres.conf, not NVML's. None: Slurm does not say."""
+    """Slurm's IDX: positions in the node's gres.conf, not NVML's. None: Slurm lists none."""
     cpu_count: int | None = None
     has_shares: bool = False
     """Whether it also holds shares of GPUs (gres `shard` or `mps`), of which Slurm names none."""
@@ -49,10 +49,10 @@ class Job(NamedTuple):
     nodes: tuple[str, ...]
     allocations: tuple[Allocation, ...]
     gpu_count: int | None
-    """GPUs allocated, or requested while pending; None where Slurm does not say."""
+    """GPUs allocated, or requested while pending; None where Slurm does not report it."""
     submit_at: float | None
     start_at: float | None
-    """Start, or while pending the start that the scheduler expects, where it says one."""
+    """Start, or while pending the start that the scheduler expects, where it has one."""
     end_at: float | None
     """End by the time limit while running; None for unlimited or unknown."""
     time_limit_s: float | None
@@ -69,8 +69,8 @@ class Job(NamedTuple):
     restart_count: int | None = None
     """How often it was requeued and started again."""
     exit_code: str = ""
-    """Exit status and signal as the controller keeps them (scontrol), `3:0` or `0:15`; empty while
-    unknown. sacct may tell others of a job that was cancelled or timed out."""
+    """Exit status and signal as the controller has them (scontrol), `3:0` or `0:15`; empty while
+    unknown. sacct may list others for a job that was cancelled or timed out."""
     node_count: int | None = None
     """Nodes allocated, or asked for while pending."""
     cpu_count: int | None = None
@@ -85,7 +85,7 @@ class Job(NamedTuple):
     sluid: str = ""
     """Slurm's unique id of 26.05 and later, the name of its cgroup there; empty where unknown."""
     user_id: int | None = None
-    """The user's number, by which a node knows whose a process is; None where it is not told."""
+    """The user's number, by which a node knows whose a process is; None where it is unknown."""
     gpu_types: tuple[str, ...] = ()
     """Slurm's types of GPUs that it asked for by name; none where any type will do."""
     nodes_required: tuple[str, ...] = ()
@@ -95,9 +95,9 @@ class Job(NamedTuple):
     gpus_per_node: int | None = None
     """GPUs that it needs on each of its nodes; None where Slurm may spread them over several."""
     is_exclusive: bool | None = False
-    """Whether it wants its nodes alone (`--exclusive`), or its partition does; None: not told."""
+    """Whether it wants its nodes alone (`--exclusive`), or its partition does; None: unknown."""
     is_labelled: bool = False
-    """Whether no queue lists it, and labels of an exporter alone tell which GPUs it holds. Name,
+    """Whether no queue lists it, and labels of an exporter alone show which GPUs it holds. Name,
     user, account and partition are empty then, and that it is taken for running is no word of
     anybody."""
 
@@ -115,7 +115,7 @@ class SlurmNode(NamedTuple):
     """Device files in gres.conf order: entry i is the device of IDX i. Empty: not known."""
     reason: str = ""
     reason_at: float | None = None
-    """Unix time since when the reason stands."""
+    """Unix time since when it has the reason."""
     reason_user: str = ""
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class SlurmNode(NamedTuple):
     reservation: str = ""
     boot_at: float | None = None
     leaf_switch: str = ""
-    """Switch of the lowest level that it hangs on (topology/tree); empty where nobody says."""
+    """Switch of the lowest level that it hangs on (topology/tree); empty where it is not known."""
     block: str = ""
     """Block of nodes that it belongs to (topology/block), often an NVLink rack."""
     gpu_types: tuple[str, ...] = ()
@@ -137,9 +137,9 @@ class SlurmNode(NamedTuple):
     mem_used_bytes: float | None = None
     """Host memory that Slurm has given to jobs; 0 where it does not give out memory."""
     cpus_usable: int | None = None
-    """CPUs that jobs can have: the others Slurm keeps for the system (CoreSpecCount)."""
+    """CPUs that jobs can have: the others Slurm reserves for the system (CoreSpecCount)."""
     mem_kept_bytes: float | None = None
-    """Host memory that Slurm keeps for the system (MemSpecLimit); None: none that is told."""
+    """Host memory that Slurm reserves for the system (MemSpecLimit); None: none is reported."""
 
 
 class Process(NamedTuple):
@@ -152,7 +152,7 @@ class Process(NamedTuple):
     uid: int | None
     job_id: str | None
     """Job whose cgroup holds it, else the one that its environment names and whose user it runs as;
-    None: no such job, or it cannot be told."""
+    None: no such job, or it is unknown."""
     step: str | None
     rank_vars: Mapping[str, str]
     """The rank variables of its environment that gpumon reads; empty where not readable."""
@@ -160,13 +160,13 @@ class Process(NamedTuple):
     """Why `rank_vars` are not readable."""
     gpu_uuids: tuple[str, ...]
     mem_used_bytes: Mapping[str, float]
-    """Device memory by GPU UUID, where the driver says."""
+    """Device memory by GPU UUID, where the driver reports it."""
     start_time_s: float | None = None
     parent_pid: int | None = None
     container: str | None = None
     """Engine and short id or name of the container it runs in, where one is known."""
     user: str | None = None
-    """What its node calls the user of `uid`; None: not known there, or not told."""
+    """What its node calls the user of `uid`; None: not known there, or not reported."""
     types: Mapping[str, str] = MappingProxyType({})
     """`C`, `G` or `C+G` by GPU UUID: whether it computes there, draws, or both. Without a word, as
     in older recordings, it computes."""
@@ -195,7 +195,7 @@ class Gpu(NamedTuple):
     is_stale: bool
     processes: tuple[Process, ...]
     borrowed: Mapping[str, str] = MappingProxyType({})
-    """Fields and labels that another origin tells, with its URL: the best one does not."""
+    """Fields and labels that another origin reports, with its URL: the best one does not."""
 
     @property
     def compute_processes(self) -> tuple[Process, ...]:
@@ -212,12 +212,12 @@ class Gpu(NamedTuple):
         return Reason.STALE if self.is_stale else self.block.reason(key, self.row)
 
     @property
-    def tells_processes(self) -> bool:
-        """Whether its source says which processes are on it; an exporter does not."""
+    def reports_processes(self) -> bool:
+        """Whether its source reports which processes are on it; an exporter does not."""
         return self.block.reason("process_count", self.row) is not Reason.NOT_SHARED
 
     def label(self, key: str) -> str | None:
-        """Text fact such as `name` or `pci_bus_id`, kept also when the values are stale."""
+        """Text fact such as `name` or `pci_bus_id`, there also when the values are stale."""
         return self.block.label(key, self.row)
 
     @property
@@ -251,7 +251,7 @@ class Node(NamedTuple):
     blocks: Mapping[str, Block] = MappingProxyType({})
     """Every block by name, each from the newest frame that has it: links, ports, mounts, …"""
     left_at: float | None = None
-    """Unix time at which its source stopped to look, as no job in view is there; None: it looks."""
+    """Unix time at which its source stopped, as no job in view is there; None: it goes on."""
 
     @property
     def is_silent(self) -> bool:
@@ -281,7 +281,7 @@ class JobView(NamedTuple):
 
     job: Job
     gpu_uuids: tuple[str, ...]
-    """GPUs that Slurm gave it, by node and IDX; where Slurm does not say which, those of the node
+    """GPUs that Slurm gave it, by node and IDX; where Slurm does not list which, those of the node
     that only its processes are on."""
     gpus_unknown: int
     """GPUs that the job holds but that no telemetry names yet."""

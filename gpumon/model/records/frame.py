@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class QueueRecords(NamedTuple):
-    """What a queue system said: jobs, nodes, and when each was asked."""
+    """What a queue system reported: jobs, nodes, and when each was asked."""
 
     jobs: tuple[Job, ...]
     nodes: tuple[SlurmNode, ...]
@@ -27,9 +27,9 @@ class QueueRecords(NamedTuple):
     partitions: tuple[Partition, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     is_filtered: bool = False
-    """Whether jobs that the queue listed were left out, as nobody asked for them."""
+    """Whether jobs that the queue listed were left out, as they were not asked for."""
     cluster: str = ""
-    """Slurm's name of the cluster, lower case; empty: not told, or each record's name tells its."""
+    """Slurm's name of the cluster, lower case; empty: unknown, or each record's name has its."""
 
 
 def merged_queues(answers: Sequence[QueueRecords]) -> QueueRecords | None:
@@ -46,7 +46,7 @@ def merged_queues(answers: Sequence[QueueRecords]) -> QueueRecords | None:
             partitions=merged.partitions + other.partitions,
             reservations=merged.reservations + other.reservations,
             is_filtered=merged.is_filtered or other.is_filtered,
-            # Two answers of one cluster are of it; of several, each name tells its own.
+            # Two answers of one cluster are of it; of several, each name has its own.
             cluster=merged.cluster if merged.cluster == other.cluster else "",
         )
     return merged
@@ -65,7 +65,7 @@ class Frame(NamedTuple):
     taken_at: float
     """Unix time of the report on the monitor's clock."""
     lateness_s: float = 0.0
-    """How long after its period's beat the report was ready, and how much longer than others of
+    """How long after the end of its period the report was ready, and how much longer than others of
     its probe it was on the way."""
     blocks: Mapping[str, Block] = _NO_BLOCKS
     """What was measured, by the name of the block; empty: nothing, as of a queue or a failure."""
@@ -74,16 +74,16 @@ class Frame(NamedTuple):
     host_names: tuple[str, ...] = ()
     """Other names under which the node knows itself, for matching with Slurm's."""
     ended: EndedReport | None = None
-    """What the accounting was asked and said; such a frame says nothing else."""
+    """What the accounting was asked and answered; such a frame has nothing else."""
     is_left: bool = False
-    """Whether the source has ended its look at the node itself, as no job in view is there."""
+    """Whether the source has stopped to watch the node itself, as no job in view is there."""
 
     stale_after_s: float = 0.0
     """Up to which age its values are of the present where they come more seldom than the period, as
-    what a server has gathered on a beat of its own does; 0: as long as the period says."""
+    what a server has gathered in a period of its own does; 0: for as long as the period."""
     over_at: float | None = None
-    """Of a failure: Unix time from which on what its origin said before, of this node or, without
-    one, of all, is not of the present any more; None: its age alone tells."""
+    """Of a failure: Unix time from which on what its origin reported before, of this node or of all
+    if it has none, is not of the present any more; None: its age alone decides."""
 
     def block(self, name: str) -> Block:
         """The named block, empty where the frame has none."""

@@ -1,4 +1,4 @@
-"""What is true of a recording, as whoever made it knows."""
+"""What is true of a recording, as its maker knows it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Label(NamedTuple):
     """Unix time."""
     end: float
     gpu_seconds: float | None = None
-    """Lost by this fault alone, over all GPUs of the jobs that it befell; None: not said."""
+    """Lost by this fault alone, over all GPUs of the jobs that it befell; None: unknown."""
     also: tuple[str, ...] = ()
     """Further subjects of the same fault: who names any one of them has found it."""
 

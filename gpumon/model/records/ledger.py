@@ -1,4 +1,4 @@
-"""What became of allocated GPU time: books whose sums balance, and since when they were kept.
+"""What became of allocated GPU time: a ledger whose sums balance, and since when there is one.
 
 Every GPU-second of an allocation is divided among five shares, which sum to the allocation:
 
@@ -6,7 +6,7 @@ Every GPU-second of an allocation is divided among five shares, which sum to the
 - *suspected*: of what is left, what hypotheses would claim, the gravest first;
 - *useful*: of the rest, what was measured above the floor of `gpumon.model.work_floor`;
 - *unexplained*: what was observed and is none of these;
-- *unobserved*: nobody saw what the GPU did.
+- *unobserved*: nothing saw what the GPU did.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_SECONDS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class Prices(NamedTuple):
-    """What GPU time and energy cost; nothing where nobody said."""
+    """What GPU time and energy cost; nothing where no price is set."""
 
     gpu_hour: Mapping[str, float] = NO_SECONDS
     """By name of the GPU or a part of it; `default` for all others."""
@@ -42,7 +42,7 @@ class Prices(NamedTuple):
     currency: str = ""
 
     def of_gpu_hour(self, name: str) -> float | None:
-        """Price of an hour of the named GPU: of the longest part that fits; None: not said."""
+        """Price of an hour of the named GPU: of the longest part that fits; None: not set."""
         wanted = name.lower()
         fitting = [key for key in self.gpu_hour if key != "default" and key.lower() in wanted]
         return self.gpu_hour.get(max(fitting, key=len) if fitting else "default")
@@ -57,10 +57,10 @@ class Open(NamedTuple):
     gpus: float = 0.0
     """GPUs; a GPU that several jobs hold counts in parts."""
     begun_s: float = 0.0
-    """Sum of their beginnings, in seconds after the books were opened."""
+    """Sum of their beginnings, in seconds after the ledger was opened."""
 
     def until(self, offset_s: float) -> float:
-        """GPU-seconds until so long after the books were opened."""
+        """GPU-seconds until so long after the ledger was opened."""
         return self.gpus * offset_s - self.begun_s
 
 
@@ -77,7 +77,7 @@ class Account(NamedTuple):
     gpu: str
     """Product name; empty: telemetry has not named it."""
     began_at: float
-    """Unix time from which on its time is booked."""
+    """Unix time from which on its time is charged."""
     observed_since: float | None
     """Unix time of the first value that was seen of one of its GPUs; None: none yet."""
     seconds: Mapping[str, float]
@@ -89,7 +89,7 @@ class Account(NamedTuple):
     """GPU-seconds over which the energy was measured."""
 
     def seconds_at(self, offset_s: float) -> dict[str, float]:
-        """GPU-seconds by state and class until so long after the books were opened."""
+        """GPU-seconds by state and class until so long after the ledger was opened."""
         found = dict.fromkeys(STATES, 0.0) | dict(self.seconds)
         for state, going in zip(STATES, self.open, strict=True):
             found[state] += going.until(offset_s)
@@ -122,10 +122,10 @@ NOT_LOSING: Final = Losing()
 
 
 class LosingNow(NamedTuple):
-    """What is lost while things go on as they are, divided as the books divide what was lost."""
+    """What is lost while things go on as they are, divided as the ledger divides what was lost."""
 
     by_finding: Mapping[tuple[str, str, str], Losing]
-    """By the identity of a finding that stands."""
+    """By the identity of a finding that is not cleared."""
     by_job: Mapping[str, Losing]
 
     def total(self) -> Losing:
@@ -140,7 +140,7 @@ NOTHING_LOSING: Final = LosingNow(MappingProxyType({}), MappingProxyType({}))
 
 
 class Total(NamedTuple):
-    """One line of the books: five shares that sum to the allocation."""
+    """One line of the ledger: five shares that sum to the allocation."""
 
     useful_s: float = 0.0
     unexplained_s: float = 0.0
@@ -192,7 +192,7 @@ class Total(NamedTuple):
 
     @property
     def unobserved_share(self) -> float | None:
-        """Share of the allocation that nobody saw; None: nothing was allocated."""
+        """Share of the allocation that nothing saw; None: nothing was allocated."""
         return self.unobserved_s / self.allocated_s if self.allocated_s > 0 else None
 
 
@@ -200,7 +200,7 @@ NOTHING: Final = Total()
 
 
 class Added(NamedTuple):
-    """What entries of the books came to."""
+    """What entries of the ledger came to."""
 
     whole: Total
     by_name: dict[str, Total]
@@ -220,7 +220,7 @@ class Compared(NamedTuple):
     before: Added
 
 
-class _Booked(NamedTuple):
+class _TotalsRecord(NamedTuple):
     at: float
     since: float
     """Unix time at which they were opened: what was before is unobserved."""
@@ -234,37 +234,37 @@ class _Booked(NamedTuple):
     note: str = ""
     """Why they are not written though that was asked for."""
     charged: Mapping[tuple[str, str, str], Charged] = MappingProxyType({})
-    """What each finding that stands or was cleared lately was charged, by its identity."""
+    """What each finding was charged that is open or was cleared lately, by its identity."""
     losing: LosingNow = NOTHING_LOSING
     """What is being lost at this instant."""
     closed: tuple[Account, ...] = ()
     """Of jobs that ended too long ago to be corrected, those that ended last."""
     earlier: tuple[Account, ...] = ()
-    """What other processes booked of single runs before this one began; in no sum."""
+    """What other processes charged to single runs before this one began; in no sum."""
 
 
-class LedgerTotals(_Booked):
-    """The books at one instant; what is asked of them is added up once."""
+class LedgerTotals(_TotalsRecord):
+    """The ledger at one instant; what is asked of them is added up once."""
 
     def total(self) -> Total:
         """Everything."""
         return self._total
 
     def job(self, job_id: str) -> Total | None:
-        """One job, with all its runs; None: it is not, or no longer, booked by itself."""
+        """One job, with all its runs; None: it is not, or no longer, an entry of its own."""
         mine = self._by_job.get(job_id)
         return self._sum(mine) if mine else None
 
     def run(self, job_id: str, start_at: float | None, end_at: float | None) -> Total | None:
-        """One run of a job that may have ended a while ago; None: it is not booked by itself.
+        """One run of a job that may have ended a while ago; None: it has no entry of its own.
 
         Args:
             job_id: The job.
             start_at: Unix time at which the run began; None: every run counts.
-            end_at: Unix time at which it ended; None: not told.
+            end_at: Unix time at which it ended; None: unknown.
         """
         mine = [*self._by_job.get(job_id, ()), *self._closed_by_job.get(job_id, ())]
-        # Who goes on with books begins where they end; who does not has booked the run as a whole.
+        # A process that goes on with a ledger begins at its end; another has charged the whole run.
         begun = {round(account.began_at) for account in mine}
         earlier = self._earlier_by_job.get(job_id, ())
         mine += [account for account in earlier if round(account.began_at) not in begun]
@@ -285,7 +285,7 @@ class LedgerTotals(_Booked):
 
     @cached_property
     def lost_by_job(self) -> dict[str, Charged]:
-        """What is wasted and what is suspected of each job that is booked by itself."""
+        """What is wasted and what is suspected of each job that has an entry of its own."""
         found: dict[str, Charged] = {}
         for account in self.accounts:
             wasted_s, suspected_s = found.get(account.job_id, _UNCHARGED)
@@ -358,7 +358,7 @@ def in_order(totals: Mapping[str, Total]) -> dict[str, Total]:
 
 
 class Sums:
-    """Adds up GPU time, energy and money; what both the books and their pages on disk use."""
+    """Adds up GPU time, energy and money; what both the ledger and its pages on disk use."""
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices

@@ -1,4 +1,4 @@
-"""Patterns in GPU time that nobody explains: jobs that behave alike, and by what one sees it."""
+"""Patterns in GPU time that no finding explains: jobs that behave alike, and what shows it."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ class PatternCard(NamedTuple):
     users: tuple[str, ...]
     """Whose they are, each once, likewise."""
     gpu_seconds: float
-    """What nobody explains of their time."""
+    """The unexplained part of their time."""
     since: float
     """Unix time at which the first of them was seen so."""
     exemplar: str
     """Id of the job in their middle."""
     traits: tuple[Trait, ...]
-    """The most telling first."""
+    """The clearest first."""
     names: tuple[str, ...] = ()
     """What an operator calls this pattern; most have none."""
     times: float | None = None
     """How far its jobs lie from what is usual, in distances that are usual; None: too few jobs are
-    known to say."""
+    known to decide."""
 
 
 class Patterns(NamedTuple):
-    """What was found in the time since somebody looks."""
+    """What was found since the watch began."""
 
     at: float
-    """Unix time of the newest picture in it."""
+    """Unix time of the newest tick in it."""
     since: float
-    """Unix time from which on jobs were looked at."""
+    """Unix time from which on jobs were watched."""
     cards: tuple[PatternCard, ...]
     """The ones with the most unexplained time first."""
     single: tuple[str, ...]
     """Ids of jobs with unexplained time that resemble no other."""
     unexplained_s: float
-    """GPU-seconds that nobody explains, also of jobs that are on no card."""
+    """GPU-seconds that no finding explains, also of jobs that are on no card."""
     allocated_s: float
     """All GPU-seconds of the same time."""
     trouble: str = ""

@@ -13,12 +13,12 @@ class Partition(NamedTuple):
     """Upper case: UP, DOWN, DRAIN, INACTIVE."""
     nodes: tuple[str, ...]
     gpu_count: int | None
-    """GPUs of its nodes; None where Slurm does not say."""
+    """GPUs of its nodes; None where Slurm does not report it."""
     is_default: bool = False
     time_limit_s: float | None = None
     """Longest run of a job; None for unlimited or unknown."""
     priority: int | None = None
-    """Priority tier: jobs of a higher one are looked at first."""
+    """Priority tier: jobs of a higher one are considered first."""
     qos: str = ""
     accounts: tuple[str, ...] = ()
     """Accounts that may use it; empty: all."""
@@ -39,7 +39,7 @@ class Reservation(NamedTuple):
     accounts: tuple[str, ...] = ()
     partition: str = ""
     gpu_count: int | None = None
-    """GPUs of it; None where Slurm does not say."""
+    """GPUs of it; None where Slurm does not report it."""
 
     @property
     def is_maintenance(self) -> bool:

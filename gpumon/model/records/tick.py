@@ -1,4 +1,4 @@
-"""The immutable picture that every view reads."""
+"""The immutable state of the fleet that every view reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Interval(NamedTuple):
 
     uuid: str
     start: float
-    """Unix time of the allocation, or of the first picture that showed it."""
+    """Unix time of the allocation, or of the first tick that had it."""
     end: float | None
     """Unix time at which the job no longer held it; None: it still does."""
 
@@ -74,7 +74,7 @@ class Tick(NamedTuple):
     at: float
     """Unix time of the tick."""
     observed_since: float
-    """Unix time of the first frame: every total says since when it was observed."""
+    """Unix time of the first frame: every total has since when it was observed."""
     period_s: float
     targets: tuple[TargetState, ...]
     nodes: Mapping[str, Node]
@@ -87,13 +87,13 @@ class Tick(NamedTuple):
     coverage: tuple[Coverage, ...]
     errors: tuple[SourceError, ...]
     lateness_s: float
-    """How late the sampler was with this picture."""
+    """How late the sampler was with this tick."""
     history: WindowReader | None = None
     """Reader of the fleet's history as of this instant; None for a single sample."""
     queue: QueueRecords | None = None
-    """What the queues said: partitions, reservations and nodes besides the jobs."""
+    """What the queues reported: partitions, reservations and nodes besides the jobs."""
     ended: EndedJobs | None = None
-    """Jobs that have ended; None: nobody asked for them, or there is no answer yet."""
+    """Jobs that have ended; None: they were not asked for, or there is no answer yet."""
     running_use: RunningUse | None = None
     """What the running steps of one's jobs have used; None likewise."""
     strays: tuple[Process, ...] = ()
@@ -101,16 +101,16 @@ class Tick(NamedTuple):
     cleared: tuple[Finding, ...] = ()
     """Findings that went away within the last hour; they are not among `findings`."""
     ledger: LedgerTotals | None = None
-    """What became of GPU time; None: nobody keeps the books."""
+    """What became of GPU time; None: there is no ledger."""
     muted: tuple[Finding, ...] = ()
-    """Findings, standing or cleared, that nobody wants to be told; the books count them too."""
+    """Findings, open or cleared, of which no report is wanted; the ledger counts them too."""
     zoom_period_s: float | None = None
-    """Seconds between two pictures of the job that is looked at; None: no more than of all else."""
+    """Seconds between two ticks of the job that is watched; None: no more than of all else."""
     steady_s: float | None = None
-    """Seconds of a clock that nobody sets; None: the time of the picture is not this machine's."""
+    """Seconds of a clock that is never set; None: the time of the tick is not this machine's."""
 
     def cluster_of(self, name: str) -> str | None:
-        """Slurm's name of the cluster that a job, node or partition is of; None: not told."""
+        """Slurm's name of the cluster that a job, node or partition is of; None: unknown."""
         return cluster_in(name) or (self.queue.cluster if self.queue else "") or None
 
     def job(self, job_id: str) -> JobView | None:

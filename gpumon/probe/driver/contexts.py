@@ -1,4 +1,4 @@
-"""Processes that hold a context on one GPU: type, memory, and how busy each kept the SMs."""
+"""Processes that hold a context on one GPU: type, memory, and how busy its kernels made the SMs."""
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -17,12 +17,12 @@ COMPUTE, GRAPHICS, BOTH = "C", "G", "C+G"
 """Types of a process on a GPU, in the words of nvidia-smi."""
 
 COUNTS = ["process_count", "compute_process_count"]
-"""What a GPU's row says of them."""
+"""What a GPU's row has of them."""
 
 USE = "nvmlDeviceGetProcessUtilization"
 
 NO_INSTANCE = 0xFFFFFFFF
-"""What stands for the instance of a process on a GPU that is not cut (nvml.h)."""
+"""The instance of a process on a GPU that is not cut (nvml.h)."""
 
 Held = Tuple[int, Row]
 """PID and the row of its context."""
@@ -62,8 +62,8 @@ def _instance(entry: Any, name: str) -> Optional[int]:
 
 
 SOON_S = 0.9
-"""How long after its first answer the driver is asked once more, so that who looks for a second
-hears of a use: it samples at least once a second (nvml.h: every 1/6 s to 1 s, by product)."""
+"""How long after its first answer the driver is asked once more, so that a user who watches for a
+second sees a use: it samples at least once a second (nvml.h: every 1/6 s to 1 s, by product)."""
 
 
 class Contexts:
@@ -88,16 +88,16 @@ class Contexts:
         self._last_sample = 0
         self._has_use = False
         self._is_forgotten = False
-        """Whether nobody has looked since use was asked for last."""
+        """Whether no user has watched processes since use was asked for last."""
         self._first_at = float("inf")
         """When use was first asked for, until it has been asked for again; else infinity."""
 
     def read(self, row: Row, is_due: bool, is_shown: bool = True) -> List[Held]:
         """Contexts as last listed, the same list while none is new, and their numbers in `row`.
 
-        They are listed anew when their turn has come, and at once when the GPU's memory in use has
-        changed: no process comes or goes without that. How busy each kept the SMs is asked only
-        while somebody looks at processes: it is one of the dearest calls, and no rule needs it.
+        They are listed again when their turn has come, and at once when the GPU's memory in use has
+        changed: no process comes or goes without that. How busy each makes the SMs is asked only
+        while a user watches processes: it is one of the dearest calls, and no rule needs it.
         """
         mem_used = row.values.get("mem_used_bytes")
         if is_due or mem_used != self._mem_used:
@@ -168,8 +168,8 @@ class Contexts:
         """Learn the SM use since the last sample, by the last sample's own timestamp.
 
         Its clock is none of ours (wall clock or since boot, as the driver likes). The first answer
-        averages whatever the driver still had, so it only tells where the next begins. Where that
-        is asked for soon, no answer may as well mean that the driver has not sampled since.
+        averages all samples that the driver still had, so it only gives where the next begins.
+        Where that is asked for soon, no answer may also mean that the driver has no sample since.
         """
         self._is_forgotten = False
         if not self._listed:
@@ -182,7 +182,7 @@ class Contexts:
             if missing.code not in (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS):
                 self._use_reason = missing.reason
                 return
-            # Nobody kept an SM busy since then, in the binding's two ways of saying so.
+            # No SM was busy since then: the binding has two ways to report it.
             found = []
             first = False
         fresh = [sample for sample in found if sample.timeStamp > self._last_sample]
@@ -218,7 +218,7 @@ class Contexts:
         if self._use_reason:
             row.missing["context_sm_util_ratio"] = self._use_reason
         elif pid not in self._sampled:
-            # It came after the last sample, which therefore says nothing of it.
+            # It came after the last sample, which therefore has nothing of it.
             row.missing["context_sm_util_ratio"] = NOT_SAMPLED
         else:
             row.values["context_sm_util_ratio"] = self._use.get(pid, 0.0)

@@ -26,7 +26,7 @@ REASONS = {
 answer field ids and metrics that are newer than they are."""
 
 NOTHING = (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_TIMEOUT)
-"""How calls say that there is no such thing or nothing new: no failure that anybody should see."""
+"""How calls report that there is no such thing or nothing new: no failure for a user to see."""
 
 OPENING = ("nvmlInit", "nvmlDeviceGetHandleByIndex")
 """Calls that open the driver and a GPU: where no persistence daemon runs, the driver sets the GPU
@@ -37,10 +37,10 @@ MISMATCH = -1
 
 
 class NoValueError(Exception):
-    """A call gave no value; `reason` says why."""
+    """A call gave no value; `reason` is why."""
 
     def __init__(self, reason: str, message: str, code: int = MISMATCH) -> None:
-        """Keep the reason and NVML's return code beside the driver's own words."""
+        """Take the reason and NVML's return code beside the driver's own words."""
         super().__init__(message)
         self.reason = reason
         self.code = code
@@ -111,7 +111,7 @@ class Driver:
             raise
 
     def ask(self, name: str, gpu: str, *arguments: Any) -> Any:
-        """The same, and asked again next time whatever it answers."""
+        """The same, and asked again next time, also after a failure."""
         return self.make(name, gpu, getattr(pynvml, name), *arguments)
 
     def make(self, name: str, gpu: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -151,14 +151,14 @@ class Driver:
 
     def account(self) -> Dict[str, Any]:
         """Calls since the start: how many, of which functions, and the slowest in milliseconds."""
-        told: Dict[str, Any] = {"total": sum(self.calls.values()), "by": dict(self.calls)}
+        counts: Dict[str, Any] = {"total": sum(self.calls.values()), "by": dict(self.calls)}
         if self.slowest is not None:
             name, gpu, took = self.slowest
-            told["slowest"] = {"call": name, "gpu": gpu, "ms": round(took * 1000.0, 3)}
-        return told
+            counts["slowest"] = {"call": name, "gpu": gpu, "ms": round(took * 1000.0, 3)}
+        return counts
 
     def cost(self) -> Row:
-        """What the node's row says of it: what watching the GPUs asks of the driver."""
+        """What the node's row has of it: what watching the GPUs asks of the driver."""
         row = Row("", self.monotonic())
         row.values["probe_calls"] = sum(self.calls.copy().values())
         row.values["probe_driver_us"] = int(self.spent_s * 1e6)
@@ -218,7 +218,7 @@ class Request:
         ]
 
     def failure(self) -> str:
-        """What the last field said that failed for another reason than the known ones."""
+        """What the last field reported that failed for another reason than the known ones."""
         failed = [
             (field, code)
             for field, _, _, _, _, code, _ in _VALUE.iter_unpack(self._values)

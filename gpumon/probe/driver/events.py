@@ -11,13 +11,13 @@ from gpumon.probe.rows import NOT_SUPPORTED, Row
 
 XID = pynvml.nvmlEventTypeXidCriticalError
 WANTED = XID | pynvml.nvmlEventTypeDoubleBitEccError | 0x8000
-"""Xids, uncorrected ECC errors and 0x8000, a changed recovery action, where the GPU tells them."""
+"""Xids, uncorrected ECC errors and 0x8000, a changed recovery action, where the GPU has them."""
 
 MOST_SHOWN = 64
 """Events in one report; of a storm the newest are shown and the rest is counted."""
 
-MOST_A_BEAT = 512
-"""Events that are taken from the driver in one beat: a storm must not hold up the readings."""
+MOST_PER_PERIOD = 512
+"""Events that are taken from the driver in one period: a storm must not hold up the readings."""
 
 SHOWN_S = 30.0
 """An event stays in the reports for so long, so that a monitor that skips one misses nothing."""
@@ -27,7 +27,7 @@ Event = Tuple[float, int, str, int, int]
 
 
 class Events:
-    """One event set for all GPUs; what happened before a GPU was registered is not told."""
+    """One event set for all GPUs; what happened before a GPU was registered is not reported."""
 
     def __init__(self, driver: Driver) -> None:
         """The set is made for the first GPU."""
@@ -39,7 +39,7 @@ class Events:
         self._shown: Deque[Event] = deque()
 
     def register(self, handle: Any, gpu: str, row: Row) -> None:
-        """Listen to a GPU; `watched_events` of its row says to what, or why to nothing."""
+        """Listen to a GPU; `watched_events` of its row names to what, or why to nothing."""
         try:
             known = self._driver.call("nvmlDeviceGetSupportedEventTypes", gpu, handle)
             wanted = int(known) & WANTED
@@ -55,14 +55,14 @@ class Events:
         self._uuids[_address(handle)] = gpu
 
     def poll(self) -> None:
-        """Take what has happened since the last beat."""
+        """Take what has happened since the last period."""
         if not self._uuids:
             return
-        for _ in range(MOST_A_BEAT):
+        for _ in range(MOST_PER_PERIOD):
             try:
                 found = self._driver.ask("nvmlEventSetWait_v2", "", self._set, 0)
             except NoValueError:
-                # A timeout means that there is nothing; after any other answer the next beat asks.
+                # A timeout means that there is nothing; after other answers the next period asks.
                 return
             gpu = self._uuids.get(_address(found.device), "")
             self._sequence += 1

@@ -50,7 +50,7 @@ MIN_GAP_S = 0.1
 """Least time between two samples, seconds: what is closer together is not valid (nvml.h)."""
 
 _ANSWER = struct.Struct("=IId24s")
-"""Of nvmlGpmMetric_t: metric, return code, value, and three texts that nobody needs (nvml.h)."""
+"""Of nvmlGpmMetric_t: metric, return code, value, and three texts that are not read (nvml.h)."""
 
 
 class Gpm:
@@ -167,5 +167,5 @@ class Gpm:
             else:
                 missing[field] = REASONS.get(code, FAILED)
                 if missing[field] == FAILED:
-                    told = "GPM metric %d: return code %d" % (metric, code)
-                    self._driver.failures[self._gpu] = told
+                    failure = "GPM metric %d: return code %d" % (metric, code)
+                    self._driver.failures[self._gpu] = failure

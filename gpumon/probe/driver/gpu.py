@@ -1,4 +1,4 @@
-"""One GPU: who it is, and what its counters say now."""
+"""One GPU: who it is, and what its counters read now."""
 
 import ctypes
 import os
@@ -73,7 +73,7 @@ MOST_FANS = 16
 """Fans of a board that are asked; no board has so many."""
 
 MOST_PERCENT = 200
-"""A fan may be told to turn faster than its noise allows (nvml.h); far beyond is garbage."""
+"""A fan may be set to turn faster than its noise allows (nvml.h); far beyond is garbage."""
 
 FABRIC_KEYS = ("fabric_state", "fabric_status", "fabric_clique", "fabric_health", "fabric_cluster")
 
@@ -128,7 +128,7 @@ class Gpu:
     """A device that answered when the driver was opened."""
 
     def __init__(self, driver: Driver, index: int, wanted: Wanted) -> None:
-        """Read who it is; raises NoValueError when the driver cannot even say that."""
+        """Read who it is; raises NoValueError where the driver does not report even that."""
         self.driver = driver
         self.index = index
         self.handle = driver.ask("nvmlDeviceGetHandleByIndex", str(index), index)
@@ -158,8 +158,8 @@ class Gpu:
             elif tier not in wanted.tiers:
                 row.at = float("inf")
                 row.missing.update(dict.fromkeys(keys_of(tier), NOT_SHARED))
-        self._told = Row(self.uuid, 0.0)
-        self._told_at: Any = None
+        self._rare_row = Row(self.uuid, 0.0)
+        self._rare_at: Any = None
         """Of when its parts are; who the other GPUs are is learned last."""
         self._throughput: Dict[str, float] = {}
         self._fan_count: Optional[int] = None
@@ -167,7 +167,7 @@ class Gpu:
 
     @property
     def needs_throughput(self) -> bool:
-        """Whether only the call that counts bytes for 20 ms can tell the PCIe rates."""
+        """Whether only the call that counts bytes for 20 ms gives the PCIe rates."""
         return bool(self.gpm.reason) and "pcie_tx_bytes" in self._unsupported
 
     def read(
@@ -180,10 +180,10 @@ class Gpu:
         """Every value of this instant; what cannot be had is missing with its reason.
 
         Args:
-            is_zoomed: Somebody looks at this GPU: what is dear to read is read more often.
-            may_wait: This beat may spend the 2 x 20 ms that reading the PCIe rate may take.
+            is_zoomed: A user watches this GPU: what is dear to read is read more often.
+            may_wait: This pass may spend the 2 x 20 ms that reading the PCIe rate may take.
             is_hurried: The driver is slow: what changes rarely has to wait for another pass.
-            shows_processes: Somebody looks at processes.
+            shows_processes: A user watches processes.
         """
         now = self.driver.monotonic()
         row = Row(self.uuid, now)
@@ -211,19 +211,19 @@ class Gpu:
         links = self.links.last(now) if is_hurried else self.links.read(now, is_zoomed)
         is_cut = self._rows[tiers.SLOW].values.get("mig_mode") == 1
         instances = self.instances.read(now, is_cut, is_zoomed)
-        row.add(self._seldom())
+        row.add(self._rare_values())
         return GpuReading(row, held, links, instances)
 
-    def _seldom(self) -> Row:
-        """All that is not read at every beat, put together when some of it was read."""
+    def _rare_values(self) -> Row:
+        """All that is not read in every period, put together when some of it was read."""
         parts = (self.fixed, *self._rows.values())
         read_at = (self.fixed.missing.get(ANCESTORS), *(part.at for part in parts))
-        if read_at != self._told_at:
-            told = Row(self.uuid, 0.0)
+        if read_at != self._rare_at:
+            row = Row(self.uuid, 0.0)
             for part in parts:
-                told.add(part)
-            self._told_at, self._told = read_at, told
-        return self._told
+                row.add(part)
+            self._rare_at, self._rare_row = read_at, row
+        return self._rare_row
 
     def _is_due(self, tier: str, now: float) -> bool:
         return now - self._rows[tier].at >= tiers.PERIODS_S[tier] - tiers.SLACK_S
@@ -335,7 +335,7 @@ class Gpu:
                     break
                 continue
             if not memory.total:
-                # A board that has no memory of its own: 0 of 0 would say that it is free.
+                # A board that has no memory of its own: 0 of 0 would mean that it is free.
                 reason = NOT_SUPPORTED
                 continue
             row.values["mem_used_bytes"] = memory.used
@@ -390,7 +390,7 @@ def keys_of(tier: str) -> List[str]:
 def unopened(index: int, missing: NoValueError) -> Row:
     """What is known of a GPU that the driver counts and does not open: that it is there, and why.
 
-    Its key stands in for a UUID that nobody could read; it is another one on each node.
+    Its key replaces a UUID that could not be read; it is another one on each node.
     """
     row = Row("unopened-%s-%d" % (os.uname().nodename, index), 0.0)
     row.values["index"] = index

@@ -59,11 +59,11 @@ PARTS = (
     ("state", tiers.MEDIUM, STATE),
     ("errors", tiers.SLOW, ERRORS),
 )
-"""What is read together, and how often; bytes of a GPU under zoom at every beat."""
+"""What is read together, and how often; bytes of a GPU under zoom in every period."""
 
 PERIOD_S = 10.0
-"""Between two readings of bytes and states, from the second on: history keeps a row of a link for
-as long (fleet.history.retention), and the sum over a GPU's links is read at every beat."""
+"""Between two readings of bytes and states, from the second on: history stores a row of a link as
+often (fleet.history.retention), and the sum over a GPU's links is read in every period."""
 
 REMOTES = ["remote_type", "remote"]
 
@@ -76,7 +76,7 @@ REMOTE_TYPES = {
     pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH: "switch",
 }
 
-REMOTES_A_BEAT = 4
+REMOTES_PER_PERIOD = 4
 """Two calls per link: where one takes 20 ms, a GPU with 18 links would cost most of a second."""
 
 LINK_ACTIVE = 1
@@ -95,7 +95,7 @@ class Part:
         """Whether it was read twice, for a first rate."""
         self.rows = [Row("", 0.0) for _ in range(count)]
         self._distinct: List[Any] = []
-        """Fields of which no two tell the same."""
+        """Fields of which no two report the same."""
 
     def read(self, now: float) -> None:
         """Read all links; what one lacks is missing with its reason."""
@@ -113,7 +113,7 @@ class Part:
                 for key in row.missing.keys() & row.values.keys():
                     del row.missing[key]
         if self.batch.fields is not self._distinct:
-            # Of two fields that tell the same, only the first that answered is read again.
+            # Of two fields that report the same, only the first that answered is read again.
             first: Dict[Any, Any] = {}
             for field in self.batch.fields:
                 first.setdefault((field[1], field[2]), field)
@@ -126,13 +126,13 @@ class Links:
     """The NVLinks of one GPU."""
 
     def __init__(self, driver: Driver, handle: Any, gpu: str, wanted: Any) -> None:
-        """Learn how many links there are; a GPU or driver that cannot say so has none."""
+        """Learn how many links there are; a GPU or driver that does not report it has none."""
         self._driver = driver
         self._handle = handle
         self._gpu = gpu
         ((_, answer),) = Batch(driver, handle, gpu, COUNT).read()
         count = 0 if isinstance(answer, str) else int(answer)
-        self.told = count
+        self.driver_count = count
         """Links that the driver counts; none of them is read where these are too many."""
         self.count = count if 0 <= count <= MOST_LINKS else 0
         self._parts = {
@@ -157,7 +157,7 @@ class Links:
         return range(self.count)
 
     def read(self, now: float, is_zoomed: bool) -> List[Row]:
-        """One row per link, as last read; the very same list where nothing was read anew.
+        """One row per link, as last read; the very same list where nothing was read again.
 
         `at` of a row is the time of its byte counters.
         """
@@ -208,7 +208,7 @@ class Links:
             remote = self._remotes[link]
             if state.rows[link].values.get("link_state") != LINK_ACTIVE:
                 remote.missing.update(dict.fromkeys(REMOTES, NOT_SUPPORTED))
-            elif asked == REMOTES_A_BEAT:
+            elif asked == REMOTES_PER_PERIOD:
                 remote.missing.update(dict.fromkeys(REMOTES, NOT_SAMPLED))
             else:
                 asked += 1

@@ -10,7 +10,7 @@ from gpumon.probe.driver.gpm import INSTANCE_METRICS, Gpm
 from gpumon.probe.rows import NOT_SHARED, NOT_SUPPORTED, Row
 
 MOST_INSTANCES = 16
-"""Instances per GPU that are looked for; today's GPUs can be cut into seven."""
+"""Most instances per GPU that are asked for; today's GPUs can be cut into seven."""
 
 IDS = (
     ("mig_gpu_instance", "nvmlDeviceGetGpuInstanceId"),
@@ -48,32 +48,32 @@ class Instances:
     """The instances of one GPU; they may come and go while it runs."""
 
     def __init__(self, driver: Driver, handle: Any, gpu: str, has_gpm: bool) -> None:
-        """Nothing is looked for before the first reading."""
+        """Nothing is asked before the first reading."""
         self._driver = driver
         self._handle = handle
         self._gpu = gpu
         self._has_gpm = has_gpm
-        self.told = 0
+        self.driver_count = 0
         """Places for instances that the driver counts; the first `MOST_INSTANCES` are read."""
         self._gpms: Dict[int, Gpm] = {}
         self._known: Dict[str, Instance] = {}
-        self._looked_at = float("-inf")
+        self._found_at = float("-inf")
         self._read_at = float("-inf")
         self._rows: List[Row] = []
 
     def read(self, now: float, is_cut: bool, is_zoomed: bool) -> List[Row]:
-        """One row per instance, as last read; the very same list where nothing was read anew.
+        """One row per instance, as last read; the very same list where nothing was read again.
 
-        Instances are looked for in the slow tier, and read in the medium one or under zoom.
+        Instances are listed in the slow tier, and read in the medium one or under zoom.
         """
         if not is_cut:
             self._known = {}
             if self._rows:
                 self._rows = []
             return self._rows
-        if now - self._looked_at >= tiers.PERIODS_S[tiers.SLOW] - tiers.SLACK_S:
-            self._look()
-            self._looked_at = now
+        if now - self._found_at >= tiers.PERIODS_S[tiers.SLOW] - tiers.SLACK_S:
+            self._find()
+            self._found_at = now
         period_s = tiers.PERIODS_S[tiers.HOT if is_zoomed else tiers.MEDIUM]
         if now - self._read_at >= period_s - tiers.SLACK_S:
             activity = self._activity()
@@ -91,18 +91,18 @@ class Instances:
                 if row.key in self._known:
                     row.add(self._known[row.key].fixed)
                 row.lose(every_key(), reason)
-            self._looked_at = self._read_at = float("-inf")
+            self._found_at = self._read_at = float("-inf")
         return self._rows
 
-    def _look(self) -> None:
-        """Find the instances that exist now; one that is known keeps what is known of it."""
+    def _find(self) -> None:
+        """Find the instances that exist now; what is known of one stays."""
         try:
-            told = self._driver.call("nvmlDeviceGetMaxMigDeviceCount", self._gpu, self._handle)
+            count = self._driver.call("nvmlDeviceGetMaxMigDeviceCount", self._gpu, self._handle)
         except NoValueError:
-            told = 0
-        self.told = told
+            count = 0
+        self.driver_count = count
         found: Dict[str, Instance] = {}
-        for index in range(min(told, MOST_INSTANCES)):
+        for index in range(min(count, MOST_INSTANCES)):
             try:
                 handle = self._driver.ask(
                     "nvmlDeviceGetMigDeviceHandleByIndex", self._gpu, self._handle, index
@@ -118,7 +118,7 @@ class Instances:
         self._known = found
 
     def _activity(self) -> Dict[int, Row]:
-        """What GPM says of each GPU instance since it was last asked."""
+        """What GPM measured of each GPU instance since it was last asked."""
         found: Dict[int, Row] = {}
         for instance in self._known.values():
             number = instance.fixed.values.get("mig_gpu_instance")

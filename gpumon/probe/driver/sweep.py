@@ -34,7 +34,7 @@ OPENING_STUCK_AFTER_S = {"nvmlInit": 8.0, "nvmlDeviceGetHandleByIndex": 5.0}
 """The same for calls that open: the driver and a GPU."""
 
 OPENING_PATIENCE_S = 1.0
-"""So long a report waits for one of those; then it says so and goes without the GPUs."""
+"""So long a report waits for one of those; then it reports them and goes without the GPUs."""
 
 MOST_GPUS = 128
 """Most GPUs that are opened: eight times those of the largest machine. The driver's number is only
@@ -44,10 +44,10 @@ MOST_ABANDONED = 2
 """Threads that are given up. When the next one is stuck too, it is the driver and not a GPU."""
 
 POLL_S = 0.1
-"""How often a pass that takes long is looked at."""
+"""How often a pass that takes long is checked."""
 
 HURRY_AFTER_S = 1.0
-"""Once a pass has taken this long, a slow driver is asked only what changes at every beat."""
+"""Once a pass has taken this long, a slow driver is asked only what changes in every period."""
 
 RETRY_S = 10.0
 """A driver that could not be opened is tried again this often."""
@@ -119,9 +119,9 @@ class Sweeper:
         self.driver = driver or Driver()
         self.labels: Dict[str, str] = {}
         self.zoom: Any = frozenset()
-        """UUIDs of the GPUs that somebody looks at."""
+        """UUIDs of the GPUs that a user watches."""
         self.shows_processes = True
-        """Whether somebody may look at processes."""
+        """Whether a user may be watching processes."""
         self.awaited = ""
         """Call for which the last wait did not go on, and since when: `nvmlInit for 3 s`."""
         self._wanted = wanted or Wanted()
@@ -133,8 +133,8 @@ class Sweeper:
         self._refused: Dict[int, Row] = {}
         """By index the GPUs that the driver counts and does not open."""
         self._fresh: Dict[str, GpuReading] = {}
-        self._told: Optional[Dict[str, GpuReading]] = None
-        self._standing: Dict[str, Dict[str, str]] = {}
+        self._reported: Optional[Dict[str, GpuReading]] = None
+        self._unresolved: Dict[str, Dict[str, str]] = {}
         self._is_open = False
         self._open_at = float("-inf")
         self._turn = 0
@@ -160,8 +160,8 @@ class Sweeper:
     def wait(self, is_patient: bool = False) -> None:
         """Wait until the pass that was asked for is complete, or the driver as a whole hangs.
 
-        A slow driver makes reports late, but they stay whole. Opening it takes longer than anybody
-        waits for the rest of the node, so only who is patient waits for that to its end.
+        A slow driver makes reports late, but they stay whole. Opening it takes longer than a report
+        waits for the rest of the node, so only a patient caller waits for that to its end.
         """
         self.awaited = ""
         while not self._done.wait(POLL_S):
@@ -201,7 +201,7 @@ class Sweeper:
         errors = self.stuck()
         with self._lock:
             fresh, self._fresh = self._fresh, {}
-            errors = list(self._standing.values()) + errors
+            errors = list(self._unresolved.values()) + errors
             gpus = list(self._gpus)
             refused = [self._refused[index] for index in sorted(self._refused)]
             events = self._events_shown
@@ -209,31 +209,31 @@ class Sweeper:
         contexts: List[Held] = []
         links: List[Row] = []
         instances: List[Row] = []
-        looks: Dict[str, GpuReading] = {}
+        readings: Dict[str, GpuReading] = {}
         for gpu in gpus:
-            look = fresh.get(gpu.uuid)
-            if look is None and self.awaited:
+            reading = fresh.get(gpu.uuid)
+            if reading is None and self.awaited:
                 # It is read as soon as all are open.
                 continue
-            if look is None:
-                look = unread(gpu, self.driver.monotonic())
+            if reading is None:
+                reading = unread(gpu, self.driver.monotonic())
             else:
-                errors += unread_fields(gpu, look, self.driver)
+                errors += unread_fields(gpu, reading, self.driver)
             errors += passed_over(gpu)
-            looks[gpu.uuid] = look
-            rows.append(look.row)
-            contexts.extend(look.contexts)
-            links.extend(look.links)
-            instances.extend(look.instances)
-        errors += hidden_processes(looks.values())
+            readings[gpu.uuid] = reading
+            rows.append(reading.row)
+            contexts.extend(reading.contexts)
+            links.extend(reading.links)
+            instances.extend(reading.instances)
+        errors += hidden_processes(readings.values())
         rows.sort(key=_index)
-        before, self._told = self._told, looks
+        before, self._reported = self._reported, readings
         return Taken(
             gpus=rows,
             contexts=contexts,
-            has_new_contexts=is_new(before, looks, "contexts"),
-            links=links if is_new(before, looks, "links") else None,
-            instances=instances if is_new(before, looks, "instances") else None,
+            has_new_contexts=is_new(before, readings, "contexts"),
+            links=links if is_new(before, readings, "links") else None,
+            instances=instances if is_new(before, readings, "instances") else None,
             events=events,
             errors=errors,
         )
@@ -243,15 +243,15 @@ class Sweeper:
         found = [call for call in list(self.driver.calling.values()) if self._is_stuck(call)]
         errors = [self._stuck(call) for call in sorted(found, key=lambda call: call.since)]
         if len(found) > MOST_ABANDONED:
-            told = "the driver as a whole hangs: %d calls do not return" % len(found)
-            errors.append({"where": "NVML", "message": told, "hint": WEDGED})
+            message = "the driver as a whole hangs: %d calls do not return" % len(found)
+            errors.append({"where": "NVML", "message": message, "hint": WEDGED})
         return errors
 
     def _stuck(self, call: Calling) -> Dict[str, str]:
         waited = self.driver.monotonic() - call.since
-        told = "%s has not returned for %.0f s" % (call.name, waited)
+        message = "%s has not returned for %.0f s" % (call.name, waited)
         where = "GPU %s" % self._spoken(call.gpu) if call.gpu else "NVML"
-        return {"where": where, "message": told, "hint": WEDGED}
+        return {"where": where, "message": message, "hint": WEDGED}
 
     def _spoken(self, gpu: str) -> str:
         """What calls note as their GPU; a UUID follows the index that people know it by."""
@@ -337,13 +337,13 @@ class Sweeper:
             do()
         except AbandonedError:
             raise
-        except Exception as error:  # noqa: BLE001 - it is told, and the others go on
-            told = "reading %s failed: %r" % (self._spoken(key) or "the driver", error)
+        except Exception as error:  # noqa: BLE001 - it is reported, and the others go on
+            message = "reading %s failed: %r" % (self._spoken(key) or "the driver", error)
             with self._lock:
-                self._standing[own] = {"where": "NVML", "message": told, "hint": STRANGE}
+                self._unresolved[own] = {"where": "NVML", "message": message, "hint": STRANGE}
         else:
             with self._lock:
-                self._standing.pop(own, None)
+                self._unresolved.pop(own, None)
 
     def _opening(self, index: int) -> Tuple[str, Callable[[], None]]:
         return "index %d" % index, lambda: self._open_gpu(index)
@@ -353,9 +353,9 @@ class Sweeper:
 
     def _read(self, gpu: Gpu, may_wait: bool = False) -> None:
         is_hurried = self.driver.monotonic() - self._pass_at > HURRY_AFTER_S
-        look = gpu.read(gpu.uuid in self.zoom, may_wait, is_hurried, self.shows_processes)
+        reading = gpu.read(gpu.uuid in self.zoom, may_wait, is_hurried, self.shows_processes)
         with self._lock:
-            self._fresh[gpu.uuid] = look
+            self._fresh[gpu.uuid] = reading
 
     def _poll_events(self) -> None:
         self._events.poll()
@@ -363,9 +363,9 @@ class Sweeper:
         with self._lock:
             self._events_shown = rows
             if self._events.dropped:
-                told = "%d events were too many to show" % self._events.dropped
+                message = "%d events were too many to show" % self._events.dropped
                 hint = "the kernel log of the node has them all: dmesg"
-                self._standing["events"] = {"where": "NVML", "message": told, "hint": hint}
+                self._unresolved["events"] = {"where": "NVML", "message": message, "hint": hint}
 
     def _open(self) -> None:
         try:
@@ -376,7 +376,7 @@ class Sweeper:
             self._fail("NVML", str(missing), hint)
             return
         with self._lock:
-            self._standing.clear()
+            self._unresolved.clear()
         for label, function in (
             ("driver_version", "nvmlSystemGetDriverVersion"),
             ("nvml_version", "nvmlSystemGetNVMLVersion"),
@@ -387,9 +387,11 @@ class Sweeper:
             except NoValueError:
                 continue
         if count > MOST_GPUS:
-            told = too_many("NVML", "GPUs", count, MOST_GPUS, "nvidia-smi -L on the node lists all")
+            error = too_many(
+                "NVML", "GPUs", count, MOST_GPUS, "nvidia-smi -L on the node lists all"
+            )
             with self._lock:
-                self._standing["count"] = told
+                self._unresolved["count"] = error
         self._unopened = list(range(min(count, MOST_GPUS)))
         self._is_open = True
         self._todo.extend(self._opening(index) for index in self._unopened)
@@ -415,29 +417,34 @@ class Sweeper:
             self._todo.appendleft(("topology", lambda: relate(self.driver, self._gpus)))
 
     def _check_is_new(self, gpu: Gpu) -> None:
-        """Refuse a GPU that says that it is another one: counts of both would mix."""
+        """Refuse a GPU that reports the UUID of another one: counts of both would mix."""
         for known in self._gpus:
             if known.uuid == gpu.uuid:
-                told = "it has the UUID of index %d, %s" % (known.index, gpu.uuid)
-                raise NoValueError(FAILED, told, pynvml.NVML_ERROR_UNKNOWN)
+                message = "it has the UUID of index %d, %s" % (known.index, gpu.uuid)
+                raise NoValueError(FAILED, message, pynvml.NVML_ERROR_UNKNOWN)
 
     def _fail(self, where: str, message: str, hint: str) -> None:
         with self._lock:
-            self._standing[where] = {"where": where, "message": message, "hint": hint}
+            self._unresolved[where] = {"where": where, "message": message, "hint": hint}
 
 
-def is_new(told: Optional[Dict[str, GpuReading]], looks: Dict[str, GpuReading], part: str) -> bool:
-    """Whether a part was read anew for any GPU since it was told, or was never told."""
-    if told is None or told.keys() != looks.keys():
+def is_new(
+    before: Optional[Dict[str, GpuReading]], readings: Dict[str, GpuReading], part: str
+) -> bool:
+    """Whether a part was read again for any GPU since `before`, or was never reported."""
+    if before is None or before.keys() != readings.keys():
         return True
-    return any(getattr(told[key], part) is not getattr(look, part) for key, look in looks.items())
+    return any(
+        getattr(before[key], part) is not getattr(reading, part)
+        for key, reading in readings.items()
+    )
 
 
 def _now(row: Row, now: float) -> Row:
-    """The same row as of now, which who reads it may add to."""
-    told = Row(row.key, now)
-    told.add(row)
-    return told
+    """The same row as of now, which its reader may add to."""
+    copied = Row(row.key, now)
+    copied.add(row)
+    return copied
 
 
 def _index(row: Row) -> float:
@@ -445,7 +452,7 @@ def _index(row: Row) -> float:
 
 
 def unread(gpu: Gpu, now: float) -> GpuReading:
-    """What stands in for a GPU without a reading: who it is, and that the rest failed."""
+    """What replaces a GPU without a reading: who it is, and that the rest failed."""
     row = Row(gpu.uuid, now)
     row.add(gpu.fixed)
     row.lose(every_key(), FAILED)

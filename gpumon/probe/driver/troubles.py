@@ -1,4 +1,4 @@
-"""What is told where the driver, or a GPU of it, does not answer, hides or has too much."""
+"""Errors where the driver, or a GPU of it, does not answer, hides or has too much."""
 
 from typing import Dict, Iterable, List
 
@@ -60,38 +60,42 @@ def _where(gpu: Gpu) -> str:
     return "GPU %d %s" % (gpu.index, gpu.uuid)
 
 
-def unread_fields(gpu: Gpu, look: GpuReading, driver: Driver) -> List[Dict[str, str]]:
+def unread_fields(gpu: Gpu, reading: GpuReading, driver: Driver) -> List[Dict[str, str]]:
     """Why values are missing of a GPU that was opened."""
-    reasons = set(look.row.missing.values())
+    reasons = set(reading.row.missing.values())
     if LOST in reasons:
-        told = "GPU is lost: the driver no longer reaches it"
-        return [{"where": _where(gpu), "message": told, "hint": GONE}]
+        message = "GPU is lost: the driver no longer reaches it"
+        return [{"where": _where(gpu), "message": message, "hint": GONE}]
     if FAILED in reasons:
-        told = driver.failures.get(gpu.uuid, "a reading failed")
-        return [{"where": _where(gpu), "message": told, "hint": REFUSED}]
+        message = driver.failures.get(gpu.uuid, "a reading failed")
+        return [{"where": _where(gpu), "message": message, "hint": REFUSED}]
     return []
 
 
-def hidden_processes(looks: Iterable[GpuReading]) -> List[Dict[str, str]]:
+def hidden_processes(readings: Iterable[GpuReading]) -> List[Dict[str, str]]:
     """Of how many GPUs this user may not see who computes on them."""
-    missing = [look.row.missing.get("compute_process_count") for look in looks]
+    missing = [reading.row.missing.get("compute_process_count") for reading in readings]
     hidden = missing.count(NO_PERMISSION)
     if not hidden:
         return []
-    told = "the driver hides the processes of %d GPUs from this user" % hidden
-    return [{"where": "GPU processes", "message": told, "hint": HIDDEN}]
+    message = "the driver hides the processes of %d GPUs from this user" % hidden
+    return [{"where": "GPU processes", "message": message, "hint": HIDDEN}]
 
 
 def passed_over(gpu: Gpu) -> List[Dict[str, str]]:
     """What a GPU has more of than is read, as errors."""
     where = _where(gpu)
-    told = []
-    if gpu.links.told > MOST_LINKS:
+    errors = []
+    if gpu.links.driver_count > MOST_LINKS:
         message = "the driver counts %d NVLinks, more than any GPU has: none is read"
-        told.append({"where": where, "message": message % gpu.links.told, "hint": STRANGE})
-    if gpu.instances.told > MOST_INSTANCES:
-        hint = "nvidia-smi -L on the node lists the others"
-        told.append(
-            too_many(where, "places for instances", gpu.instances.told, MOST_INSTANCES, hint)
+        errors.append(
+            {"where": where, "message": message % gpu.links.driver_count, "hint": STRANGE}
         )
-    return told
+    if gpu.instances.driver_count > MOST_INSTANCES:
+        hint = "nvidia-smi -L on the node lists the others"
+        errors.append(
+            too_many(
+                where, "places for instances", gpu.instances.driver_count, MOST_INSTANCES, hint
+            )
+        )
+    return errors

@@ -1,4 +1,4 @@
-"""What the control groups of a process say: Slurm job, step and task, and its container."""
+"""What the control groups of a process name: Slurm job, step and task, and its container."""
 
 import re
 from typing import Dict, NamedTuple, Optional
@@ -48,7 +48,7 @@ class Membership(NamedTuple):
 
 
 def membership(cgroups: str) -> Membership:
-    """Slurm's part of a /proc/PID/cgroup text; the line that says most wins.
+    """Slurm's part of a /proc/PID/cgroup text; the line that names most wins.
 
     Some v1 controllers carry no task, others not even the job, so every line is read.
     """
@@ -89,7 +89,7 @@ def container(cgroups: str) -> Optional[str]:
 def enroot(mountinfo: str) -> Optional[str]:
     """Name of the Enroot container whose root file system a /proc/PID/mountinfo text shows.
 
-    Enroot, and with it Pyxis, makes no control group of its own; what is mounted on / tells.
+    Enroot, and with it Pyxis, makes no control group of its own; what is mounted on / shows it.
     """
     for line in mountinfo.splitlines()[:256]:
         words = line.split()

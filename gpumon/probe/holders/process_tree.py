@@ -1,9 +1,9 @@
 """What the processes that hold GPUs use together with all that they have started, such as loaders.
 
-A look goes through the processes of the trees and those that came since the last; through all of
-the node now and then. The CPU time of a tree only grows: of each process
-that two looks have seen its growth counts, of one that began in between all of it, and of one that
-has ended what its parent was told when it waited for it. What nobody waited for is lost.
+A scan goes through the processes of the trees and those that came since the last one; through all
+of the node now and then. The CPU time of a tree only grows. Of each process that two scans have
+seen its growth counts, of one that began in between all of it, and of one that has ended what its
+parent got when it waited for it. What no parent waited for is lost.
 """
 
 import time
@@ -24,11 +24,11 @@ COUNTED = "process_tree_cpu_us"
 FIELDS = ["descendant_count", COUNTED, "process_tree_rss_bytes"]
 
 MOST_COST = 0.002
-"""Share of a core that looking may take; a look that is dear makes the next one wait."""
+"""Share of a core that scans may take; a scan that is dear makes the next one wait."""
 
 
 SOON_S = 0.5
-"""How long after the first look the processes of the trees are read again, for a first rate."""
+"""How long after the first scan the processes of the trees are read again, for a first rate."""
 
 
 def thread_cpu_s() -> float:
@@ -48,7 +48,7 @@ class Tree(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A process of a tree at the last look."""
+    """A process of a tree at the last scan."""
 
     parent: int
     start_ticks: int
@@ -56,35 +56,35 @@ class Member(NamedTuple):
 
 
 class ProcessTrees:
-    """Sums over the trees of the processes that hold GPUs, kept between two looks."""
+    """Sums over the trees of the processes that hold GPUs, with what the next scan compares."""
 
     def __init__(
-        self, every: AllProcesses, looks: bool = True, cpu_s: Callable[[], float] = thread_cpu_s
+        self, every: AllProcesses, scans: bool = True, cpu_s: Callable[[], float] = thread_cpu_s
     ) -> None:
-        """`looks` makes looks now and then; `cpu_s` is the clock, seconds, that they cost."""
+        """`scans` allows scans now and then; `cpu_s` is the clock, seconds, that they cost."""
         self._all = every
-        self._looks = looks
+        self._scans = scans
         self._cpu_s = cpu_s
         self._at = float("-inf")
-        self._looked_at = float("-inf")
-        """When all processes were looked at, which is not as often as those of trees were read."""
+        self._scanned_at = float("-inf")
+        """When all processes were scanned, which is not as often as those of trees were read."""
         self._is_first = False
         self._wait_s = 0.0
         self._reason = NOT_SAMPLED
-        """Why the last look tells no tree; empty where it tells them."""
+        """Why the last scan has no tree; empty where it has them."""
         self._trees: Dict[int, Tree] = {}
         self._members: Dict[int, Member] = {}
-        """All processes of all trees, as the last whole look has seen them."""
+        """All processes of all trees, as the last whole scan has seen them."""
         self._newest = 0
-        """Start of the youngest process at that look, ticks."""
-        self._untold: Dict[int, int] = {}
-        """By parent what those of its children had used that were gone at that look although it
-        had not been told yet: it will be told now. Ticks."""
+        """Start of the youngest process at that scan, ticks."""
+        self._unreported: Dict[int, int] = {}
+        """By parent what those of its children had used that were gone at that scan although the
+        kernel had not added it to the parent's own counts yet: it will be there now. Ticks."""
 
     def is_due(self, now: float) -> bool:
-        """Whether `add_to` would tell something else than the last time."""
+        """Whether `add_to` would give something else than the last time."""
         is_soon = self._is_first and not self._reason and now - self._at >= SOON_S
-        return is_soon or (self._looks and now - self._looked_at >= self._wait_s)
+        return is_soon or (self._scans and now - self._scanned_at >= self._wait_s)
 
     def add_to(self, rows: List[Row], now: float) -> None:
         """Give the rows of processes that hold GPUs what their trees use, or a reason."""
@@ -93,18 +93,18 @@ class ProcessTrees:
             for row in rows
             if "start_time_s" in row.values
         }
-        if self._looks and starts and now - self._looked_at >= self._wait_s:
+        if self._scans and starts and now - self._scanned_at >= self._wait_s:
             began = self._cpu_s()
-            look = self._all.renewed(now, set(self._members).union(starts))
-            self._reason = self._take(look, starts)
+            snapshot = self._all.renewed(now, set(self._members).union(starts))
+            self._reason = self._take(snapshot, starts)
             if not self._reason:
-                self._newest = max(stat.start_ticks for stat in look.stats.values())
-            self._is_first = self._looked_at == float("-inf")
-            # Somebody else may have looked a moment ago.
-            self._at, self._looked_at = look.at, now
+                self._newest = max(stat.start_ticks for stat in snapshot.stats.values())
+            self._is_first = self._scanned_at == float("-inf")
+            # Another reader may have scanned a moment ago.
+            self._at, self._scanned_at = snapshot.at, now
             self._wait_s = max(PERIOD_S, (self._cpu_s() - began) / MOST_COST)
         elif self._is_first and not self._reason and now - self._at >= SOON_S:
-            # Who asks once and goes would never hear a rate: those known are read once more.
+            # A single report would never get a rate: those known are read once more.
             self._is_first = False
             self._reason = self._take(self._all.some(list(self._members), now), starts)
             self._at = now
@@ -119,11 +119,11 @@ class ProcessTrees:
             row.values["process_tree_rss_bytes"] = tree.rss_pages * PAGE_BYTES
             row.read_at[COUNTED] = self._at
 
-    def _take(self, look: ProcessSnapshot, starts: Dict[int, int]) -> str:
-        """Make the trees anew of a look; why not, where it does not tell all of them."""
-        if look.is_refused or look.reason:
-            return NO_PERMISSION if look.is_refused else look.reason
-        stats = look.stats
+    def _take(self, snapshot: ProcessSnapshot, starts: Dict[int, int]) -> str:
+        """Make the trees again from a scan; why not, where it lacks some of them."""
+        if snapshot.is_refused or snapshot.reason:
+            return NO_PERMISSION if snapshot.is_refused else snapshot.reason
+        stats = snapshot.stats
         roots = [pid for pid, start in starts.items() if _is_in(stats, pid, start)]
         members: Dict[int, Member] = {}
         for pid in _family(roots, stats):
@@ -151,7 +151,7 @@ class ProcessTrees:
         return ""
 
     def _grown(self, members: Dict[int, Member], stats: Dict[int, ProcessStat]) -> Dict[int, int]:
-        """Ticks by which each process has grown, with what it was told of children that ended.
+        """Ticks by which each process has grown, with what it got of children that ended.
 
         Of these the part that was counted while they lived is taken off.
         """
@@ -163,22 +163,22 @@ class ProcessTrees:
                     counted = member.use.cpu_ticks + member.use.waited_ticks
                     ended[heir] = ended.get(heir, 0) + counted
         grown: Dict[int, int] = {}
-        untold: Dict[int, int] = {}
+        unreported: Dict[int, int] = {}
         for pid, member in members.items():
             cpu_ticks, waited_ticks, _ = member.use
             last = self._members.get(pid)
             if last is None or last.start_ticks != member.start_ticks:
-                # Who is older than the last look and new to the tree brings an unknown past along.
+                # One older than the last scan and new to the tree brings an unknown past along.
                 is_new = member.start_ticks >= self._newest
                 grown[pid] = cpu_ticks + waited_ticks if is_new else 0
                 continue
-            told = max(0, waited_ticks - last.use.waited_ticks)
-            counted = ended.get(pid, 0) + self._untold.get(pid, 0)
-            grown[pid] = max(0, cpu_ticks - last.use.cpu_ticks) + max(0, told - counted)
-            # Whoever ends while a look is made is told at the next one, or never.
-            if pid in ended and counted > told:
-                untold[pid] = min(ended[pid], counted - told)
-        self._untold = untold
+            reported = max(0, waited_ticks - last.use.waited_ticks)
+            counted = ended.get(pid, 0) + self._unreported.get(pid, 0)
+            grown[pid] = max(0, cpu_ticks - last.use.cpu_ticks) + max(0, reported - counted)
+            # One that ends during a scan is reported at the next one, or never.
+            if pid in ended and counted > reported:
+                unreported[pid] = min(ended[pid], counted - reported)
+        self._unreported = unreported
         return grown
 
     def _heir(self, member: Member, members: Dict[int, Member]) -> Optional[int]:
@@ -212,8 +212,8 @@ def _family(roots: List[int], stats: Dict[int, ProcessStat]) -> List[int]:
             found.add(pid)
             ahead += children.get(pid, ())
     order: List[int] = []
-    # From those whose parents are no part of it: PIDs that were given anew during the look can
-    # make a ring, which has none.
+    # From those whose parents are no part of it: PIDs that were given again during the
+    # scan can make a ring, which has none.
     ahead = [pid for pid in found if stats[pid].parent not in found]
     while ahead:
         pid = ahead.pop()

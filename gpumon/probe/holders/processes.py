@@ -61,20 +61,20 @@ IO = {b"read_bytes:": "process_io_read_bytes", b"write_bytes:": "process_io_writ
 """Lines of /proc/PID/io, which only the owner and root may read, by their catalogue keys."""
 
 USE = ["process_cpu_us", "process_rss_bytes", "state", "process_stopped_s", "process_stuck_s"]
-"""What /proc/PID/stat says anew at every reading, and what follows from the one before."""
+"""What /proc/PID/stat has at every reading, and what follows from the one before."""
 
 PERIOD_S = tiers.PERIODS_S[tiers.MEDIUM] - tiers.SLACK_S
 """How often what processes use is read: as often as the driver lists them."""
 
 WAIT = "process_cpu_wait_us"
-"""What /proc/PID/schedstat says of the main thread, in nanoseconds there."""
+"""What /proc/PID/schedstat has of the main thread, in nanoseconds there."""
 
 HALTS = {"process_stopped_s": ("T", "t"), "process_stuck_s": ("D",)}
 """For how long each reading found a process in one of these states (proc(5)): stopped by a signal
 or a debugger, and in uninterruptible sleep."""
 
 PLACE = ["cpus_allowed", "cpus_allowed_count", "cpu_numa_nodes"]
-"""What /proc/PID/status says of the CPUs that a process may use."""
+"""What /proc/PID/status has of the CPUs that a process may use."""
 
 PLACE_PERIOD_S = 30.0
 """How often that is read again: a program may choose its CPUs once it runs, and seldom later."""
@@ -126,7 +126,7 @@ class Read(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says."""
+    """What was read of /proc/PID/stat."""
 
     start: Optional[float]
     """Start in seconds since boot; None: nothing could be read."""
@@ -155,7 +155,7 @@ def _unknown(reason: str) -> Stat:
 
 
 def _used(use: Optional[Use]) -> Dict[str, float]:
-    """CPU time and resident memory in the catalogue's units; nothing where they are not told."""
+    """CPU time and resident memory in the catalogue's units; nothing where they are not known."""
     if use is None:
         return {}
     return {
@@ -184,12 +184,12 @@ class Processes:
         self._mounts_of: Dict[str, str] = {}
         """By mount namespace the mounts that were read in this pass."""
         self.is_new = False
-        """Whether the last rows tell anything that those before did not."""
+        """Whether the last rows have anything that those before had not."""
         self.refused: List[Dict[str, str]] = []
         """What the last rows leave out, as errors."""
         hides = HIDING.search(files.read_or_empty(root + "/mounts"))
         self._absent = NO_PERMISSION if hides else NO_PROCESS
-        # Inside a container the driver still tells the host's PIDs, which here mean others.
+        # Inside a container the driver still gives the host's PIDs, which here mean others.
         self._is_inside = self._namespace() not in ("", HOST_PID_NAMESPACE)
 
     def rows(self, pids: List[int], now: float) -> List[Row]:
@@ -311,7 +311,7 @@ class Processes:
     def _stat(self, pid: int) -> Stat:
         """Start, parent and use of a process, else why not."""
         try:
-            told = process_stat(files.read_bytes("%s/%d/stat" % (self._root, pid), 4096))
+            found = process_stat(files.read_bytes("%s/%d/stat" % (self._root, pid), 4096))
         except PermissionError:
             return _unknown(NO_PERMISSION)
         except FileNotFoundError:
@@ -321,9 +321,9 @@ class Processes:
         reason = self._strange(pid) if self._is_inside else ""
         if reason:
             return _unknown(reason)
-        start = told.start_ticks / float(TICKS_PER_S)
-        use = with_exact_memory(told.use, "%s/%d" % (self._root, pid))
-        return Stat(start=start, parent=told.parent, use=_used(use), state=told.state, reason="")
+        start = found.start_ticks / float(TICKS_PER_S)
+        use = with_exact_memory(found.use, "%s/%d" % (self._root, pid))
+        return Stat(start=start, parent=found.parent, use=_used(use), state=found.state, reason="")
 
     def _strange(self, pid: int) -> str:
         """Why a PID of the driver may mean another process here, empty where it does not.

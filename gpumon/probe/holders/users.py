@@ -23,14 +23,14 @@ MAX_PASSWD = 1 << 20
 """Most bytes of /etc/passwd that are read: the users of a node itself take a few thousand."""
 
 RETRY_S = 300.0
-"""How often a user without a name is looked for again: a directory that was down is up by then."""
+"""How often a missing name is asked for again: a directory that was down is up by then."""
 
 ROOM = (1 << 12, 1 << 16, 1 << 20)
 """Bytes for the texts of an entry; the next one where they do not fit."""
 
 
 class Passwd(ctypes.Structure):
-    """struct passwd (pwd.h): every libc begins it with the name; the rest is never looked at."""
+    """struct passwd (pwd.h): every libc begins it with the name; the rest is never read."""
 
     _fields_ = [("name", ctypes.c_char_p), ("rest", ctypes.c_char * 256)]
 
@@ -48,8 +48,8 @@ def login_name(uid: int) -> Optional[str]:
     entry, found = Passwd(), ctypes.c_void_p()
     for size in ROOM:
         room = ctypes.create_string_buffer(size)
-        told = ctypes.byref(entry), room, ctypes.c_size_t(size), ctypes.byref(found)
-        if ask(ctypes.c_uint(uid), *told) != errno.ERANGE:
+        arguments = ctypes.byref(entry), room, ctypes.c_size_t(size), ctypes.byref(found)
+        if ask(ctypes.c_uint(uid), *arguments) != errno.ERANGE:
             break
     # The name lies in `room`, which lives until here.
     return entry.name.decode("utf-8", "replace") if found and entry.name else None
@@ -66,7 +66,7 @@ def local_names(text: str) -> Dict[int, str]:
 
 
 class Found(NamedTuple):
-    """What came of looking for a user."""
+    """What came of asking for a user."""
 
     name: Optional[str]
     """None: the node knows no name."""
@@ -74,7 +74,7 @@ class Found(NamedTuple):
 
 
 class Users:
-    """Names by uid; what is not known yet is looked for in the background."""
+    """Names by uid; what is not known yet is asked for in the background."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Users:
         look_up: Callable[[int], Optional[str]] = login_name,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is read before somebody is asked for, and no thread runs before it has to."""
+        """Nothing is read before a name is asked for, and no thread runs before it has to."""
         self._path = path
         self._look_up = look_up
         self._monotonic = monotonic
@@ -94,7 +94,7 @@ class Users:
         """How often something was found; a number that did not change: no name did."""
 
     def ask(self, rows: List[Row]) -> None:
-        """Begin to look for the owners of processes that are not known yet; waits for nothing."""
+        """Begin to ask for the owners of processes that are not known yet; waits for nothing."""
         now = self._monotonic()
         uids = {int(row.values["uid"]) for row in rows if "uid" in row.values}
         with self._changed:
@@ -117,7 +117,7 @@ class Users:
                 self._thread.start()
 
     def wait(self, patience_s: float) -> None:
-        """Wait until everybody is looked for, at most so long."""
+        """Wait until all names have an answer, at most so long."""
         with self._changed:
             self._changed.wait_for(lambda: not self._awaited, patience_s)
 

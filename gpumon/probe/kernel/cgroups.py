@@ -1,4 +1,4 @@
-"""What the control group of a Slurm job says of it: CPU, memory, I/O, pressure, processes."""
+"""What the control group of a Slurm job counts: CPU, memory, I/O, pressure, processes."""
 
 import os
 from itertools import islice
@@ -9,13 +9,13 @@ from gpumon.probe.kernel.outputs import Outputs
 from gpumon.probe.rows import NOT_SAMPLED, NOT_SUPPORTED, Row
 
 MEDIUM_PERIOD_S = 5.0
-"""How often the processes of a job are counted, which looks into every folder of it."""
+"""How often the processes of a job are counted, which reads every folder of it."""
 
 MAX_JOBS = 64
 """Most jobs of one node that are read."""
 
 MAX_FOLDERS = 1024
-"""Most folders of one job that are looked into for its processes; those of a job with more are not
+"""Most folders of one job that are read for its processes; those of a job with more are not
 counted."""
 
 UNLIMITED = 1 << 60
@@ -117,7 +117,7 @@ class Cgroups:
         self._base = root.rstrip("/") + "/sys/fs/cgroup"
         self._counted: Dict[str, Tuple[float, List[int]]] = {}
         self._deep: Set[str] = set()
-        """Jobs with more folders than are looked into."""
+        """Jobs with more folders than are read."""
         self._outputs = Outputs(root.rstrip("/") + "/proc")
 
     def rows(self, now: float, jobs: Dict[str, Dict[str, str]]) -> List[Row]:
@@ -145,16 +145,16 @@ class Cgroups:
         if rows:
             self._outputs.ask({job: pids for job, (_, pids) in self._counted.items()})
         for row in rows:
-            self._outputs.tell(row)
+            self._outputs.add_to(row)
         return rows
 
     @property
     def refused(self) -> List[Dict[str, str]]:
         """What the last rows leave out, as errors."""
-        told = "more than %d folders below its control group: its processes are not counted"
+        message = "more than %d folders below its control group: its processes are not counted"
         hint = "systemd-cgls on the node shows them"
         return [
-            {"where": "job %s" % job, "message": told % MAX_FOLDERS, "hint": hint}
+            {"where": "job %s" % job, "message": message % MAX_FOLDERS, "hint": hint}
             for job in sorted(self._deep)
         ]
 

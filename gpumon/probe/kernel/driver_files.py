@@ -1,4 +1,4 @@
-"""What the kernel says of the GPUs that the driver was given, also of those that NVML cannot open.
+"""What the kernel has of the GPUs that the driver was given, also of those that NVML cannot open.
 
 /proc/driver/nvidia/gpus/BUS_ID/information names model, UUID, bus location and minor number. A UUID
 that the driver could not read has question marks in it.
@@ -33,21 +33,21 @@ def boards(root: str) -> List[Board]:
     found = []
     for bus_id in files.names(root + FOLDER, MOST):
         text = files.read_or_empty("%s%s/%s/information" % (root, FOLDER, bus_id), MOST_BYTES)
-        told = _pairs(text)
-        if normal(bus_id) and told.get("GPU Excluded") != "Yes":
-            uuid = told.get("GPU UUID", "")
+        pairs = _pairs(text)
+        if normal(bus_id) and pairs.get("GPU Excluded") != "Yes":
+            uuid = pairs.get("GPU UUID", "")
             found.append(
                 Board(
                     normal(bus_id),
                     "" if "?" in uuid else uuid,
-                    _number(told.get("Device Minor", "")),
-                    told.get("Model", ""),
+                    _number(pairs.get("Device Minor", "")),
+                    pairs.get("Model", ""),
                 )
             )
     return sorted(found)
 
 
-def name_unopened(gpus: List[Row], told: List[Board]) -> None:
+def name_unopened(gpus: List[Row], known_boards: List[Board]) -> None:
     """Give GPUs that NVML counts and does not open what the kernel module knows of them.
 
     NVML numbers GPUs by their bus ids; where it counts another number of them than the module, the
@@ -58,7 +58,7 @@ def name_unopened(gpus: List[Row], told: List[Board]) -> None:
     opened = {normal(g.labels.get("pci_bus_id", "")) for g in gpus if not g.values.get(OPEN_ERROR)}
     if not closed or "" in opened:
         return
-    rest = [board for board in told if board.bus_id not in opened]
+    rest = [board for board in known_boards if board.bus_id not in opened]
     known = {gpu.key for gpu in gpus}
     for gpu, board in zip(sorted(closed, key=_index), rest):
         if board.uuid and board.uuid not in known:

@@ -7,13 +7,13 @@ from typing import List
 from gpumon.probe.rows import FAILED, NO_PERMISSION, NOT_SUPPORTED
 
 MAX_BYTES = 1 << 20
-"""More than any file of /proc or /sys that is read here says."""
+"""More than any file of /proc or /sys that is read here has."""
 
 PIECE_BYTES = 1 << 16
 """Read at once; nearly every file of the kernel is shorter."""
 
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.ENOSYS)
-"""Answers of a kernel that has no such file, or of a file that has nothing to say here."""
+"""Answers of a kernel that has no such file, or of a file that has nothing to report here."""
 
 
 def read(path: str, most: int = MAX_BYTES) -> str:
@@ -44,7 +44,7 @@ def read_or_empty(path: str, most: int = MAX_BYTES) -> str:
 
 
 def why(error: OSError) -> str:
-    """The reason for a missing value that an error of the kernel stands for."""
+    """The reason for a missing value that an error of the kernel means."""
     if error.errno in (errno.EACCES, errno.EPERM):
         return NO_PERMISSION
     return NOT_SUPPORTED if error.errno in ABSENT else FAILED

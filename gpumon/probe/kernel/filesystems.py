@@ -20,7 +20,7 @@ SILENT = ("gpfs", "ceph", "beegfs", "wekafs", "cifs", "smb3")
 """Types whose counters need rights or tools that the probe does not use; they are only named."""
 
 LLITE = ("/sys/kernel/debug/lustre/llite", "/proc/fs/lustre/llite")
-"""Where a Lustre client keeps its counters: from 2.12 on for root only, before for everyone."""
+"""Where a Lustre client has its counters: from 2.12 on for root only, before for everyone."""
 
 WAYS = ("read", "write")
 TRAFFIC = ["fs_%s_bytes" % way for way in WAYS]
@@ -34,11 +34,11 @@ MOUNT = re.compile(r"device (\S+) mounted on (\S+) with fstype (\S+)")
 ESCAPE = re.compile(r"\\([0-7]{3})")
 
 WRAPPED = 1 << 63
-"""A counter from here on went below zero in the kernel: it says nothing."""
+"""A counter from here on went below zero in the kernel: it means nothing."""
 
 
 class Mount(NamedTuple):
-    """One network mount with the lines that the kernel says of it."""
+    """One network mount with the lines that the kernel prints of it."""
 
     device: str
     point: str
@@ -90,8 +90,8 @@ class Filesystems:
             self.refused = []
             if len(found) > MAX_MOUNTS:
                 hint = "nfsiostat and mount on the node show the others"
-                told = too_many("file systems", "network mounts", len(found), MAX_MOUNTS, hint)
-                self.refused = [told]
+                error = too_many("file systems", "network mounts", len(found), MAX_MOUNTS, hint)
+                self.refused = [error]
                 found = found[:MAX_MOUNTS]
             self._rows = [self._row(mount, found, now) for mount in found]
         return self._rows
@@ -112,7 +112,7 @@ class Filesystems:
     def _lustre(self, row: Row, name: str, twins: int) -> None:
         """Counters of the client whose folder is `name-hash`.
 
-        Two mounts of one file system have two folders, and nothing here says which is whose.
+        Two mounts of one file system have two folders, and nothing here shows which is whose.
         """
         reason = NOT_SUPPORTED
         for place in LLITE:

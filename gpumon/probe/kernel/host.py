@@ -18,13 +18,13 @@ MEMORY = {
 """Lines of /proc/meminfo, in KiB, and the catalogue's keys."""
 
 SLOW_PERIOD_S = 30.0
-"""How often all processes are looked through, and which disks and interfaces are physical."""
+"""How often all processes are scanned, and which disks and interfaces are physical."""
 
 MAX_DEVICES = 1024
-"""Most disks or interfaces that are looked at; where there are more, nothing is added up."""
+"""Most disks or interfaces that are read; where there are more, nothing is added up."""
 
 SECTOR_BYTES = 512
-"""Unit of /proc/diskstats, whatever the disk's own sectors are."""
+"""Unit of /proc/diskstats, also of disks with other sectors."""
 
 CPU = ["cpu_busy_ticks", "cpu_iowait_ticks", "cpu_total_ticks"]
 LOAD = ["load_1m", "load_5m", "load_15m"]
@@ -37,9 +37,9 @@ class Host:
     def __init__(
         self, root: str = "/", scans: bool = True, every: Optional[AllProcesses] = None
     ) -> None:
-        """Read /proc and /sys below `root`; `scans` looks through all processes now and then.
+        """Read /proc and /sys below `root`; `scans` allows to scan all processes now and then.
 
-        `every` is who looks through them, where others look, too.
+        `every` scans them, where others need them, too.
         """
         self._all = every or AllProcesses(root)
         self._scans = scans
@@ -49,7 +49,7 @@ class Host:
         self._hanging = Row("", 0.0)
         self._hanging.missing["d_state_process_count"] = NOT_SAMPLED
         self._disks: Optional[FrozenSet[str]] = frozenset()
-        """None: too many to look at."""
+        """None: too many to read."""
         self._interfaces: Optional[FrozenSet[str]] = frozenset()
         self._cpus = 0
 
@@ -57,7 +57,7 @@ class Host:
         """One row about the node, keyed by its host name."""
         row = Row(os.uname().nodename, now)
         row.labels["host_name"] = row.key
-        self._look_around(now)
+        self._read_rare(now)
         if self._cpus:
             row.values["cpu_count"] = self._cpus
         self._load(row)
@@ -106,8 +106,8 @@ class Host:
                 except ValueError:
                     continue
 
-    def _look_around(self, now: float) -> None:
-        """What changes rarely, and what costs a look at every process: that not at first."""
+    def _read_rare(self, now: float) -> None:
+        """What changes rarely, and what costs a scan of all processes: that not at first."""
         if self._slow_at == float("-inf"):
             self._scan_at = now - SLOW_PERIOD_S
         elif self._scans and now - self._scan_at >= SLOW_PERIOD_S:
@@ -121,11 +121,11 @@ class Host:
 
     def _find_hanging(self, now: float) -> Row:
         row = Row("", now)
-        look = self._all.look(now)
-        if look.reason:
-            row.missing["d_state_process_count"] = look.reason
+        snapshot = self._all.snapshot(now)
+        if snapshot.reason:
+            row.missing["d_state_process_count"] = snapshot.reason
         else:
-            states = [stat.state for stat in look.stats.values()]
+            states = [stat.state for stat in snapshot.stats.values()]
             row.values["d_state_process_count"] = states.count("D")
         return row
 

@@ -1,8 +1,8 @@
 """Local file systems: how large and how full, where asking cannot wait for a server.
 
 A mount is asked only where it and everything on the way to it is of a kind that lives on this node,
-and nothing hides it. A disk can hang all the same, so a thread of its own asks, which nobody waits
-for.
+and nothing hides it. A disk can hang all the same, so a thread of its own asks, and no
+reading waits for it.
 """
 
 import os
@@ -20,7 +20,7 @@ PATIENCE_S = 0.05
 """How long a reading waits for answers, which take microseconds; none waits for one that hangs."""
 
 STUCK_S = 1.0
-"""An answer is told as stuck after this long."""
+"""An answer is reported as stuck after this long."""
 
 MAX_MOUNTS = 32
 """Most local file systems that are asked."""
@@ -29,10 +29,10 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written there
 """Where processes of one node hand data to each other, loaders of data for one."""
 
 LOCAL = ("tmpfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs")
-"""Kinds that are told: memory and disks of this node."""
+"""Kinds that are reported: memory and disks of this node."""
 
 ROOT = ("overlay", *LOCAL)
-"""Kinds that are told of `/`: a container's own layer, or that of a node that boots an image."""
+"""Kinds that are reported of /: a container's own layer, or that of a node that boots an image."""
 
 ON_THE_WAY = frozenset(ROOT + ("devtmpfs", "rootfs", "ramfs", "squashfs", "erofs", "vfat"))
 """Kinds that a path may lead through: none of them asks another machine."""
@@ -41,7 +41,7 @@ BESIDE = re.compile(
     r"/(?:run/|(?:proc|sys|dev|etc|snap|var/lib/(?:docker|containers|containerd|kubelet|lxc|lxd))"
     r"(?:/|\Z))"
 )
-"""Where the system, and whoever starts containers, mounts what nobody keeps data in."""
+"""Where the system, and what starts containers, mounts what holds no data of users."""
 
 ESCAPE = re.compile(rb"\\([0-7]{3})")
 
@@ -75,10 +75,10 @@ class Space(NamedTuple):
 
 
 def space(path: bytes) -> Space:
-    """What statvfs(3) says; raises OSError. May hang."""
-    told = os.statvfs(path)
-    size, unused = told.f_blocks * told.f_frsize, told.f_bfree * told.f_frsize
-    return Space(size, max(0, size - unused), told.f_bavail * told.f_frsize)
+    """What statvfs(3) reports; raises OSError. May hang."""
+    found = os.statvfs(path)
+    size, unused = found.f_blocks * found.f_frsize, found.f_bfree * found.f_frsize
+    return Space(size, max(0, size - unused), found.f_bavail * found.f_frsize)
 
 
 def mounts(text: bytes) -> List[Mount]:
@@ -133,7 +133,7 @@ def _is_reached(mount: Mount, by_number: Dict[int, Mount], at: Dict[bytes, List[
         if last.kind not in ON_THE_WAY:
             return False
         way.add(last.number)
-    # Below a root that is no mount, as after chroot(2), nobody knows what lies on the way.
+    # Below a root that is no mount, as after chroot(2), it is unknown what lies on the way.
     if last.path != b"/":
         return False
     return all(number in way for start in _starts(mount.path) for number in at.get(start, ()))
@@ -148,8 +148,8 @@ def _starts(path: bytes) -> List[bytes]:
     return found
 
 
-def told(every: List[Mount]) -> List[Mount]:
-    """Those of them that somebody keeps data in, one for each file system, in order."""
+def with_data(every: List[Mount]) -> List[Mount]:
+    """Those of them that users have data in, one for each file system, in order."""
     best: Dict[bytes, Tuple[Tuple[int, int, bytes], Mount]] = {}
     for mount in safe(every):
         path = mount.path.decode("utf-8", "replace")
@@ -199,7 +199,7 @@ class LocalFilesystems:
         """One row per local file system, keyed by its mount point; those of /dev/shm first."""
         if now - self._at >= PERIOD_S:
             self._at = now
-            self._look(now)
+            self._ask_all(now)
         with self._changed:
             answers = dict(self._answers)
             awaited = self._awaited
@@ -234,8 +234,8 @@ class LocalFilesystems:
             errors.append({"where": "file systems", "message": message, "hint": hint})
         return errors
 
-    def _look(self, now: float) -> None:
-        """Ask all mounts anew, unless one of them has not answered yet."""
+    def _ask_all(self, now: float) -> None:
+        """Ask all mounts again, unless one of them has not answered yet."""
         with self._changed:
             if self._awaited:
                 return
@@ -244,9 +244,9 @@ class LocalFilesystems:
         except OSError:
             text = b""
         if text != self._text:
-            # Of a list that is cut nobody knows what hides what.
+            # In a list that is cut it is unknown what hides what.
             is_cut = len(text) >= files.MAX_BYTES
-            self._text, self._mounts = text, told([] if is_cut else mounts(text))
+            self._text, self._mounts = text, with_data([] if is_cut else mounts(text))
         self._asked_at = now
         with self._changed:
             paths = [mount.path for mount in self._mounts[:MAX_MOUNTS]]

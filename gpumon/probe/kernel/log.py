@@ -11,16 +11,16 @@ from gpumon.probe.kernel.pci import normal
 from gpumon.probe.rows import Row
 
 MAX_RECORDS = 2048
-"""Most records that one look reads; the rest waits for the next."""
+"""Most records that one reading takes; the rest waits for the next."""
 
 MAX_XIDS = 64
-"""Most Xids that are kept: of a storm the newest tell enough."""
+"""Most Xids that are remembered: of a storm the newest are enough."""
 
 SHOWN_S = 3600.0
-"""Age to which an Xid is told, those from before the probe's start included."""
+"""Age to which an Xid is reported, those from before the probe's start included."""
 
 SAME_S = 5.0
-"""The driver and the log tell one Xid within this time of one another."""
+"""The driver and the log report one Xid within this time of one another."""
 
 XID_EVENT = 0x8
 """NVML's type of an event that is an Xid (nvmlEventTypeXidCriticalError)."""
@@ -41,7 +41,7 @@ RECORD = re.compile(r"\d{1,20},\d{1,20},(\d{1,20}),[^;]*;(.*)")
 
 
 class Xid(NamedTuple):
-    """An Xid as the log tells it."""
+    """An Xid as the log has it."""
 
     at: float
     """Seconds since boot."""
@@ -58,10 +58,10 @@ def parse(line: str) -> Optional[Xid]:
     return Xid(int(record.group(1)) / 1e6, normal(found.group(1)), int(found.group(2)))
 
 
-def untold(logged: List[Row], told: List[Row]) -> List[Row]:
-    """Xids of the log that the driver's own events do not tell already."""
+def only_logged(logged: List[Row], reported: List[Row]) -> List[Row]:
+    """Xids of the log that are not among the driver's own events already."""
     ages: Dict[str, List[float]] = {}
-    for row in told:
+    for row in reported:
         ages.setdefault(row.key.rpartition("/")[0], []).append(row.values["event_age_s"])
     return [
         row
@@ -108,7 +108,7 @@ class KernelLog:
                     self._sequence += 1
                     self._drop_oldest(now)
                     self._shown.append((self._sequence, xid))
-        self._tell_dropped(now)
+        self._report_dropped(now)
         uuids = {normal(bus_id): uuid for uuid, bus_id in gpus.items()}
         rows = []
         for sequence, xid in self._shown:
@@ -123,19 +123,19 @@ class KernelLog:
         return rows
 
     def _drop_oldest(self, now: float) -> None:
-        """Count the Xid that makes room for another, where it would still be told."""
+        """Count the Xid that makes room for another, where it would still be reported."""
         if len(self._shown) == MAX_XIDS and now - self._shown[0][1].at <= SHOWN_S:
             self._dropped += 1
             self._dropped_at = self._shown[0][1].at
 
-    def _tell_dropped(self, now: float) -> None:
+    def _report_dropped(self, now: float) -> None:
         self.refused = []
         if now - self._dropped_at > SHOWN_S:
             self._dropped = 0
         elif self._dropped:
-            told = "%d Xids of the last hour were too many to show" % self._dropped
+            message = "%d Xids of the last hour were too many to show" % self._dropped
             hint = "the kernel log of the node has them all: dmesg"
-            self.refused = [{"where": "kernel log", "message": told, "hint": hint}]
+            self.refused = [{"where": "kernel log", "message": message, "hint": hint}]
 
     def _records(self) -> List[str]:
         """What is new in the log of the driver."""

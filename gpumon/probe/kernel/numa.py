@@ -9,13 +9,13 @@ from typing import Dict, FrozenSet, List, NamedTuple, Optional
 from gpumon.probe.kernel import files
 
 MAX_NODES = 64
-"""Most NUMA nodes that are looked at; machines of today have up to 32 with CPUs."""
+"""Most NUMA nodes that are read; machines of today have up to 32 with CPUs."""
 
 MAX_CPUS = 8192
 """Most CPUs of one list: as many as a kernel for x86 can be built for (CONFIG_NR_CPUS)."""
 
 MAX_LIST = 256
-"""Longer lists of CPUs are cut behind a comma, and an ellipsis says so."""
+"""Longer lists of CPUs are cut behind a comma, and an ellipsis shows it."""
 
 NODE = re.compile(r"node(\d{1,4})\Z")
 
@@ -76,7 +76,7 @@ class Numa:
         return " ".join(rows)
 
     def allowed(self, status: str) -> Optional[Allowed]:
-        """What a text of /proc/PID/status says of CPUs; None where it says nothing."""
+        """What a text of /proc/PID/status has of CPUs; None where it has nothing."""
         for line in status.splitlines()[:128]:
             name, _, rest = line.partition(":")
             if name == "Cpus_allowed_list":

@@ -1,7 +1,7 @@
 """Size and age of the files that jobs write their output to; never a word of what is in them.
 
 They often lie on a file server, and asking one that is gone may never return. So a thread of its
-own asks, and the reading of the node goes on with what it said last.
+own asks, and the reading of the node goes on with its last answer.
 """
 
 import os
@@ -26,7 +26,7 @@ PATIENCE_S = 0.2
 
 
 class Written(NamedTuple):
-    """What the files of one job say."""
+    """What is known of the files of one job."""
 
     size: int
     """Bytes of all of them; each counts once, however many processes have it open."""
@@ -55,7 +55,7 @@ def written(root: str, pids: List[int]) -> Written:
                 changed_at = max(changed_at, found.st_mtime)
     if sizes:
         return Written(sum(sizes.values()), changed_at, "")
-    # Root's slurmstepd is among the processes of everybody's jobs: what it hides says nothing.
+    # Root's slurmstepd is among the processes of every job: what it hides means nothing.
     return Written(0, 0.0, NOT_SUPPORTED if can_see or not reason else reason)
 
 
@@ -85,7 +85,7 @@ class Outputs:
         self._go.set()
         self._done.wait(PATIENCE_S)
 
-    def tell(self, row: Row) -> None:
+    def add_to(self, row: Row) -> None:
         """Add what is known of a job to its row."""
         known = self._known.get(row.key) if self._done.is_set() else None
         if known is None or known.reason:

@@ -17,17 +17,17 @@ HIDING = re.compile(r"\bhidepid=(?:2|4|invisible|ptraceable)\b")
 """Options of a /proc that shows no folders of other users' processes."""
 
 MAX_PROCESSES = 16384
-"""More processes than this are not looked through."""
+"""More processes than this are not scanned."""
 
 MOST_GONE = 0.1
-"""Share of the processes that end while they are looked through; of more the state is hidden."""
+"""Share of the processes that end while they are scanned; of more the state is hidden."""
 
 PERIOD_S = 5.0
-"""A look at all processes is new enough for this long."""
+"""A scan of all processes is new enough for this long."""
 
 WHOLE_PERIOD_S = 30.0
-"""How often every process is read for who asks for a few of them and those that came since. In
-between a PID that was given anew to a process of theirs is taken for the one that had it."""
+"""How often every process is read where a few of them and those that came since are wanted. In
+between a PID that was given again to a process of theirs is taken for the one that had it."""
 
 
 class Use(NamedTuple):
@@ -42,7 +42,7 @@ class Use(NamedTuple):
 
 
 class ProcessStat(NamedTuple):
-    """What /proc/PID/stat says (proc(5))."""
+    """What was read of /proc/PID/stat (proc(5))."""
 
     state: str
     """Field 3, one letter; empty where it is none."""
@@ -51,11 +51,11 @@ class ProcessStat(NamedTuple):
     start_ticks: int
     """Field 22, since boot: with the PID it names one process for ever."""
     use: Optional[Use]
-    """None: not told."""
+    """None: not reported."""
 
 
 def process_stat(data: bytes) -> ProcessStat:
-    """What such a file says; raises ValueError where it tells no parent or no start."""
+    """What such a file has; raises ValueError where it has no parent or no start."""
     # The program's name may hold spaces and brackets, so count from its last bracket.
     words = data.rpartition(b")")[2].split(None, 22)
     if len(words) < 20:
@@ -73,10 +73,10 @@ def process_stat(data: bytes) -> ProcessStat:
 
 
 def with_exact_memory(use: Optional[Use], folder: str) -> Optional[Use]:
-    """The same with the resident memory that /proc/PID/statm tells, where it can be read.
+    """The same with the resident memory that /proc/PID/statm has, where it can be read.
 
-    The kernel keeps that count per CPU. /proc/PID/stat takes the sum roughly: of an idle program
-    3,468 pages where statm told 3,523 (Linux 6.18, two CPUs); with more CPUs it can be further
+    The kernel counts it per CPU. /proc/PID/stat takes the sum roughly: of an idle program
+    3,468 pages where statm had 3,523 (Linux 6.18, two CPUs); with more CPUs it can be further
     off. psutil reads statm as well.
     """
     if use is None:
@@ -107,47 +107,47 @@ class ProcessSnapshot(NamedTuple):
 
 
 class AllProcesses:
-    """Looks through all processes, once for everybody who asks within `PERIOD_S`."""
+    """Scans all processes, once for all who ask within `PERIOD_S`."""
 
     def __init__(self, root: str = "/") -> None:
         """Read /proc below `root`; nothing is read yet."""
         self._proc = root.rstrip("/") + "/proc"
         self._last = ProcessSnapshot(float("-inf"), {}, NOT_SAMPLED, False)
         self._whole_at = float("-inf")
-        """When all of them were read; those of the last look may be newer."""
+        """When all of them were read; those of the last scan may be newer."""
 
-    def look(self, now: float) -> ProcessSnapshot:
-        """The last look, or a new one where one of its processes was not read for `PERIOD_S`."""
+    def snapshot(self, now: float) -> ProcessSnapshot:
+        """The last scan, or a new one where one of its processes was not read for `PERIOD_S`."""
         if now - self._whole_at >= PERIOD_S:
-            self._last = self._look(now)
+            self._last = self._read_all(now)
             self._whole_at = now
         return self._last
 
     def renewed(self, now: float, wanted: Set[int]) -> ProcessSnapshot:
-        """The last look with these processes and those that came since read again.
+        """The last scan with these processes and those that came since read again.
 
         Of the others it has what was read within `WHOLE_PERIOD_S`: a machine runs hundreds that
-        have nothing to do with its GPUs, and who starts a process is told once.
+        have nothing to do with its GPUs, and what starts a process does not change.
         """
         last = self._last
         if now - last.at < PERIOD_S:
             return last
-        is_told = not (last.reason or last.is_refused)
-        if now - self._whole_at >= WHOLE_PERIOD_S or not is_told:
-            return self.look(now)
+        is_complete = not (last.reason or last.is_refused)
+        if now - self._whole_at >= WHOLE_PERIOD_S or not is_complete:
+            return self.snapshot(now)
         pids = self._pids()
         if not 0 < len(pids) <= MAX_PROCESSES:
-            return self.look(now)
-        kept = {pid: last.stats[pid] for pid in pids if pid in last.stats and pid not in wanted}
-        ordered = sorted((pid for pid in pids if pid not in kept), key=self._order())
+            return self.snapshot(now)
+        reused = {pid: last.stats[pid] for pid in pids if pid in last.stats and pid not in wanted}
+        ordered = sorted((pid for pid in pids if pid not in reused), key=self._order())
         found = self.some(ordered, now)
-        self._last = found._replace(stats={**kept, **found.stats})
+        self._last = found._replace(stats={**reused, **found.stats})
         return self._last
 
     def _pids(self) -> List[int]:
         return [int(name) for name in files.names(self._proc, 1 << 20) if name.isdecimal()]
 
-    def _look(self, now: float) -> ProcessSnapshot:
+    def _read_all(self, now: float) -> ProcessSnapshot:
         pids = self._pids()
         if not pids or len(pids) > MAX_PROCESSES:
             return ProcessSnapshot(now, {}, NOT_SAMPLED if pids else FAILED, False)
@@ -176,7 +176,7 @@ class AllProcesses:
     def _order(self) -> Callable[[int], Tuple[float, int]]:
         """Key by which parents come before their children, as far as known.
 
-        The time of a child that ends during the look is then counted once or not yet, never twice.
+        The time of a child that ends during the scan is then counted once or not yet, never twice.
         """
         known = self._last.stats
 

@@ -65,7 +65,7 @@ def _scale_cell(chart: Chart, row: int, height: int) -> Cell:
 
 
 def scale_text(value: float, unit: str, ceiling: float) -> str:
-    """An end of a scale, as short as it is clear: `100 %`, `80 GiB`, `20 GB/s`.
+    """An end of a scale in few characters: `100 %`, `80 GiB`, `20 GB/s`.
 
     Sizes have the unit that fits the upper end, so that both ends can be compared.
     """

@@ -27,7 +27,7 @@ SPANS_S: Final = (300.0, 900.0, 3600.0, 7200.0, 21600.0, 86400.0)
 
 STEPS: Final = 120
 """Of a stretch, by which its curves move on: about the cells of a wide screen. What moves on with
-every picture is drawn anew with every picture, the whole screen of it."""
+every tick is drawn again with every tick, the whole screen of it."""
 
 MAX_GPUS: Final = 256
 """GPUs of a job whose curves are put together; of a larger job every n-th."""
@@ -63,7 +63,7 @@ class Plan(NamedTuple):
     instead: tuple[tuple[str, str], ...] = ()
     """Drawn where the first of `keys` has never been known."""
     bound: str = ""
-    """Key of the value that the scale ends at; empty: as the catalogue says."""
+    """Key of the value that the scale ends at; empty: that of the catalogue."""
 
 
 _USE: Final = Plan(
@@ -141,8 +141,8 @@ def field_chart(
     levels are drawn where their scale is known, those of all else up to a round number.
 
     Args:
-        digest: The picture with its past.
-        key: A field of the catalogue, which says of which block the entity is.
+        digest: The tick with its past.
+        key: A field of the catalogue, of the block that the entity is in.
         entity: What the field belongs to, now.
         name: Its name in history: a UUID, `UUID/LINK`, `NODE/PORT`, `NODE/JOB`, a node's name.
         stretch: Unix times of both edges.
@@ -183,7 +183,7 @@ def entity_panel(
 ) -> Panel:
     """A chart of the fields of a GPU, or of an entity of another block by its name in history."""
     edges = edges_of(digest.tick.at, span_s)
-    # No further than the picture: of one of the past, more is known by now.
+    # No further than the tick: of one of the past, more is known by now.
     known = (edges[0], digest.tick.at)
     return drawn_panel(
         entity, plan, edges, lambda key: _read(digest, name, key, known, block, Tone.INFO)
@@ -193,7 +193,7 @@ def entity_panel(
 def drawn_panel(
     entity: Readable, plan: Plan, stretch: tuple[float, float], read: Callable[[str], Series]
 ) -> Panel:
-    """A chart of what `read` tells of the past of the plan's fields; `entity` tells their now."""
+    """A chart of the plan's fields: `read` returns their past, `entity` has their values now."""
     keys = plan.keys
     series = [read(key) for key, _ in keys]
     if plan.instead and not is_known(series[0]):

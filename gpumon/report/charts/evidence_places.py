@@ -35,8 +35,8 @@ class Place(NamedTuple):
 def places(digest: Digest, finding: Finding, evidence: Evidence) -> tuple[Place, ...]:
     """The entities that evidence is about, the first named first; none: no curve shows it.
 
-    Evidence names a GPU, a node or a job; which of its links or ports is meant stands in its
-    words. Where these name none, it is the one that is least like the others.
+    Evidence names a GPU, a node or a job, and its words name the link or the port. If they name
+    none, it is the one that is least like the others.
     """
     field = CATALOGUE.get(evidence.field)
     if field is None:
@@ -73,7 +73,7 @@ def gpu_of(digest: Digest, finding: Finding, evidence: Evidence) -> str:
 
 
 def gpu_of_subject(digest: Digest, finding: Finding, subject: str) -> str:
-    """The GPU that a subject is, or one that stands for its job; empty: none."""
+    """The GPU that a subject is, or one of its job; empty: none."""
     kind, _, name = subject.partition(":")
     if kind == "gpu":
         return name

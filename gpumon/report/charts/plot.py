@@ -1,6 +1,6 @@
 """The dots of a chart: means joined to a line, bounds as dots, as braille characters.
 
-Imports numpy, so that whoever draws no chart need not wait for it.
+Imports numpy: who draws no chart need not wait for it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Plot:
     def curve(self, series: Series, *, is_dashed: bool = False) -> None:
         """The means of each dot column, joined where both neighbours are known.
 
-        One that is dashed leaves every third character out: without colours that tells it apart.
+        One that is dashed leaves every third character out: it differs without colours, too.
         """
         levels = self._levels(series, "mean")
         before = np.concatenate(([np.nan], levels[:-1]))
@@ -68,7 +68,7 @@ class Plot:
     def band(self, series: Series) -> None:
         """A dotted line along each bound, where they lie further apart than the line is thick.
 
-        No shade between them: the line would cut it into what looks like two areas.
+        No shade between them: the line would cut it in two.
         """
         if not len(series.low):
             return
@@ -102,8 +102,8 @@ class Plot:
 
     def _levels(self, series: Series, of: Literal["mean", "least", "most"]) -> Levels:
         chart, across = self._chart, self._across * DOTS_ACROSS
-        told = {"mean": series.values, "least": series.low, "most": series.high}[of]
-        times, values = np.asarray(series.times, np.float64), np.asarray(told, np.float64)
+        chosen = {"mean": series.values, "least": series.low, "most": series.high}[of]
+        times, values = np.asarray(series.times, np.float64), np.asarray(chosen, np.float64)
         is_inside = (times >= chart.start) & (times <= chart.end)
         times, values = times[is_inside], values[is_inside]
         width_s = (chart.end - chart.start) / across
@@ -120,7 +120,7 @@ class Plot:
 def _gathered(
     columns: NDArray[np.intp], values: NDArray[np.float64], across: int, of: str
 ) -> NDArray[np.float64]:
-    """What stands for the values of each column, which ascend; NaN where there is none."""
+    """One value for those of each column, which ascend; NaN where there is none."""
     found = np.full(across, np.nan)
     is_known = ~np.isnan(values)
     columns, values = columns[is_known], values[is_known]

@@ -22,7 +22,7 @@ _NAMED: Final = 2
 """Processes whose ids a title names."""
 
 _EARLY_S: Final = 1.0
-"""A start is told in hundredths of a second by another clock than the readings'."""
+"""A start is reported in hundredths of a second by another clock than the readings'."""
 
 
 def _plans(who: str) -> tuple[Plan, ...]:
@@ -74,7 +74,7 @@ def process_panels(
     """Cores, host memory, GPU memory and storage of processes on a GPU, added up.
 
     Args:
-        digest: The picture with its past.
+        digest: The tick with its past.
         gpu: The GPU.
         processes: Those on it that are drawn together.
         span_s: How far back, seconds.
@@ -100,7 +100,7 @@ def process_panels(
 
 
 def started_at(node: Node, process: Process) -> float | None:
-    """Unix time of a process's start; None where the node or the process does not tell."""
+    """Unix time of a process's start; None where the node or the process does not report it."""
     block = node.block or node.blocks.get("node")
     uptime_s = block.value("uptime_s", 0) if block and block.keys else None
     if uptime_s is None or process.start_time_s is None or node.taken_at is None:

@@ -27,10 +27,10 @@ _JOB_PLANS: Final = (
 
 
 def alone_panels(digest: Digest, gpu: Gpu, pid: int, span_s: float) -> list[Panel]:
-    """One process by itself, then its GPU and its node; what history has never known is left out.
+    """One process by itself, then its GPU and its node; fields that history never had are left out.
 
     Args:
-        digest: The picture with its past.
+        digest: The tick with its past.
         gpu: A GPU that the process is on.
         pid: The process.
         span_s: How far back, seconds.
@@ -45,10 +45,10 @@ def alone_panels(digest: Digest, gpu: Gpu, pid: int, span_s: float) -> list[Pane
 
 
 def rank_panels(digest: Digest, gpu: Gpu, pid: int | None, span_s: float) -> list[Panel]:
-    """What a rank can wait for; of what history has never known there is no panel.
+    """What a rank can wait for; fields that history has never had get no panel.
 
     Args:
-        digest: The picture with its past.
+        digest: The tick with its past.
         gpu: A GPU of the rank.
         pid: The rank's process; None: every process on the GPU is drawn together.
         span_s: How far back, seconds.

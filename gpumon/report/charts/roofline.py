@@ -87,7 +87,7 @@ class _Frame:
         return min(max(share, 0.0), 1.0) * (self.height * DOTS_DOWN - 1)
 
     def intensity(self, column: int) -> float:
-        """The intensity that a dot column stands for."""
+        """The intensity at a dot column."""
         share = column / (self.across * DOTS_ACROSS - 1)
         return float(10.0 ** (self._left + share * (self._right - self._left)))
 
@@ -174,7 +174,7 @@ class _Sheet:
 
 
 def roofline_lines(roof: Roof, width: int, height: int) -> list[Line]:
-    """The roofline with both scales; `height` lines, the lowest of which is the scale below."""
+    """The roofline with both scales; `height` lines, the lowest one is the scale below."""
     frame = _Frame(roof, max(8, width - AXIS_WIDTH - 1), max(3, height - 1))
     sheet = _Sheet(frame)
     for place in roof.spread:
@@ -189,7 +189,7 @@ def roofline_lines(roof: Roof, width: int, height: int) -> list[Line]:
 def _labels(roof: Roof, frame: _Frame) -> Iterator[tuple[str, int, int]]:
     """Text, row and first column of each label."""
     for number, (label, peak) in enumerate(roof.peaks):
-        # The highest one's stands above it, the others' below: the lines may lie close.
+        # The highest one's is above it, the others' below: the lines may lie close.
         row = int(frame.row(peak)) // DOTS_DOWN + (1 if number == 0 else -1)
         yield label, row, frame.across - len(label)
     ridge = roof.peaks[0][1] / roof.memory_per_s

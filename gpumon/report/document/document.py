@@ -1,7 +1,7 @@
-"""The JSON document: one picture as plain data, keys with units, null for unknown.
+"""The JSON document: one tick as plain data, keys with units, null for unknown.
 
 Its form is `document-2.schema.json` beside this file; within a major version it only grows.
-What only jobs and findings need is imported where there are any: a single look at this machine
+What only jobs and findings need is imported where there are any: a single sample of this machine
 has none, and is to cost no more than that of other tools.
 """
 
@@ -42,28 +42,29 @@ SCHEMA: Final[Literal["gpumon-document/2"]] = "gpumon-document/2"
 
 def document(
     tick: Tick,
-    keeps: Callable[[JobView], bool] | None = None,
+    passes_job: Callable[[JobView], bool] | None = None,
     footprint: Footprint | None = None,
-    keeps_gpu: Callable[[Digest, GpuRow], bool] | None = None,
+    passes_gpu: Callable[[Digest, GpuRow], bool] | None = None,
     user: str | None = None,
     *,
     has_bounds: bool = False,
 ) -> forms.Document:
-    """The whole picture.
+    """The whole tick.
 
     Args:
         tick: What to report.
-        keeps: Which jobs to report, with their findings; None: all. Nodes are all there, and so are
-            the GPUs of those that a queue lists and the findings about them.
+        passes_job: Which jobs to report, with their findings; None: all. All nodes are reported,
+            with the GPUs of those that a queue lists and the findings about them.
         footprint: What gpumon costs here; None: not measured.
-        keeps_gpu: Which GPUs to report of nodes that no queue lists, and their findings; None: all.
+        passes_gpu: Which GPUs to report of nodes that no queue lists, with their findings; None:
+            all.
         user: Of these only the GPUs on which this user has processes, and of processes only those;
-            None: everybody's.
-        has_bounds: Whether to tell what bounds these jobs: their past is read for it.
+            None: everyone's.
+        has_bounds: Whether to report what bounds these jobs: their past is read for it.
     """
-    digest, used, booked = Digest(tick), cgroups(tick.nodes), job_lines(tick)
-    hidden = _hidden(digest, keeps_gpu, user)
-    jobs = [view for view in tick.jobs if keeps is None or keeps(view)]
+    digest, used, ledger_lines = Digest(tick), cgroups(tick.nodes), job_lines(tick)
+    hidden = _hidden(digest, passes_gpu, user)
+    jobs = [view for view in tick.jobs if passes_job is None or passes_job(view)]
     return {
         "schema": SCHEMA,
         "tool": _tool(footprint),
@@ -77,7 +78,7 @@ def document(
                 digest,
                 view,
                 used=used.get(view.job.job_id, []),
-                booked=booked.get(view.job.job_id),
+                ledger_line=ledger_lines.get(view.job.job_id),
                 bounds=_speed_of_light(digest, view) if has_bounds else None,
             )
             for view in jobs
@@ -89,7 +90,8 @@ def document(
         "stray_processes": stray_processes(digest),
         "ledger": ledger_part(tick),
         "findings": [
-            _finding(tick, one) for one in _about(tick, hidden, None if keeps is None else jobs)
+            _finding(tick, one)
+            for one in _about(tick, hidden, None if passes_job is None else jobs)
         ],
         "coverage": [_coverage(coverage) for coverage in tick.coverage],
         "errors": [_error(error) for error in tick.errors],
@@ -101,8 +103,8 @@ def _about(tick: Tick, hidden: frozenset[str], jobs: list[JobView] | None) -> It
     subjects = None if jobs is None else {f"job:{view.job.job_id}" for view in jobs}
     for finding in (*tick.findings, *tick.cleared):
         subject, _, _ = finding.subject.partition("/")
-        is_kept = subjects is None or not subject.startswith("job:") or subject in subjects
-        if is_kept and finding.subject.removeprefix("gpu:") not in hidden:
+        is_wanted = subjects is None or not subject.startswith("job:") or subject in subjects
+        if is_wanted and finding.subject.removeprefix("gpu:") not in hidden:
             yield finding
 
 
@@ -131,10 +133,10 @@ def _target(target: TargetState) -> forms.Target:
 
 
 def _hidden(
-    digest: Digest, keeps_gpu: Callable[[Digest, GpuRow], bool] | None, user: str | None
+    digest: Digest, passes_gpu: Callable[[Digest, GpuRow], bool] | None, user: str | None
 ) -> frozenset[str]:
     """UUIDs of the GPUs that were not asked for, of nodes that no queue lists."""
-    if keeps_gpu is None and user is None:
+    if passes_gpu is None and user is None:
         return frozenset()
     return frozenset(
         gpu.uuid
@@ -142,7 +144,7 @@ def _hidden(
         if (gpu := row.whole) is not None
         and row.node.state is None
         and not (
-            (keeps_gpu is None or keeps_gpu(digest, row))
+            (passes_gpu is None or passes_gpu(digest, row))
             and (user is None or any(one.is_of(user) for one in gpu.processes))
         )
     )
@@ -173,7 +175,7 @@ def _job(
     view: JobView,
     *,
     used: list[forms.Cgroup],
-    booked: forms.LedgerLine | None,
+    ledger_line: forms.LedgerLine | None,
     bounds: forms.SpeedOfLight | None,
 ) -> forms.Job:
     job = view.job
@@ -200,13 +202,13 @@ def _job(
         "cgroups": used,
         "contradictions": list(view.contradictions),
         "running_steps": running_steps(digest.tick, job.job_id),
-        "waste": booked,
+        "waste": ledger_line,
         "speed_of_light": bounds,
     }
 
 
 def _names(job: Job) -> forms.JobNames:
-    """What a queue calls a job; null where only a label of an exporter tells of it."""
+    """What a queue calls a job; null where only a label of an exporter names it."""
     is_listed = not job.is_labelled
     return {
         "name": job.name if is_listed else None,
@@ -219,14 +221,14 @@ def _names(job: Job) -> forms.JobNames:
 
 
 def _speed_of_light(digest: Digest, view: JobView) -> forms.SpeedOfLight:
-    # Imported here, because few documents tell it.
+    # Imported here, because few documents have it.
     from gpumon.report.document.job_bounds import speed_of_light_part
 
     return speed_of_light_part(digest, view)
 
 
 def _allocations(job: Job) -> Iterator[forms.Allocation]:
-    """One entry per GPU, as Slurm gave them, whatever telemetry knows."""
+    """One entry per GPU, as Slurm gave them, with or without telemetry."""
     for part in job.allocations:
         indices = part.gpu_indices
         for place in range(part.gpu_count if indices is None else len(indices)):

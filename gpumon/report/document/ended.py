@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def ended_jobs(tick: Tick) -> list[forms.EndedJob] | None:
-    """Jobs that have ended; null where nobody asked for them."""
+    """Jobs that have ended; null where they were not asked for."""
     found = tick.ended
     return None if found is None else [_job(tick, ended) for ended in found.jobs]
 
 
 def ended_window(tick: Tick) -> forms.EndedWindow | None:
-    """Where these were looked for, and the sum of them; null where nobody asked."""
+    """Where these were looked for, and the sum of them; null where they were not asked for."""
     found = tick.ended
     if found is None:
         return None
@@ -35,7 +35,7 @@ def ended_window(tick: Tick) -> forms.EndedWindow | None:
 
 
 def running_steps(tick: Tick, job_id: str) -> list[forms.EndedStep] | None:
-    """What a job's running steps have used; None where nobody asked, or Slurm did not tell."""
+    """What a job's running steps have used; None: not asked for, or not reported."""
     found = tick.running_use.steps.get(job_id) if tick.running_use else None
     return None if found is None else [_step(step) for step in found]
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.report.document import forms
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.wording.what_bounds import Untold, WhatBounds
+    from gpumon.report.wording.what_bounds import UnknownCeiling, WhatBounds
 
 
 def speed_of_light_part(digest: Digest, view: JobView) -> forms.SpeedOfLight:
-    """What bounds a job, over as much of its past as the page shows where nobody chose."""
+    """What bounds a job, over as much of its past as the page shows by default."""
     found = what_bounds(digest, digest.gpus(view), view)
     sheet, past, nearest = found.sheet, found.past, found.nearest
     ceilings = [] if sheet is None else _ceilings(sheet, found)
@@ -57,12 +57,12 @@ def _moved(found: WhatBounds) -> float | None:
 
 
 def _ceilings(sheet: Sheet, found: WhatBounds) -> list[forms.Ceiling]:
-    told = [_told(sheet, one, found.port) for one in found.told]
-    return told + [_untold(sheet, one) for one in found.untold]
+    known = [_known_ceiling(sheet, one, found.port) for one in found.told]
+    return known + [_unknown_ceiling(sheet, one) for one in found.unknown]
 
 
-def _told(sheet: Sheet, one: Ceiling, port: str) -> forms.Ceiling:
-    # What a link was trained to stands in no data sheet.
+def _known_ceiling(sheet: Sheet, one: Ceiling, port: str) -> forms.Ceiling:
+    # No data sheet has what a link was trained to.
     is_published = one.what not in ("pcie", "network")
     return {
         **_named(sheet, one.what, is_compute=one.is_compute),
@@ -75,7 +75,7 @@ def _told(sheet: Sheet, one: Ceiling, port: str) -> forms.Ceiling:
     }
 
 
-def _untold(sheet: Sheet, one: Untold) -> forms.Ceiling:
+def _unknown_ceiling(sheet: Sheet, one: UnknownCeiling) -> forms.Ceiling:
     return {
         **_named(sheet, one.what, is_compute=one.is_compute),
         "ratio": None,

@@ -1,4 +1,4 @@
-"""The books as plain data: what became of GPU time, in the JSON document and in `gpumon report`."""
+"""The ledger as plain data: what became of GPU time, in the document and in `gpumon report`."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 def ledger_part(tick: Tick) -> forms.Ledger | None:
-    """The document's `ledger`, null where nobody keeps the books."""
-    books = tick.ledger
-    if books is None:
+    """The document's `ledger`, null where there is no ledger."""
+    ledger = tick.ledger
+    if ledger is None:
         return None
     return {
-        "since": moment(books.since),
-        "kept_in": books.kept_in,
-        "note": books.note or None,
-        "currency": books.prices.currency or None,
-        "total": line(books.total()),
-        # A job's own line stands with the job.
-        "by_user": lines(books.by("user")),
-        "by_account": lines(books.by("account")),
-        "by_partition": lines(books.by("partition")),
-        "by_gpu": lines(books.by("gpu")),
+        "since": moment(ledger.since),
+        "kept_in": ledger.kept_in,
+        "note": ledger.note or None,
+        "currency": ledger.prices.currency or None,
+        "total": line(ledger.total()),
+        # A job's own line is with the job.
+        "by_user": lines(ledger.by("user")),
+        "by_account": lines(ledger.by("account")),
+        "by_partition": lines(ledger.by("partition")),
+        "by_gpu": lines(ledger.by("gpu")),
     }
 
 
 def job_lines(tick: Tick) -> dict[str, forms.LedgerLine]:
-    """The line of each job that the books know by itself."""
+    """The line of each job that has an entry of its own."""
     if tick.ledger is None:
         return {}
     return {job_id: line(total) for job_id, total in tick.ledger.by("job").items()}
@@ -46,7 +46,7 @@ def lines(totals: Mapping[str, Total]) -> list[forms.LedgerNamedLine]:
 
 
 def line(total: Total) -> forms.LedgerLine:
-    """One line of the books; shares are of what was observed, `unobserved_share` of all."""
+    """One line of the ledger; shares are of what was observed, `unobserved_share` of all."""
     return {
         "allocated_gpu_seconds": _amount(total.allocated_s),
         "useful_gpu_seconds": _amount(total.useful_s),

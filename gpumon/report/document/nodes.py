@@ -23,7 +23,7 @@ WRITTEN_APART: Final = ("index", "uid", "start_time_s", "context_mem_used_bytes"
 
 
 class Place(NamedTuple):
-    """Where an entity stands in a node's block."""
+    """The row of an entity in a node's block."""
 
     key: str
     block: Block
@@ -41,7 +41,7 @@ class Machine:
         Args:
             node: The node.
             rank_of: Which rank a process is.
-            user: Where no queue lists the node, whose processes are told; None: everybody's.
+            user: Where no queue lists the node, whose processes are reported; None: everyone's.
         """
         self.node = node
         self._user = user if node.state is None else None
@@ -201,14 +201,14 @@ class Machine:
         ]
 
     def events(self, now: float) -> list[forms.Event]:
-        """What its drivers and kernel told of late, oldest first, with meaning and action."""
+        """What its drivers and kernel reported of late, oldest first, with meaning and action."""
         found: list[forms.Event] = []
         for place in self.places("event"):
             entity = Entity("event", place.block, place.row, is_stale=False)
             age_s = place.block.value("event_age_s", place.row)
             code = place.block.value("xid", place.row)
             entry = None if code is None else xid(int(code))
-            # The age was told with the frame; an event of a silent node grows older with it.
+            # The age came with the frame; an event of a silent node grows older with it.
             at = None if age_s is None else (self.node.taken_at or now) - age_s
             found.append(
                 {
@@ -263,8 +263,8 @@ def _data_sheet(sheet: Sheet) -> forms.DataSheet:
         *single.items(),
         *((f"{n}.{key}", figure) for n, table in tables.items() for key, figure in table.items()),
     ]
-    told = [(name, figure) for name, figure in named if figure is not None]
-    unchecked = {name for name, figure in told if figure.basis is Basis.GENERAL}
+    figures = [(name, figure) for name, figure in named if figure is not None]
+    unchecked = {name for name, figure in figures if figure.basis is Basis.GENERAL}
     for name, table in tables.items():
         inner = {f"{name}.{precision}" for precision in table}
         if inner and inner <= unchecked:
@@ -281,7 +281,7 @@ def _data_sheet(sheet: Sheet) -> forms.DataSheet:
         "dense_tflops": _by_precision(sheet.dense_tflops),
         "achievable_tflops": _by_precision(sheet.achievable_tflops),
         "unchecked": sorted(unchecked),
-        "sources": list(dict.fromkeys(figure.source for _, figure in told)),
+        "sources": list(dict.fromkeys(figure.source for _, figure in figures)),
     }
 
 

@@ -1,4 +1,4 @@
-"""How good what was said of labelled recordings is, and what was learnt of them, as plain data."""
+"""How good the claims about labelled recordings are, and what was learnt of them, as plain data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.evaluation.scoreboard import ClassScore, Counted, Interval, Scoreboard
     from gpumon.report.document import command_forms
 
-Told = TypeVar("Told")
+Value = TypeVar("Value")
 
 SCHEMA: Final[Literal["gpumon-evaluation/1"]] = "gpumon-evaluation/1"
 """Name and major version of the form."""
@@ -68,40 +68,40 @@ def scoreboard_document(
 def _all_together(
     scores: Scoreboard, *, is_judged: bool = True, has_hours: bool = True
 ) -> command_forms.JudgedClaims:
-    """What is told of gpumon and of each baseline alike.
+    """What is reported of gpumon and of each baseline alike.
 
     Args:
         scores: Of all classes.
         is_judged: Whether there was anything to judge; otherwise all is null.
-        has_hours: Whether what is lost was told; otherwise that is null.
+        has_hours: Whether what is lost was labelled; otherwise that is null.
     """
 
-    def told(value: Told) -> Told | None:
+    def if_judged(value: Value) -> Value | None:
         return value if is_judged else None
 
-    def of_hours(value: Told) -> Told | None:
+    def of_known_hours(value: Value) -> Value | None:
         return value if is_judged and has_hours else None
 
     return {
-        "macro_f1": told(_number(scores.macro_f1[SUPPORTED].value)),
-        "macro_f1_interval": told(_bounds(scores.macro_f1[SUPPORTED])),
-        "macro_f1_of_its_classes": told(_number(scores.macro_f1_of_its_classes)),
-        "delay_s": told(delays(scores.delays_s)),
-        "false_alarms": told(scores.false_alarms),
-        "false_alarms_per_1000_gpu_days": told(_number(per_1000_gpu_days(scores))),
-        "benign": told(scores.benign),
-        "benign_flagged": told(scores.benign_flagged),
-        "benign_flagged_ratio": told(_ratio(scores.benign_flagged, scores.benign)),
-        "gpu_hours_error_ratio": of_hours(_number(scores.hours_error.value)),
-        "gpu_hours_error_interval": of_hours(_bounds(scores.hours_error)),
-        "wasted_error_ratio": of_hours(_number(scores.wasted_error.value)),
-        "wasted_error_interval": of_hours(_bounds(scores.wasted_error)),
-        "benign_charged_gpu_hours": of_hours(round(scores.benign_charged_s / HOUR_S, 4)),
+        "macro_f1": if_judged(_number(scores.macro_f1[SUPPORTED].value)),
+        "macro_f1_interval": if_judged(_bounds(scores.macro_f1[SUPPORTED])),
+        "macro_f1_of_its_classes": if_judged(_number(scores.macro_f1_of_its_classes)),
+        "delay_s": if_judged(delays(scores.delays_s)),
+        "false_alarms": if_judged(scores.false_alarms),
+        "false_alarms_per_1000_gpu_days": if_judged(_number(per_1000_gpu_days(scores))),
+        "benign": if_judged(scores.benign),
+        "benign_flagged": if_judged(scores.benign_flagged),
+        "benign_flagged_ratio": if_judged(_ratio(scores.benign_flagged, scores.benign)),
+        "gpu_hours_error_ratio": of_known_hours(_number(scores.hours_error.value)),
+        "gpu_hours_error_interval": of_known_hours(_bounds(scores.hours_error)),
+        "wasted_error_ratio": of_known_hours(_number(scores.wasted_error.value)),
+        "wasted_error_interval": of_known_hours(_bounds(scores.wasted_error)),
+        "benign_charged_gpu_hours": of_known_hours(round(scores.benign_charged_s / HOUR_S, 4)),
     }
 
 
 def _baseline(one: BaselineScore) -> command_forms.Baseline:
-    """Null is what a baseline that abstains, or says nothing of loss, does not tell."""
+    """Null: the baseline abstains, or reports no loss."""
     is_judged = one.jobs_judged > 0
     classes = one.scores.classes if is_judged else {}
     return {
@@ -178,15 +178,15 @@ def training_document(scores: Sequence[Score]) -> command_forms.Train:
 
 
 def _fit(score: Score) -> command_forms.ClassFit:
-    def told(value: float) -> float | None:
+    def if_defined(value: float) -> float | None:
         return value if isfinite(value) else None
 
     return {
         "jobs": score.jobs,
-        "told": told(score.told),
-        "precision": told(score.precision),
-        "recall": told(score.recall),
-        "claims_from": told(score.claims_from),
-        "calibration_error": told(score.calibration_error),
+        "told": if_defined(score.told),
+        "precision": if_defined(score.precision),
+        "recall": if_defined(score.recall),
+        "claims_from": if_defined(score.claims_from),
+        "calibration_error": if_defined(score.calibration_error),
         "is_kept": score.is_kept,
     }

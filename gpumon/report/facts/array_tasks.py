@@ -20,7 +20,7 @@ _TOGETHER: Final = re.compile(r"_\[([^\]%]*)(?:%[0-9]+)?\]$")
 
 
 def task_count(job: Job) -> int:
-    """Jobs that a record stands for: the tasks of an array that wait together, else one.
+    """Jobs in a record: the tasks of an array that wait together, else one.
 
     Slurm cuts long lists of tasks and ends them with `...`: what is cut off is not counted.
     """
@@ -39,7 +39,7 @@ def _length(first: str, last: str | None, step: str | None) -> int:
 
 
 def asked_gpus(job: Job) -> int | None:
-    """GPUs that a job holds or asks for, all waiting tasks of an array together; None: unsaid."""
+    """GPUs that a job holds or asks for, all waiting tasks of an array together; None: unknown."""
     return None if job.gpu_count is None else job.gpu_count * task_count(job)
 
 

@@ -28,8 +28,8 @@ _JOBS: Final = 1_000
 """Jobs whose GPUs are written down in one step."""
 
 
-class Looked(Protocol):
-    """A picture with its look-ups, as `Digest` has them."""
+class Stakes(Protocol):
+    """A tick with its look-ups, as `Digest` has them."""
 
     tick: Tick
 
@@ -43,12 +43,12 @@ class Looked(Protocol):
         ...
 
 
-def charge_steps(digest: Looked) -> Generator[None, None, dict[str, Stake]]:
+def charge_steps(digest: Stakes) -> Generator[None, None, dict[str, Stake]]:
     """What is lost with each GPU, by UUID, as `Digest.stakes` has it."""
     found: dict[str, Stake] = {}
-    for number, (finding, look) in enumerate(_told(digest), 1):
+    for number, (finding, stake_in) in enumerate(_counted(digest), 1):
         uuids = digest.charged_gpus(finding)
-        part = _part(look(digest.tick, finding), len(uuids))
+        part = _part(stake_in(digest.tick, finding), len(uuids))
         for uuid in uuids:
             before = found.get(uuid)
             found[uuid] = part if before is None else before.plus(part)
@@ -57,12 +57,12 @@ def charge_steps(digest: Looked) -> Generator[None, None, dict[str, Stake]]:
     return found
 
 
-def charges(digest: Looked) -> dict[str, Stake]:
+def charges(digest: Stakes) -> dict[str, Stake]:
     """The same at once."""
     return _at_once(charge_steps(digest))
 
 
-def _node_steps(digest: Looked) -> Generator[None, None, dict[str, Stake]]:
+def _node_steps(digest: Stakes) -> Generator[None, None, dict[str, Stake]]:
     """The same by name of the node, as `Digest.stakes_by_node` has it."""
     found: dict[str, Stake] = {}
     for number, (uuid, stake) in enumerate(digest.stakes.items(), 1):
@@ -75,7 +75,7 @@ def _node_steps(digest: Looked) -> Generator[None, None, dict[str, Stake]]:
     return found
 
 
-def charges_by_node(digest: Looked) -> dict[str, Stake]:
+def charges_by_node(digest: Stakes) -> dict[str, Stake]:
     """The same at once."""
     return _at_once(_node_steps(digest))
 
@@ -89,23 +89,23 @@ def _at_once(steps: Generator[None, None, dict[str, Stake]]) -> dict[str, Stake]
             return found
 
 
-def charges_at(digest: Looked, uuids: Collection[str]) -> dict[str, Stake]:
+def charges_at(digest: Stakes, uuids: Collection[str]) -> dict[str, Stake]:
     """The same of these GPUs alone, each of which is named."""
     found = dict.fromkeys(uuids, NO_STAKE)
     wanted = found.keys()
-    for finding, look in _told(digest):
+    for finding, stake_in in _counted(digest):
         charged = digest.charged_gpus(finding)
         if wanted.isdisjoint(charged):
             continue
-        part = _part(look(digest.tick, finding), len(charged))
+        part = _part(stake_in(digest.tick, finding), len(charged))
         for uuid in charged:
             if uuid in found:
                 found[uuid] = found[uuid].plus(part)
     return found
 
 
-def _told(digest: Looked) -> Iterator[tuple[Finding, Callable[[Tick, Finding], Stake]]]:
-    """What counts: the findings, and those that nobody wants to be told and that stand."""
+def _counted(digest: Stakes) -> Iterator[tuple[Finding, Callable[[Tick, Finding], Stake]]]:
+    """What counts: the findings, and the muted ones that are open."""
     yield from ((finding, stake_of) for finding in digest.tick.findings)
     yield from ((finding, muted_stake) for finding in digest.tick.muted if finding.is_open)
 
@@ -115,7 +115,7 @@ def _part(stake: Stake, among: int) -> Stake:
     return stake.part(1 / among) if among else NO_STAKE
 
 
-def look_ahead(digest: Looked) -> Iterator[None]:
+def lookup_steps(digest: Stakes) -> Iterator[None]:
     """Steps after which it is quick to ask who holds a GPU, and what is lost with it."""
     known = vars(digest)
     if "job_by_gpu" not in known:
@@ -130,7 +130,7 @@ def look_ahead(digest: Looked) -> Iterator[None]:
     yield from stake_steps(digest)
 
 
-def stake_steps(digest: Looked) -> Iterator[None]:
+def stake_steps(digest: Stakes) -> Iterator[None]:
     """Steps after which it is quick to ask what is lost with a GPU, or with a node."""
     known = vars(digest)
     if "stakes" not in known:

@@ -42,11 +42,11 @@ class Column(NamedTuple, Generic[Row]):
     """What filters compare, None where it is missing: a number in `unit`, or a text that counts
     beside the one shown. No function: the first part of the sort key, or the text shown."""
     words: Callable[[Digest, Row], tuple[str, ...]] | None = None
-    """Every text that filters compare, where a cell stands for several; of these one is enough."""
+    """Every text that filters compare, where a cell is of several; of these one is enough."""
     is_hidden: bool = False
-    """Whether it is drawn only where somebody chose it; filters know it anyway."""
-    is_picture: bool = False
-    """Whether it is drawn of what other columns tell: no file that is written holds it."""
+    """Whether it is drawn only where the user chose it; filters know it anyway."""
+    is_drawn: bool = False
+    """Whether it is drawn from what other columns show: no file that is written holds it."""
 
 
 class Sorting(NamedTuple):
@@ -57,14 +57,14 @@ class Sorting(NamedTuple):
 
 
 def usual(columns: Sequence[Column[Row]]) -> list[Column[Row]]:
-    """The columns that are drawn where nobody has chosen others."""
+    """The columns that are drawn unless the user chose others."""
     return [column for column in columns if not column.is_hidden]
 
 
 def chosen_of(columns: Sequence[Column[Row]], keys: Collection[str] | None) -> list[Column[Row]]:
     """The columns with these keys; those shown at first where it is None, or no key is known.
 
-    Those that somebody had to choose stay longer on a narrow terminal than most.
+    Those that the user had to choose stay longer on a narrow terminal than most.
     """
     if keys is None:
         return usual(columns)
@@ -79,7 +79,7 @@ def chosen_of(columns: Sequence[Column[Row]], keys: Collection[str] | None) -> l
 def shown_first(keys: Sequence[str], columns: Sequence[Column[Row]]) -> tuple[Column[Row], ...]:
     """The columns that a table shows at first, in this order, and the others, hidden.
 
-    Those stand before the last one, which is mostly a sentence that takes what room is left.
+    Those are before the last one, which is mostly a sentence that takes what room is left.
     """
     by_key = {column.key: column for column in columns}
     hidden = [
@@ -94,7 +94,7 @@ _CHOSEN: Final = "shown where chosen with c."
 
 
 def widened(columns: Sequence[Column[Row]], widths: Mapping[str, int]) -> Sequence[Column[Row]]:
-    """The columns, those with these keys as wide at least as what a picture has in them."""
+    """The columns, those with these keys as wide at least as what a tick has in them."""
     if not widths:
         return columns
     return [c._replace(width=max(c.width, widths.get(c.key, 0))) for c in columns]
@@ -124,16 +124,16 @@ GAP: Final = 1
 
 def place(columns: Sequence[Column[Row]], width: int) -> tuple[Placed[Row], ...]:
     """The columns that fit into `width` cells: the least important are dropped, the rest grow."""
-    kept = list(columns)
-    while len(kept) > 1 and sum(c.width + GAP for c in kept) - GAP > width:
+    left = list(columns)
+    while len(left) > 1 and sum(c.width + GAP for c in left) - GAP > width:
         # Of equal priority the rightmost goes, so that lines stay comparable while resizing.
-        drop = max(range(len(kept)), key=lambda i: (kept[i].priority, i))
-        if kept[drop].priority == 0:
+        drop = max(range(len(left)), key=lambda i: (left[i].priority, i))
+        if left[drop].priority == 0:
             break
-        del kept[drop]
+        del left[drop]
     placed: list[Placed[Row]] = []
     x = 0
-    for column, wide in zip(kept, _widths(kept, width), strict=True):
+    for column, wide in zip(left, _widths(left, width), strict=True):
         placed.append(Placed(column, x, wide))
         x += wide + GAP
     return tuple(placed)

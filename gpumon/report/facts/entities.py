@@ -1,6 +1,6 @@
-"""One entity of a block as plain data, whatever the catalogue says that it has.
+"""One entity of a block as plain data, with all fields that the catalogue declares.
 
-No list of keys is kept here: what the catalogue declares for a kind of entity is what is written.
+No list of keys is here: what the catalogue declares for a kind of entity is what is written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Entity:
         """Take one row of a block.
 
         Args:
-            kind: Name of the block, which says what the catalogue knows of the entity.
+            kind: Name of the block, by which the catalogue declares the entity's fields.
             block: Where its values are; None: nothing has been heard of it.
             row: Its place in the block; None likewise.
             is_stale: Whether the values are too old to be shown as the present.
@@ -54,7 +54,7 @@ class Entity:
         }
 
     def labels(self, skip: tuple[str, ...] = ()) -> dict[str, str | None]:
-        """Every text that it can have but those to skip; kept also when its values are stale."""
+        """Every text that it can have but those to skip; also when its values are stale."""
         wanted = LABELS.get(self._kind, ())
         return {name: self._block.label(name, self._row) for name in wanted if name not in skip}
 

@@ -118,11 +118,11 @@ class Group(NamedTuple):
     """GPUs that are hardly used."""
     activity_ratio: float | None
     """Mean SM activity, or the duty cycle where a GPU has no such counter; None: not known."""
-    booked: Total | None
-    """What the books say of its GPU time; None: nobody keeps them, or it is in none."""
+    total: Total | None
+    """The ledger's total of its GPU time; None: there is no ledger, or it is not in it."""
     findings: int
     stake: Stake
-    """What is lost with its jobs now, and by the books since these were opened."""
+    """What is lost with its jobs now, and by the ledger since it began."""
     oldest_wait_s: float | None
     """How long its oldest waiting job waits; None: none waits, or not known."""
 
@@ -146,7 +146,7 @@ def jobs_of(digest: Digest, scope: Scope) -> tuple[JobView, ...]:
 
 
 def groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
-    """Every group of one kind that has a job or GPU time in the books; every partition."""
+    """Every group of one kind that has a job or GPU time in the ledger; every partition."""
     for _ in group_steps(digest, kind):
         pass
     return digest.remembered(("groups", kind), lambda: _groups(digest, kind))
@@ -167,7 +167,7 @@ def group_steps(digest: Digest, kind: GroupKind) -> Iterator[None]:
 
 
 class _Rolled:
-    """How far the jobs of a picture are summed up."""
+    """How far the jobs of a tick are summed up."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.done = 0
@@ -182,20 +182,20 @@ def _rolled(digest: Digest, kind: GroupKind) -> _Rolled:
 
 def _groups(digest: Digest, kind: GroupKind) -> tuple[Group, ...]:
     sums = dict(_rolled(digest, kind).sums)
-    books = digest.tick.ledger
-    booked = books.by(kind) if books else {}
-    for name in booked:
+    ledger = digest.tick.ledger
+    totals = ledger.by(kind) if ledger else {}
+    for name in totals:
         sums.setdefault(name, GroupSum())
     at = digest.tick.at
-    return tuple(_group(at, kind, name, found, booked.get(name)) for name, found in sums.items())
+    return tuple(_group(at, kind, name, found, totals.get(name)) for name, found in sums.items())
 
 
-def _group(at: float, kind: GroupKind, name: str, found: GroupSum, booked: Total | None) -> Group:
+def _group(at: float, kind: GroupKind, name: str, found: GroupSum, total: Total | None) -> Group:
     known, since = found.activities.values(), found.oldest_submit_at
     stake = found.stake
-    if booked is not None:
+    if total is not None:
         # Also what jobs lost that have ended.
-        stake = stake._replace(lost_s=booked.waste_s + booked.suspicion_s)
+        stake = stake._replace(lost_s=total.waste_s + total.suspicion_s)
     low = sum(1 for value in known if value < LOW_RATIO)
     return Group(
         kind,
@@ -207,7 +207,7 @@ def _group(at: float, kind: GroupKind, name: str, found: GroupSum, booked: Total
         gpus_busy=len(known) - low,
         gpus_low=low,
         activity_ratio=sum(known) / len(known) if known else None,
-        booked=booked,
+        total=total,
         findings=found.findings,
         stake=stake,
         oldest_wait_s=None if since is None else at - since,

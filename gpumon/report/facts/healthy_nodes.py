@@ -1,7 +1,7 @@
 """Whether all GPUs of a node can be passed over when looking for what is wrong with them.
 
-Most are well most of the time, and looking at eighty thousand one by one takes half a second.
-Whole columns tell in a hundredth of that; where they leave a doubt, each GPU is looked at.
+Most are well most of the time, and reading eighty thousand one by one takes half a second.
+Whole columns show it in a hundredth of that; where they leave a doubt, each GPU is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUIET_BITS: Final = IDLE_BITS | HARMLESS_BITS
 def has_calm_node(digest: Digest, gpu: Gpu) -> bool:
     """Whether nothing is wrong with any GPU that was read together with this one."""
     calm: dict[tuple[int, str], bool] = digest.remembered(("calm", ""), dict)
-    # The picture keeps its blocks, so that no other one can come to have the same identity.
+    # The tick keeps its blocks, so that no other one can come to have the same identity.
     what = (id(gpu.block), gpu.node)
     found = calm.get(what)
     if found is None:

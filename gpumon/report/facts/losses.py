@@ -1,4 +1,4 @@
-"""What a finding costs since its onset and costs now, by the books: the same in every view."""
+"""What a finding costs since its onset and costs now, by the ledger: the same in every view."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def loss_of(tick: Tick, finding: Finding) -> Charged | None:
     """GPU-seconds that are wasted and suspected by a finding.
 
-    Where nobody keeps books, or no queue lists the node of its GPU, what the finding says of its
+    Where there is no ledger, or no queue lists the node of its GPU, what the finding says of its
     window. None: its class takes no GPU time, or nothing is known of how much.
     """
     if class_of(finding).loss is Loss.NONE:
@@ -48,20 +48,20 @@ WEIGHTS: Final = {
     Confidence.SUPPORTED: 0.8,
     Confidence.ESTABLISHED: 1.0,
 }
-"""How much a loss counts by how sure it is, when what to look at first is put in order: of two
+"""How much a loss counts by how sure it is, when findings are put in order: of two
 guesses at one size about one is right (our choice)."""
 
 
 def losing_of(tick: Tick, finding: Finding) -> Losing | None:
-    """How many GPUs' time a finding loses now, as the books divide it; None: none is known.
+    """How many GPUs' time a finding loses now, as the ledger divides it; None: none is known.
 
-    Where nobody keeps books, or no queue lists the node of its GPU, the mean of its window.
+    Where there is no ledger, or no queue lists the node of its GPU, the mean of its window.
     """
     if tick.ledger is not None and not _is_without_queue(tick, finding):
         return tick.ledger.losing.by_finding.get(finding.identity)
     window_s = finding.window.end - finding.window.start
-    stands = finding.is_open and finding.unknown_since is None
-    if class_of(finding).loss is Loss.NONE or not finding.gpu_seconds or not stands:
+    is_current = finding.is_open and finding.unknown_since is None
+    if class_of(finding).loss is Loss.NONE or not finding.gpu_seconds or not is_current:
         return None
     gpus = finding.gpu_seconds / window_s if window_s > 0 else 0.0
     return Losing(0.0, gpus) if is_suspected(finding) else Losing(gpus)
@@ -73,21 +73,21 @@ def urgency(tick: Tick, finding: Finding) -> float:
     return 0.0 if losing is None else sum(losing) * WEIGHTS[finding.confidence]
 
 
-def price_an_hour(books: LedgerTotals) -> float | None:
+def price_an_hour(ledger: LedgerTotals) -> float | None:
     """Price of the GPU time that is being wasted, by the mean price of each job's GPUs.
 
     None: nothing is wasted, or nothing of it has a price.
     """
-    losing = {job: one.wasted_gpus for job, one in books.losing.by_job.items() if one.wasted_gpus}
-    if not losing or not books.prices.gpu_hour:
+    losing = {job: one.wasted_gpus for job, one in ledger.losing.by_job.items() if one.wasted_gpus}
+    if not losing or not ledger.prices.gpu_hour:
         return None
-    prices = {name: books.prices.of_gpu_hour(name) for name in {a.gpu for a in books.accounts}}
+    prices = {name: ledger.prices.of_gpu_hour(name) for name in {a.gpu for a in ledger.accounts}}
     if len(set(prices.values())) == 1:
         (price,) = set(prices.values())
         return None if price is None else price * sum(losing.values())
     gpus: defaultdict[str, float] = defaultdict(float)
     costs: defaultdict[str, float] = defaultdict(float)
-    for account in books.accounts:
+    for account in ledger.accounts:
         price = prices[account.gpu]
         if account.job_id in losing and price is not None:
             held = sum(going.gpus for going in account.open)
@@ -98,7 +98,7 @@ def price_an_hour(books: LedgerTotals) -> float | None:
 
 
 _STOPS_WORK: Final = (Category.HARDWARE, Category.HANG)
-"""What stops work or may corrupt it, whatever it costs now."""
+"""What stops work or may corrupt it, also where it costs nothing now."""
 
 
 def mark_of(tick: Tick, finding: Finding) -> Severity:
@@ -133,9 +133,9 @@ class Stake(NamedTuple):
 
     @property
     def key(self) -> tuple[float, ...]:
-        """Grows with what is to be looked at first.
+        """Grows with what comes first.
 
-        Rates are judged anew every few seconds: what differs by less than a tenth of a GPU stays
+        Rates are judged again every few seconds: what differs by less than a tenth of a GPU stays
         in one order, by what was lost so far.
         """
         return (round(self.urgency, 1), self.lost_s, self.severity_rank, self.confidence_rank)
@@ -146,7 +146,7 @@ class Stake(NamedTuple):
         return tuple(-part for part in self.key)
 
     def plus(self, other: Stake) -> Stake:
-        """Both together; the graver one tells how grave."""
+        """Both together, as grave as the graver one."""
         gravest = max(self[3:], other[3:])
         return Stake(
             self.urgency + other.urgency,
@@ -179,7 +179,7 @@ def stake_of(tick: Tick, finding: Finding) -> Stake:
 
 
 def muted_stake(tick: Tick, finding: Finding) -> Stake:
-    """What a finding costs that nobody wants to be told: sums hold it, nothing is raised by it."""
+    """What a muted finding costs: sums hold it, nothing is raised by it."""
     return Stake(0.0, losing_of(tick, finding) or NOT_LOSING, loss_s(tick, finding))
 
 
@@ -192,7 +192,7 @@ def stake_together(stakes: Iterable[Stake]) -> Stake:
 
 
 def _is_without_queue(tick: Tick, finding: Finding) -> bool:
-    """Whether it is about a GPU that no queue gives to jobs: the books are those of jobs."""
+    """Whether it is about a GPU that no queue gives to jobs: the ledger is that of jobs."""
     kind, _, uuid = finding.subject.partition(":")
     gpu = tick.gpus.get(uuid) if kind == "gpu" else None
     node = None if gpu is None else tick.nodes.get(gpu.node)

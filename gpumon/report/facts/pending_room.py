@@ -28,7 +28,7 @@ class Hint(NamedTuple):
     """One thing that holds a job back, or that would let it start sooner."""
 
     text: str
-    """A sentence that stands alone."""
+    """A sentence for use alone."""
     brief: str = ""
     """The same for a column beside what the job asks for; empty: the sentence itself."""
 
@@ -40,11 +40,11 @@ class _Demand(NamedTuple):
     gpus: int
     types: tuple[str, ...]
     cpus: int | None
-    """None: not told."""
+    """None: not reported."""
     mem_bytes: float | None
-    """None: not told."""
+    """None: not reported."""
     is_exclusive: bool | None
-    """None: not told."""
+    """None: not reported."""
 
     def gpu_words(self, count: int) -> str:
         """`4 GPUs`, `4 a100 GPUs`."""
@@ -99,8 +99,8 @@ def _not_counted(job: Job) -> str:
 
 def _spread_hints(digest: Digest, job: Job, asked: int) -> list[Hint]:
     """What is free on all nodes together, for GPUs that may lie anywhere."""
-    told = [room.free_of(job.gpu_types) for room in candidates(digest, job)]
-    known = [free for free in told if free is not None]
+    free_gpus = [room.free_of(job.gpu_types) for room in candidates(digest, job)]
+    known = [free for free in free_gpus if free is not None]
     if not known:
         return []
     free, demand = (
@@ -116,7 +116,7 @@ def _spread_hints(digest: Digest, job: Job, asked: int) -> list[Hint]:
 
 
 def _compared(digest: Digest, job: Job, demand: _Demand) -> tuple[str, tuple[str, ...]]:
-    """What it lacks, empty where nobody knows, and what would fit now if it asked otherwise."""
+    """What it lacks, empty where that is unknown, and what would fit now if it asked otherwise."""
     where = " or ".join(job_partitions(job))
     known = _known_rooms(digest, job, demand)
     found = _missing_nodes(digest, job, demand, where) or _no_nodes(digest, job, where)
@@ -137,8 +137,8 @@ def _judged(known: list[Room], demand: _Demand) -> str:
     """What could be compared with what nodes have: `GPUs, CPUs or memory`."""
     cpus = demand.cpus and all(room.free_cpus is not None for room in known)
     memory = demand.mem_bytes and all(room.free_mem_bytes is not None for room in known)
-    told = (("GPUs", demand.gpus), ("CPUs", cpus), ("memory", memory))
-    names = [name for name, is_told in told if is_told]
+    compared = (("GPUs", demand.gpus), ("CPUs", cpus), ("memory", memory))
+    names = [name for name, is_compared in compared if is_compared]
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -153,7 +153,7 @@ def _known_rooms(digest: Digest, job: Job, demand: _Demand) -> list[Room]:
 
 
 def _no_nodes(digest: Digest, job: Job, where: str) -> str:
-    """Why it can be put nowhere, empty where it can or nobody knows its nodes."""
+    """Why it can be put nowhere, empty where it can, or its nodes are unknown."""
     if candidates(digest, job):
         return ""
     there = partition_nodes(digest, job_partitions(job))
@@ -171,8 +171,8 @@ def _missing_nodes(digest: Digest, job: Job, demand: _Demand, where: str) -> str
         if room is None:
             continue
         barred = why_barred(digest, job, room) if name in open_to_it else f"is not in {where}"
-        if said := barred or _lack(room, demand):
-            found.append(f"{name} {said}")
+        if obstacle := barred or _lack(room, demand):
+            found.append(f"{name} {obstacle}")
     return some_names(tuple(found), 3)
 
 

@@ -1,7 +1,7 @@
 """The ranks of a job by peers: only ranks of one world and one role are compared.
 
-Where nobody may read which ranks they are, the processes of another user's job, alike in all that
-can be seen, stand in for one world, and the title says so.
+Where their ranks may not be read, the processes of another user's job, alike in all that
+can be seen, are shown as one world, and the title says so.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _power_limit(gpu: Gpu, sheet: Sheet | None) -> str:
     return f"{', '.join(parts)} W" if parts else ""
 
 
-def _heat(gpu: Gpu, _sheet: Sheet | None) -> str:
+def _temperature(gpu: Gpu, _sheet: Sheet | None) -> str:
     slow, off = gpu.value("temp_slowdown_c"), gpu.value("temp_shutdown_c")
     parts = [] if slow is None else [f"slows {slow:.0f}"]
     if off is not None:
@@ -104,7 +104,7 @@ def tensor_peak(sheet: Sheet | None) -> tuple[str, float, float | None] | None:
 
 
 def sheet_words(gpu: Gpu, sheet: Sheet | None) -> str:
-    """What the data sheet says of the tensor pipes and the memory, or that there is none."""
+    """The data sheet's tensor pipes and memory, or that there is none."""
     if sheet is None:
         return "unknown GPU: no data sheet, so no share of a peak"
     parts = []
@@ -126,7 +126,7 @@ _OF: Final[Mapping[str, Callable[[Gpu, Sheet | None], str]]] = {
     "mem_used_bytes": _limit("mem_total_bytes", "of {}"),
     "power_w": _limit("power_limit_w", "of {} limit"),
     "power_limit_w": _power_limit,
-    "temp_c": _heat,
+    "temp_c": _temperature,
     "mem_temp_c": _limit("mem_temp_max_c", "highest {}"),
     "sm_clock_mhz": _limit("sm_clock_max_mhz", "of {}"),
     "mem_clock_mhz": _limit("mem_clock_max_mhz", "of {}"),

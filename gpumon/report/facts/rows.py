@@ -47,7 +47,7 @@ class BlockRow(NamedTuple):
         return Reason.STALE if self.is_stale else self.block.reason(key, self.row)
 
     def label(self, key: str) -> str | None:
-        """Text fact, kept also when the values are stale."""
+        """Text fact, also when the values are stale."""
         return self.block.label(key, self.row)
 
 
@@ -171,7 +171,7 @@ INACTIVE: Final = 0
 def link_states(node: Node | None) -> dict[str, tuple[int, int]]:
     """By GPU: inactive NVLinks, and NVLinks whose state is known.
 
-    Made for whole fleets, of which no row is looked at singly.
+    Made for whole fleets, of which no row is read singly.
     """
     block = EMPTY_BLOCK if node is None else node.blocks.get("link", EMPTY_BLOCK)
     found: dict[str, tuple[int, int]] = {}

@@ -33,7 +33,7 @@ AWAY_FLAGS: Final = frozenset({"down", "fail", "error", "not_responding", "power
 
 
 _ENTITIES_A_STEP: Final = 500
-"""Nodes or jobs that are looked at in one step: a few milliseconds."""
+"""Nodes or jobs that are read in one step: a few milliseconds."""
 
 
 class Room(NamedTuple):
@@ -50,7 +50,7 @@ class Room(NamedTuple):
     """Slurm's type of each GPU that jobs hold, `""` for one without; None: not known."""
 
     def gpus_of(self, types: tuple[str, ...]) -> int | None:
-        """GPUs of some types, all where none is named; None where nobody says."""
+        """GPUs of some types, all where none is named; None where it is not reported."""
         if not types or self.gpus is None:
             return self.gpus
         return sum(kind in types for kind in self.node.gpu_types)
@@ -84,7 +84,7 @@ class Room(NamedTuple):
         """Host memory that no job holds; None: not known.
 
         Where nothing of it is taken all is free: many clusters do not give out memory, and there a
-        job asks for all that a node has, with what is kept for the system.
+        job asks for all that a node has, with what is reserved for the system.
         """
         node = self.node
         if node.mem_bytes is None or node.mem_used_bytes is None:
@@ -173,7 +173,7 @@ def _room(node: SlurmNode, used: int | None, types_used: tuple[str, ...]) -> Roo
 def has_unseen_holders(digest: Digest, node: Node) -> bool:
     """Whether Slurm has given away more GPUs of a node than the jobs in view hold there.
 
-    Then nobody can say of the others which are free. Of a GPU in MIG mode Slurm counts instances.
+    Then it is unknown which of the others are free. Of a GPU in MIG mode Slurm counts instances.
     """
     used = used_gpus(digest, node)
     return used > sum(uuid in digest.job_by_gpu for uuid in node.gpu_uuids)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 MOST_LASTING: Final = 4_096
-"""Things remembered over several pictures: some screens full of rows. Then all are made anew."""
+"""Things remembered over several ticks: some screens full of rows. Then all are made again."""
 
 _STEP: Final = 250
 """Nodes whose GPUs are put into rows in one step."""
@@ -41,7 +41,7 @@ class RankRow(NamedTuple):
     gpu: Gpu | None
     uuid: str | None
     folded: tuple[RankRow, ...] = ()
-    """Peers like it that it stands for; none: it is told for itself."""
+    """Peers like it that share its row; none: the row is its own."""
 
     @property
     def key(self) -> str:
@@ -54,7 +54,7 @@ class RankRow(NamedTuple):
 
     @property
     def instance(self) -> None:
-        """No MIG instance: a rank is told by its GPU."""
+        """No MIG instance: a rank is shown by its GPU."""
         return
 
 
@@ -70,8 +70,8 @@ class Digest:
         """Nothing is looked up yet.
 
         Args:
-            tick: The picture.
-            lasting: What `lasting` remembers, shared with the pictures before and after.
+            tick: The tick.
+            lasting: What `lasting` remembers, shared with the ticks before and after.
             news_since: Unix time after which what is found counts as new; None: nothing does.
         """
         self.tick = tick
@@ -82,7 +82,7 @@ class Digest:
         self._rows_by_node: list[list[GpuRow]] = []
         self._near: dict[str, Stake] = {}
         self.has_instances = False
-        """Whether a node of which the rows of GPUs are made tells of MIG instances."""
+        """Whether a node of which the rows of GPUs are made reports MIG instances."""
 
     @cached_property
     def job_by_gpu(self) -> dict[str, JobView]:
@@ -163,7 +163,7 @@ class Digest:
 
     @cached_property
     def news(self) -> frozenset[tuple[str, str, str]]:
-        """Identities of the findings that are new since somebody looked."""
+        """Identities of the findings that are new since the user looked."""
         return frozenset(finding.identity for finding in new_findings(self.tick, self.news_since))
 
     @cached_property
@@ -187,27 +187,27 @@ class Digest:
 
         return min(findings, key=precedence)
 
-    def told_finding(self, view: JobView) -> Finding | None:
-        """What a job's row tells: its verdict, else the gravest finding about one of its nodes."""
+    def shown_finding(self, view: JobView) -> Finding | None:
+        """What a job's row shows: its verdict, else the gravest finding about one of its nodes."""
         return self.verdict(view) or next(iter(self.findings_of_nodes(view)), None)
 
     def stake(self, view: JobView) -> Stake:
-        """What is lost with a job, by the books where they are kept."""
+        """What is lost with a job, by the ledger where there is one."""
         from gpumon.model.records.ledger import NOT_LOSING
         from gpumon.report.facts.losses import stake_of, stake_together
 
         found = self.findings_by_job.get(view.job.job_id, ())
         stake = stake_together(stake_of(self.tick, finding) for finding in found)
-        books = self.tick.ledger
-        if books is None:
+        ledger = self.tick.ledger
+        if ledger is None:
             return stake
         return stake._replace(
-            losing=books.losing.by_job.get(view.job.job_id, NOT_LOSING),
-            lost_s=sum(books.lost_by_job.get(view.job.job_id, ())),
+            losing=ledger.losing.by_job.get(view.job.job_id, NOT_LOSING),
+            lost_s=sum(ledger.lost_by_job.get(view.job.job_id, ())),
         )
 
-    def told(self, stake: Stake) -> Stake | None:
-        """A stake; None: nothing is found because nobody could look."""
+    def known_stake(self, stake: Stake) -> Stake | None:
+        """A stake; None: nothing is found because no detector could judge."""
         has_any = stake.severity_rank >= 0 or any(stake.losing)
         return stake if has_any or not self.is_blind else None
 
@@ -222,7 +222,7 @@ class Digest:
 
         return charges(self)
 
-    def look_at(self, uuids: Collection[str]) -> None:
+    def find_stakes(self, uuids: Collection[str]) -> None:
         """Find what is lost with these GPUs alone, once: a page asks for no others, but often."""
         from gpumon.report.facts.charges import charges_at
 
@@ -236,7 +236,7 @@ class Digest:
         return self._near.get(uuid) or self.stakes.get(uuid, NO_STAKE)
 
     def holder(self, uuid: str) -> JobView | None:
-        """The job that holds a GPU, for whoever asks of few: `job_by_gpu` is made for many."""
+        """The job that holds a GPU, for a few GPUs: `job_by_gpu` is made for many."""
         from gpumon.report.facts.charges import holder_among
 
         known = vars(self).get("job_by_gpu")
@@ -340,13 +340,13 @@ class Digest:
         return [value for value in values if value == value and value != MISSING_INTEGER]
 
     def remembered(self, what: tuple[str, str], make: Callable[[], T]) -> T:
-        """What was made once for this picture, under a name that is its kind and its subject."""
+        """What was made once for this tick, under a name that is its kind and its subject."""
         if what not in self._remembered:
             self._remembered[what] = make()
         return cast("T", self._remembered[what])
 
     def lasting(self, what: Hashable, make: Callable[[], T]) -> T:
-        """What was made once for several pictures, under a name that holds all it depends on."""
+        """What was made once for several ticks, under a name that holds all it depends on."""
         if what not in self._lasting:
             if len(self._lasting) >= MOST_LASTING:
                 self._lasting.clear()
@@ -380,7 +380,7 @@ class Digest:
         return {(rank.node, rank.pid): rank for rank in ranks}
 
     def _ranks_without_queue(self) -> list[Rank]:
-        """Ranks as the processes' own environments tell them, job by job, where no queue does."""
+        """Ranks by the processes' own environments, job by job, where no queue lists them."""
         by_job: dict[str | None, dict[tuple[str, int], Process]] = {}
         for gpu in self.tick.gpus.values():
             for process in () if gpu.is_stale else gpu.compute_processes:
@@ -408,8 +408,8 @@ class Digest:
 
     def blind(self, view: JobView) -> tuple[Coverage, ...]:
         """The detectors that lack what they need of a job, of a GPU of it or of a node of it."""
-        subjects, told = {*view.subjects}, (c for c in self.tick.coverage if c.state != "muted")
-        return tuple(one for one in told if not subjects.isdisjoint(one.blind_subjects))
+        subjects, judging = {*view.subjects}, (c for c in self.tick.coverage if c.state != "muted")
+        return tuple(one for one in judging if not subjects.isdisjoint(one.blind_subjects))
 
     def unseen(self, view: JobView) -> tuple[tuple[Coverage, str], ...]:
         """What detectors do not see of a job that they judge otherwise."""
@@ -433,7 +433,7 @@ class Digest:
 
     @property
     def is_unjudged(self) -> bool:
-        """Whether no detector has answered yet: that nothing is found says nothing then."""
+        """Whether no detector has answered yet: that nothing is found proves nothing then."""
         return not self.tick.coverage
 
     @cached_property
@@ -463,7 +463,7 @@ class Digest:
 
     @cached_property
     def gpu_rows(self) -> tuple[GpuRow, ...]:
-        """Every GPU by node, its MIG instances below it, and the nodes whose GPUs nobody knows."""
+        """Every GPU by node, its MIG instances below it, and the nodes whose GPUs are unknown."""
         for _ in self.gpu_row_steps():
             pass
         return tuple(chain.from_iterable(self._rows_by_node))
@@ -489,7 +489,7 @@ class Digest:
 
 
 def new_findings(tick: Tick, since: float | None) -> tuple[Finding, ...]:
-    """The findings first seen after a Unix time that nobody has acknowledged; None: none is new."""
+    """Unacknowledged findings first seen after a Unix time; None: none is new."""
     if since is None:
         return ()
     found = [one for one in tick.findings if one.first_seen > since and not one.is_acknowledged]

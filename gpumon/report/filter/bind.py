@@ -31,7 +31,7 @@ _ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 _ABSENT: Final = frozenset({"", MISSING})
-"""Texts of cells that stand for a missing value."""
+"""Texts of cells whose value is missing."""
 
 
 def row_filter(
@@ -132,7 +132,7 @@ def _finite(value: float | str | None) -> float | None:
 
 
 def _texts(column: Column[R]) -> Callable[[Digest, R], tuple[str, ...]]:
-    """The texts that stand for a row, lower case; none where the value is missing."""
+    """The texts of a row, lower case; none where the value is missing."""
     cell, value, words = column.cell, column.value, column.words
     if words is not None:
         return lambda digest, row: tuple(one[:MOST_TEXT].lower() for one in words(digest, row))
@@ -183,7 +183,7 @@ def _ordered(column: Column[R], node: tree.Compare) -> Callable[[Digest, R], boo
 
 
 def _equal(column: Column[R], node: tree.Compare) -> Callable[[Digest, R], bool]:
-    """`==` with what is shown, `*` and `?` standing for any characters, or with the number."""
+    """`==` with what is shown, `*` and `?` match any characters, or with the number."""
     matches, texts = _glob(node), _texts(column)
     unit = unit_of(column)
     wanted = None if unit is None else number(node.value, unit)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _UNIT_ENDS: Final = ("_bytes_per_s", "_bytes", "_ratio", "_count", "_mhz", "_w", "_c", "_s")
-"""Ends of keys that nobody types."""
+"""Ends of keys that users leave out."""
 
 _EARLIER: Final = {"power_w": "pwr", "local_rank": "lrank"}
 """What columns were called before, where no other name begins so: filters that people keep."""

@@ -181,7 +181,7 @@ class _Parser:
         return self._text[start : self._at]
 
     def _quoted(self) -> str:
-        """The text between two equal quotation marks; a backslash keeps what follows."""
+        """The text between two equal quotation marks; what follows a backslash is literal."""
         start = self._at
         mark = self._text[start]
         found: list[str] = []

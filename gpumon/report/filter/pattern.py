@@ -1,4 +1,4 @@
-"""Regular expressions whose search takes time linear in the text, whatever the pattern.
+"""Regular expressions whose search takes time linear in the text, with any pattern.
 
 Python's own engine goes back and forth on some patterns for hours. This one follows all ways of
 matching at once, so that a pattern typed by mistake never delays a key.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpumon.report.filter.pattern_parser import Part
 
 MOST_TEXT: Final = 512
-"""Characters of a cell that are looked at, or compared."""
+"""Characters of a cell that are searched, or compared."""
 
 MOST_STATES: Final = 1000
 """Places in a pattern once its counted repeats are written out."""

@@ -210,7 +210,7 @@ class _Reader:
         return _same(char)
 
     def _set(self, at: int) -> Test:
-        """What stands between [ and ]."""
+        """What is between [ and ]."""
         is_negated = self.peek() == "^"
         self.at += is_negated
         tests: list[Test] = []

@@ -1,4 +1,4 @@
-"""What a row filter says, as a tree; it is written as people type it."""
+"""A row filter as a tree; it is written as people type it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPECIAL: Final = frozenset("&|()!<>=~\"'")
 """Characters that end a bare word."""
 
 ENDS_VALUE: Final = frozenset("&|()")
-"""Characters that end a bare value; all others may stand in it."""
+"""Characters that end a bare value; all others may be in it."""
 
 MISSING_VALUE: Final = "-"
 """Bare behind `==`: the column has no value."""
@@ -30,7 +30,7 @@ class FilterError(InputError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A text that the row must show, whatever its case."""
+    """A text that the row must show, in any case."""
 
     text: str
     at: int = field(default=0, compare=False)

@@ -1,4 +1,4 @@
-"""Numbers in row filters: as they stand on the screen, or with a unit."""
+"""Numbers in row filters: as the screen shows them, or with a unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Scale(NamedTuple):
     suffixes: dict[str, float]
     """What 1 with a suffix is worth, by the suffix in lower case."""
     says: str
-    """An example for whoever wrote something else."""
+    """An example for a user who wrote something else."""
 
 
 _BINARY: Final = {"k": 2.0**10, "m": 2.0**20, "g": GIB, "t": 2.0**40}

@@ -1,4 +1,4 @@
-"""The marks of every GPU of a fleet at once, the same that `Heat` finds node by node."""
+"""The marks of every GPU of a fleet at once, the same that `MapMarks` finds node by node."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpumon.model.missing import Reason
 from gpumon.report.facts.losses import mark_of
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.fleet_map import marks
-from gpumon.report.fleet_map.columns import DOWN_NODE, FleetColumns
-from gpumon.report.fleet_map.map import FINDING_MARKS, OWNER_RANK, Heat
-from gpumon.report.fleet_map.numbered_nodes import NOBODY, STEP
+from gpumon.report.fleet_map.columns import DOWN_NODE, OPEN, FleetColumns
+from gpumon.report.fleet_map.map import FINDING_MARKS, OWNER_RANK, MapMarks
+from gpumon.report.fleet_map.numbered_nodes import NO_JOB, STEP
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.cluster import JobView
     from gpumon.report.fleet_map.map import Unit
-    from gpumon.report.fleet_map.marks import HeatField, Mark
+    from gpumon.report.fleet_map.marks import MapField, Mark
 
 _ODD_STEP: Final = 100
-"""Nodes that are looked at one by one in one step."""
+"""Nodes whose GPUs are marked one by one in one step."""
 
 
-class FleetHeat(Heat):
-    """The marks of one picture for one field, as numbers of marks that grow with their rank."""
+class FleetMarks(MapMarks):
+    """The marks of one tick for one field, as numbers of marks that grow with their rank."""
 
-    def __init__(self, columns: FleetColumns, field: HeatField) -> None:
+    def __init__(self, columns: FleetColumns, field: MapField) -> None:
         """Begin with no marks; `complete` finds them."""
         super().__init__(columns.digest, field)
         self.columns = columns
@@ -49,7 +49,7 @@ class FleetHeat(Heat):
         self.slots: NDArray[np.int64] = np.zeros(0, np.int64)
         """Number of the mark of each slot of the roster."""
 
-    def complete(self) -> Generator[None, None, FleetHeat]:
+    def complete(self) -> Generator[None, None, FleetMarks]:
         """Find the mark of every GPU, step by step."""
         columns, roster, number = self.columns, self.roster, self._number
         yield
@@ -69,7 +69,7 @@ class FleetHeat(Heat):
         slots[roster.slot_of_row] = rows
         for start in range(0, len(columns.odd), _ODD_STEP):
             for node in columns.odd[start : start + _ODD_STEP]:
-                found = self.look(roster.units[node])
+                found = self.marks_gpu_by_gpu(roster.units[node])
                 first = roster.first_slot[node]
                 slots[first : first + len(found)] = [number(mark) for mark in found]
             yield
@@ -79,16 +79,14 @@ class FleetHeat(Heat):
         return self
 
     def _of_nodes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What stands for a GPU without telemetry, and for a free one, by node."""
+        """The mark of a GPU without telemetry, and that of a free one, by node."""
         columns, number = self.columns, self._number
         closed = columns.closed
-        shut = np.array([NOBODY, number(marks.DRAINED), number(marks.DOWN)])[closed]
-        is_open = shut == NOBODY
-        nothing = np.where(is_open, number(marks.MISSING), shut)
+        free = np.array([number(marks.FREE), number(marks.DRAINED), number(marks.DOWN)])[closed]
+        nothing = np.where(closed == OPEN, number(marks.MISSING), free)
         for node in np.flatnonzero(columns.is_node_stale).tolist():
             if columns.nodes[node].left_at is None:
                 nothing[node] = number(marks.STALE)
-        free = np.where(is_open, number(marks.FREE), shut)
         is_unseen = columns.used > columns.holders.counts
         return nothing, np.where(is_unseen, number(marks.OTHERS), free)
 
@@ -117,7 +115,7 @@ class FleetHeat(Heat):
         if name_of is None:
             return
         # Not `unique`, for which numpy first reads a library of its own.
-        held = np.flatnonzero(np.bincount(holders[holders != NOBODY], minlength=1)).tolist()
+        held = np.flatnonzero(np.bincount(holders[holders != NO_JOB], minlength=1)).tolist()
         self._of_job = np.zeros(len(jobs) + 1, np.int64)
         for start in range(0, len(held), STEP):
             some = held[start : start + STEP]
@@ -129,7 +127,7 @@ class FleetHeat(Heat):
         return self.columns.holders.of_row
 
     def _of_owners(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.where(self._holders == NOBODY, free, self._of_job[self._holders])
+        return np.where(self._holders == NO_JOB, free, self._of_job[self._holders])
 
     def _of_verdicts(
         self, values: NDArray[np.float64], free: NDArray[np.int64]
@@ -148,10 +146,10 @@ class FleetHeat(Heat):
         return made
 
     def _mark_lost(self, made: NDArray[np.int64], is_missing: NDArray[np.bool_]) -> None:
-        """Mark the GPUs that fell off the bus: those that tell no power for that reason."""
+        """Mark the GPUs that fell off the bus: those that report no power for that reason."""
         columns = self.columns
         silent = np.flatnonzero(is_missing & np.isnan(columns.column("power_w")))
-        lost = columns.rows_that_say(silent.tolist(), "power_w", Reason.LOST)
+        lost = columns.rows_with_reason(silent.tolist(), "power_w", Reason.LOST)
         made[lost] = self._number(marks.LOST)
 
     def _number(self, mark: Mark) -> int:
@@ -166,11 +164,11 @@ class FleetHeat(Heat):
         return tuple(map(self.palette.__getitem__, self.slots[first:last].tolist()))
 
     def node_mark(self, unit: Unit, is_mean: bool) -> Mark:
-        """What stands for a whole node: its worst GPU, or the mean of those that jobs hold."""
+        """The mark of a whole node: of its worst GPU, or the mean of those that jobs hold."""
         return self.palette[self.of_nodes(is_mean=is_mean)[self.roster.row_of[unit.name]]]
 
     def of_nodes(self, *, is_mean: bool) -> Sequence[int]:
-        """Numbers of the marks that stand for the nodes, in the order of the roster."""
+        """Numbers of the nodes' marks, in the order of the roster."""
         return self._means if is_mean else self._worst
 
     @cached_property
@@ -185,9 +183,9 @@ class FleetHeat(Heat):
         if not self.field.keys:
             return self._commonest()
         roster, number = self.roster, self._number
-        nobodys = [number(marks.FREE), number(marks.OTHERS)]
+        unheld = [number(marks.FREE), number(marks.OTHERS)]
         values = self.columns.shares(self.field)
-        counts = ~np.isnan(values) & ~np.isin(self.slots[roster.slot_of_row], nobodys)
+        counts = ~np.isnan(values) & ~np.isin(self.slots[roster.slot_of_row], unheld)
         nodes, of_nodes = roster.node_of_row[counts], len(roster.units)
         sums = np.bincount(nodes, values[counts], of_nodes)
         known = np.bincount(nodes, minlength=of_nodes)
@@ -202,8 +200,8 @@ class FleetHeat(Heat):
         roster, many = self.roster, len(self.palette)
         pairs, counts = np.unique(roster.node_of_slot * many + self.slots, return_counts=True)
         nodes, found = np.divmod(pairs, many)
-        nobodys = [self._number(marks.FREE), self._number(marks.OTHERS)]
-        counts[np.isin(found, nobodys)] = 0
+        unheld = [self._number(marks.FREE), self._number(marks.OTHERS)]
+        counts[np.isin(found, unheld)] = 0
         order = np.lexsort((found, counts, nodes))
         is_last = np.append(nodes[order][1:] != nodes[order][:-1], True)
         best: list[int] = found[order][is_last].tolist()
@@ -219,12 +217,12 @@ class FleetHeat(Heat):
         return frozenset(mark for mark, times in zip(self.palette, found, strict=True) if times)
 
     def changed_since(
-        self, before: FleetHeat, *, is_by_node: bool, is_mean: bool
+        self, before: FleetMarks, *, is_by_node: bool, is_mean: bool
     ) -> list[int] | None:
-        """Nodes that look another way, as cells of their own or GPU by GPU.
+        """Nodes that are drawn another way, as cells of their own or GPU by GPU.
 
         Returns:
-            Their numbers in the roster; None where the two pictures cannot be compared.
+            Their numbers in the roster; None where the two cannot be compared.
         """
         if before.roster is not self.roster or before.palette != self.palette:
             return None
@@ -242,11 +240,11 @@ class FleetHeat(Heat):
     def holder(self, uuid: str) -> JobView | None:
         """The job that holds a GPU."""
         row = self.roster.index.get(uuid)
-        job = NOBODY if row is None else int(self.columns.holders.of_row[row])
-        return None if job == NOBODY else self.digest.tick.jobs[job]
+        job = NO_JOB if row is None else int(self.columns.holders.of_row[row])
+        return None if job == NO_JOB else self.digest.tick.jobs[job]
 
     def used(self, unit: Unit) -> int:
-        """GPUs of a node that anybody's jobs hold."""
+        """GPUs of a node that jobs of any user hold."""
         return int(self.columns.used[self.roster.row_of[unit.name]])
 
     def has_unseen_holders(self, unit: Unit) -> bool:

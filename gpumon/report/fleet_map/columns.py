@@ -1,4 +1,4 @@
-"""One picture of a whole fleet as columns, so that eighty thousand GPUs need no look at each."""
+"""One tick of a whole fleet as columns, so that eighty thousand GPUs need no call for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpumon.model.records.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.model.records.cluster import Gpu
 from gpumon.report.fleet_map.map import closed_mark
 from gpumon.report.fleet_map.marks import DOWN
-from gpumon.report.fleet_map.numbered_nodes import NOBODY, holders_of, told_use
+from gpumon.report.fleet_map.numbered_nodes import NO_JOB, holders_of, reported_use
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -24,47 +24,51 @@ if TYPE_CHECKING:
 
     from gpumon.model.missing import Reason
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
     from gpumon.report.fleet_map.numbered_nodes import Holders, Roster
 
 OPEN, DRAINED_NODE, DOWN_NODE = 0, 1, 2
-"""What the queue says of a node: it takes jobs, is closed to them, or is away."""
+"""State of a node in the queue: it takes jobs, is closed to them, or is away."""
 
 _UNKNOWN: Final = Gpu("", "", EMPTY_BLOCK, 0, taken_at=0.0, origin="", is_stale=False, processes=())
-"""Stands for a GPU that a node names and the picture does not know."""
+"""In place of a GPU that a node names and the tick does not know."""
 
 
 class FleetColumns:
-    """The values of a picture, a row for each GPU that a node names, in the order of a roster."""
+    """The values of a tick, a row for each GPU that a node names, in the order of a roster."""
 
     def __init__(self, digest: Digest, roster: Roster) -> None:
-        """Make it ready for `complete`: a picture, and its nodes."""
+        """Make it ready for `complete`: a tick, and its nodes."""
         self.digest = digest
         self.roster = roster
         self._made: dict[tuple[str, bool], NDArray[np.float64]] = {}
 
     def complete(self, before: FleetColumns | None) -> Generator[None, None, FleetColumns]:
-        """Look at every node once, in steps.
+        """Read every node once, in steps.
 
         Args:
-            before: The columns of the picture before, of which is kept what is still so.
+            before: The columns of the tick before; what has not changed is taken from them.
         """
         tick, roster = self.digest.tick, self.roster
-        kept = before if before is not None and before.roster is roster else None
-        self.holders: Holders = holders_of(roster, tick.jobs, kept.holders if kept else None)
+        reusable = before if before is not None and before.roster is roster else None
+        self.holders: Holders = holders_of(
+            roster, tick.jobs, reusable.holders if reusable else None
+        )
         yield
         listed = map(tick.nodes.__getitem__, [unit.name for unit in roster.units])
         self.nodes = list(listed)
         self.states = [node.state for node in self.nodes]
-        is_as_before = kept is not None and kept.states == self.states
-        self.closed: NDArray[np.int8] = kept.closed if kept and is_as_before else self._closures()
+        is_as_before = reusable is not None and reusable.states == self.states
+        self.closed: NDArray[np.int8] = (
+            reusable.closed if reusable and is_as_before else self._closures()
+        )
         """`OPEN`, `DRAINED_NODE` or `DOWN_NODE` of each node."""
         self.is_node_stale = _flags(map(attrgetter("is_stale"), self.nodes))
         yield
-        self._told_use: NDArray[np.int64] = (
-            kept._told_use
-            if kept is not None and kept.digest.tick.queue is tick.queue
-            else told_use(roster, tick.queue)
+        self._reported_use: NDArray[np.int64] = (
+            reusable._reported_use
+            if reusable is not None and reusable.digest.tick.queue is tick.queue
+            else reported_use(roster, tick.queue)
         )
         firsts = [tick.gpus.get(u[0], _UNKNOWN) if u else _UNKNOWN for u in roster.uuids]
         yield
@@ -76,7 +80,7 @@ class FleetColumns:
         self.odd = [number for number, is_other in enumerate(differ) if is_other]
         """Nodes whose GPUs do not all come from one report in their order."""
         self.is_stale = _flags(map(attrgetter("is_stale"), firsts))
-        """Whether what the report of a node says is too old; of odd nodes that of its first GPU."""
+        """Whether the report of a node is too old; of odd nodes that of its first GPU."""
         return self
 
     def _closures(self) -> NDArray[np.int8]:
@@ -116,7 +120,7 @@ class FleetColumns:
         values = [None if gpu is None else gpu.value(key) for gpu in gpus]
         return array("d", [nan if value is None else value for value in values])
 
-    def shares(self, field: HeatField) -> NDArray[np.float64]:
+    def shares(self, field: MapField) -> NDArray[np.float64]:
         """A field's value of every GPU: a share of 1, or degrees."""
         values = self.column(field.keys[0])
         if len(field.keys) == 1:
@@ -134,8 +138,8 @@ class FleetColumns:
 
     @cached_property
     def is_held(self) -> NDArray[np.bool_]:
-        """Whether a job has a GPU; where no queue tells, whether a process does."""
-        held: NDArray[np.bool_] = self.holders.of_row != NOBODY
+        """Whether a job has it, for each GPU; without a queue, whether a process does."""
+        held: NDArray[np.bool_] = self.holders.of_row != NO_JOB
         if self.digest.tick.queue_at is not None:
             return held
         known = self.digest.tick.gpus
@@ -145,9 +149,9 @@ class FleetColumns:
 
     @cached_property
     def used(self) -> NDArray[np.int64]:
-        """GPUs of each node that anybody's jobs hold, as `slurm_nodes.used_gpus` counts them."""
+        """GPUs of each node that jobs of any user hold, as `slurm_nodes.used_gpus` counts them."""
         held = self.holders.counts
-        used = np.maximum(held, np.minimum(self._told_use, self.roster.row_counts))
+        used = np.maximum(held, np.minimum(self._reported_use, self.roster.row_counts))
         if (used > held).any():
             # Of a GPU in MIG mode Slurm counts instances.
             is_mig = self.column("mig_mode", is_with_stale=True) == 1
@@ -159,8 +163,8 @@ class FleetColumns:
         found = np.bincount(self.roster.node_of_row[is_so], minlength=len(self.roster.units))
         return found > 0
 
-    def rows_that_say(self, rows: Iterable[int], key: str, why: Reason) -> list[int]:
-        """Those of these rows whose report gives this reason for the want of a value."""
+    def rows_with_reason(self, rows: Iterable[int], key: str, why: Reason) -> list[int]:
+        """Those of these rows whose report gives this reason for a missing value."""
         roster, found = self.roster, []
         for row in rows:
             node = int(roster.node_of_row[row])

@@ -1,4 +1,4 @@
-"""How close a look a heat map takes, and what its lines are made of."""
+"""How much of the fleet one cell of the map shows, and what its lines are made of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DensityName = Literal["numbers", "wide", "cells", "rows", "halves", "nodes", "ha
 DENSITIES: Final[tuple[DensityName, ...]] = (
     "numbers", "wide", "cells", "rows", "halves", "nodes", "half nodes",
 )  # fmt: skip
-"""From the closest look to the widest."""
+"""From the largest cells to the smallest."""
 
 WORDS: Final[dict[DensityName, str]] = {
     "numbers": "a number per GPU",
@@ -26,7 +26,7 @@ WORDS: Final[dict[DensityName, str]] = {
 }
 
 HALF: Final[frozenset[DensityName]] = frozenset({"halves", "half nodes"})
-"""Two things in one character, one above the other: colours only can tell them apart."""
+"""Two things in one character, one above the other: only colours separate them."""
 
 NAMED: Final[frozenset[DensityName]] = frozenset({"numbers", "wide", "cells"})
 """Each node carries its name; in the others only the first of each line."""
@@ -70,11 +70,11 @@ class MapLine(NamedTuple):
     is_gap: bool = False
     """Whether it is the blank line above a heading."""
     beside: tuple[tuple[int, str], ...] = ()
-    """Where the names of further groups stand on it, and which these are."""
+    """Column and name of each further group on it."""
 
 
 def short_name(name: str, width: int) -> str:
-    """The name, its middle cut where it is too long: what tells nodes apart is at the end."""
+    """The name, its middle cut where it is too long: nodes differ at the end."""
     if len(name) <= width:
         return name
     tail = (width - 1) * 2 // 3
@@ -82,12 +82,12 @@ def short_name(name: str, width: int) -> str:
 
 
 def allowed(*, has_colour: bool) -> tuple[DensityName, ...]:
-    """The densities that can be told apart."""
+    """The densities whose cells can be read."""
     return tuple(name for name in DENSITIES if has_colour or name not in HALF)
 
 
 def marked_cells(density: DensityName, x: int) -> range:
-    """What the cursor reverses of a cell at x: the blanks beside it too where there are any."""
+    """Columns that the cursor reverses for the cell at x: also the blanks beside it."""
     before, after = _MARKED.get(density, (0, 1))
     return range(x + before, x + after)
 

@@ -1,9 +1,11 @@
-"""By what the nodes of a heat map are put together: only what somebody has told."""
+"""By what the nodes of the map are put together: only what a source reports."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gpumon.base.steps import result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Mapping
@@ -21,7 +23,7 @@ class Cluster(NamedTuple):
 
 
 GROUPINGS: Final = ("partition", "leaf switch", "block", "NVLink domain", "name", "state")
-"""Racks are missing, as nobody tells them: a leaf switch or a block comes nearest."""
+"""Racks are missing, as no source reports them: a leaf switch or a block comes nearest."""
 
 _NONE: Final = "no "
 """How the name of a group begins whose nodes belong to none; no name of Slurm's holds a blank."""
@@ -31,7 +33,7 @@ _OF_SLURM: Final[dict[str, Callable[[SlurmNode], str]]] = {
     "leaf switch": lambda node: node.leaf_switch,
     "block": lambda node: node.block,
 }
-"""Groupings that Slurm tells, and how."""
+"""Groupings that Slurm reports, and how."""
 
 _DIGITS: Final = re.compile(r"(\d+)")
 
@@ -44,13 +46,8 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 def clusters(digest: Digest, units: tuple[Unit, ...], grouping: str) -> tuple[Cluster, ...]:
     """The nodes by group, those in the order of their names; groups as `grouped` orders them."""
-    steps = grouped(digest, sorted(units, key=lambda unit: natural(unit.name)), grouping)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: tuple[Cluster, ...] = end.value
-            return found
+    in_order = sorted(units, key=lambda unit: natural(unit.name))
+    return result_of(grouped(digest, in_order, grouping))
 
 
 def grouped(
@@ -67,10 +64,10 @@ def grouped(
             found.setdefault(group_of(digest, unit.name, grouping), []).append(unit)
     else:
         # Each name is worked out once for a node, without a call for each of ten thousand units.
-        told = {name: of(node) for name, node in _listed(digest).items()}
+        reported = {name: of(node) for name, node in _listed(digest).items()}
         yield
         for unit in units:
-            name = told.get(unit.name) or f"{_NONE}{grouping}"
+            name = reported.get(unit.name) or f"{_NONE}{grouping}"
             found.setdefault(name, []).append(unit)
     lost: dict[str, float] = {}
     for name, members in found.items():
@@ -83,47 +80,47 @@ def grouped(
 def urgency_of(digest: Digest, units: Iterable[Unit]) -> float:
     """GPU-hours that nodes lose an hour, weighed by how sure that is, to a whole GPU.
 
-    On a map whatever moves is looked for anew: groups change places for nothing less.
+    Rounded, so that groups seldom change places: a reader has to find again what moved.
     """
     known = digest.stakes_by_node
     return float(round(sum(known[one.name].urgency for one in units if one.name in known)))
 
 
 def following(digest: Digest, units: Collection[Unit], grouping: str) -> str:
-    """The next grouping of which the fleet tells anything; the same one where it tells of none.
+    """The next grouping that the fleet reports; the same one where it reports no other.
 
     Args:
-        digest: The picture.
+        digest: The tick.
         units: All its nodes.
         grouping: The one to go on from.
     """
     at = GROUPINGS.index(grouping)
     for other in (*GROUPINGS[at + 1 :], *GROUPINGS[:at]):
-        if _is_told(digest, units, other):
+        if _is_reported(digest, units, other):
             return other
     return grouping
 
 
-def _is_told(digest: Digest, units: Collection[Unit], grouping: str) -> bool:
-    """Whether anything tells the group of one of these nodes; looked for once in a picture."""
+def _is_reported(digest: Digest, units: Collection[Unit], grouping: str) -> bool:
+    """Whether the group of any of these nodes is reported; found once in a tick."""
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         of = _OF_SLURM.get(grouping)
         if of is None:
             names: Iterable[str] = (unit.name for unit in units)
             if grouping == "NVLink domain":
-                may_tell = set(_may_have_domain(digest))
-                names = (name for name in names if name in may_tell)
+                candidates = set(_may_have_domain(digest))
+                names = (name for name in names if name in candidates)
             return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
-        # Mostly no node says anything, and then nobody asks for the names.
-        told = [name for name, node in _listed(digest).items() if of(node)]
-        return bool(told) and not {unit.name for unit in units}.isdisjoint(told)
+        # Mostly no node has one, and then the names are not needed.
+        grouped_names = [name for name, node in _listed(digest).items() if of(node)]
+        return bool(grouped_names) and not {unit.name for unit in units}.isdisjoint(grouped_names)
 
-    return digest.remembered(("is told", grouping), is_told)
+    return digest.remembered(("grouping is reported", grouping), is_reported)
 
 
 def group_of(digest: Digest, name: str, grouping: str) -> str:
-    """The group of a node; begins with `no ` where nothing tells it."""
+    """The group of a node; begins with `no ` where none is reported."""
     if grouping in _OF_SLURM:
         node = _listed(digest).get(name)
         return (_OF_SLURM[grouping](node) if node else "") or f"{_NONE}{grouping}"
@@ -142,7 +139,7 @@ def _listed(digest: Digest) -> Mapping[str, SlurmNode]:
 
 
 def _may_have_domain(digest: Digest) -> list[str]:
-    """Nodes but those one report of which tells of all their GPUs, and of no fabric: mostly none.
+    """Nodes but those whose one report has all their GPUs, and no fabric: mostly none.
 
     A key asks for this, so ten thousand nodes are passed over without a call for each.
     """
@@ -161,14 +158,14 @@ def _domain(digest: Digest, name: str) -> str:
     uuids, known = digest.tick.nodes[name].gpu_uuids, digest.tick.gpus
     first = known.get(uuids[0]) if uuids else None
     if first is not None and first.block.keys == uuids:
-        # Mostly one report tells of all GPUs of a node, and of no fabric.
+        # Mostly one report has all GPUs of a node, and no fabric.
         uuids = uuids if first.block.labels.get("fabric_cluster") else ()
     for uuid in uuids:
         gpu = known.get(uuid)
         if gpu is None:
             continue
         cluster = gpu.label("fabric_cluster")
-        # All zeros is what a node tells whose links end inside it.
+        # A node whose links end inside it reports zeros alone.
         if not cluster or not cluster.strip("0-"):
             continue
         clique = gpu.block.value("fabric_clique", gpu.row)

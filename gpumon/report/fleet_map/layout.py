@@ -1,4 +1,4 @@
-"""Where every GPU of a heat map is drawn: densities, lines, and the way from cell to cell."""
+"""Where the map draws every GPU: densities, lines, and the way from cell to cell."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _FEW_BUNCHES: Final = 4
 _FEW_GROUPS: Final = 3
 """Groups from which on headings take too many lines, where a name before a line can do."""
 
-_KEPT_LINES: Final = 256
-"""Lines of which is kept what lies on them: more than a screen has."""
+_STORED_LINES: Final = 256
+"""Lines whose blocks and spots are stored: more than a screen has."""
 
 _HEADING, _GAP = -1, -2
 """In place of a line's first node where it has none."""
@@ -48,8 +48,8 @@ _HEADING, _GAP = -1, -2
 _x_of, _is_lower = attrgetter("x"), attrgetter("is_lower")
 
 
-class HeatLayout:
-    """The whole map at one width and one density; made anew only when one of them changes."""
+class MapLayout:
+    """The whole map at one width and one density; made again only when one of them changes."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class HeatLayout:
         width: int,
         density: DensityName,
         has_gaps: bool = False,
-        like: HeatLayout | None = None,
+        like: MapLayout | None = None,
     ) -> None:
         """Place the groups.
 
         Args:
             clusters: The groups.
             width: Cells of a line.
-            density: How close a look.
+            density: How much one cell shows.
             has_gaps: Blank lines between groups, where there is room for them.
             like: Another layout, which knows how large the nodes are where its groups are the same.
         """
@@ -93,7 +93,7 @@ class HeatLayout:
 
     @property
     def gpus_x(self) -> int:
-        """Where the GPUs of a block begin, from the block's left edge."""
+        """Column of a block's first GPU, from the block's left edge."""
         return self.name_width + 1 if self.density in NAMED else 0
 
     @property
@@ -112,12 +112,12 @@ class HeatLayout:
 
     @property
     def left(self) -> int:
-        """Where the first block of a line begins."""
+        """Column of a line's first block."""
         return _MARGIN + (0 if self.density in NAMED else self.label_width + 1)
 
     @property
     def label_width(self) -> int:
-        """Cells of what stands before a line of nodes that do not carry their names."""
+        """Cells of the name before a line of nodes that do not carry their own."""
         return self._group_width if self.is_group_a_line else self.name_width
 
     @cached_property
@@ -126,7 +126,7 @@ class HeatLayout:
 
     @cached_property
     def is_group_a_line(self) -> bool:
-        """Whether every group fits on one line, before which its name can stand."""
+        """Whether every group fits on one line, with its name before it."""
         if self.density in NAMED or len(self.clusters) < _FEW_GROUPS:
             return False
         per_line = self._columns_from(_MARGIN + self._group_width + 1)
@@ -135,7 +135,7 @@ class HeatLayout:
 
     @cached_property
     def _group_step(self) -> int:
-        """Characters from one group to the next where several stand side by side."""
+        """Characters from one group to the next where several are side by side."""
         most = max(len(cluster.units) for cluster in self.clusters)
         cells = self._place_x(most - 1) + self.block_width - (0 if self.is_by_node else 1)
         return self._group_width + 1 + cells + 2
@@ -182,7 +182,7 @@ class HeatLayout:
 
     @property
     def lines(self) -> Sequence[MapLine]:
-        """Headings and lines of nodes from top to bottom, each made when it is looked at."""
+        """Headings and lines of nodes from top to bottom, each made when it is asked for."""
         return _Lines(self)
 
     @cached_property
@@ -207,10 +207,10 @@ class HeatLayout:
         return {number: line for line, (number, at) in enumerate(self._starts) if at == 0}
 
     def line(self, number: int) -> MapLine:
-        """One line of the map."""
+        """A heading, a gap or nodes with their columns; made when it is first asked for."""
         made = self._made.get(number)
         if made is None:
-            if len(self._made) >= _KEPT_LINES:
+            if len(self._made) >= _STORED_LINES:
                 self._made.clear()
             made = self._made[number] = self._line(*self._starts[number])
         return made
@@ -238,7 +238,7 @@ class HeatLayout:
             yield Block(left + self._place_x(number), unit, is_lower)
 
     def _place_x(self, number: int) -> int:
-        """Where a node of a line stands, from its first one on."""
+        """Column of a line's n-th node, from its first one on."""
         place = number // 2 if self.density == "half nodes" else number
         return place * self.block_width + (place // _BUNCH if self.is_by_node else 0)
 
@@ -248,10 +248,10 @@ class HeatLayout:
         """What the cursor can be on in one line, from left to right, the upper half first."""
         made = self._spots_made.get(line)
         if made is None:
-            if len(self._spots_made) >= _KEPT_LINES:
+            if len(self._spots_made) >= _STORED_LINES:
                 self._spots_made.clear()
             found = [spot for block in self.line(line).blocks for spot in self._spots(block)]
-            # In two steps, each with a key that is no new tuple: a line has hundreds of spots.
+            # In two steps, so that no key is a new tuple: a line has hundreds of spots.
             found.sort(key=_x_of)
             found.sort(key=_is_lower)
             made = self._spots_made[line] = tuple(found)
@@ -360,7 +360,7 @@ class HeatLayout:
 class _Lines(Sequence[MapLine]):
     """The lines of a layout as if all of them were there."""
 
-    def __init__(self, layout: HeatLayout) -> None:
+    def __init__(self, layout: MapLayout) -> None:
         self._layout = layout
 
     def __len__(self) -> int:
@@ -385,14 +385,14 @@ def fitting(
     height: int,
     *,
     has_colour: bool,
-    like: HeatLayout | None = None,
-) -> HeatLayout:
-    """The closest look that needs no scrolling, else the widest there is."""
+    like: MapLayout | None = None,
+) -> MapLayout:
+    """The largest cells that need no scrolling, else the smallest there are."""
     names = allowed(has_colour=has_colour)
     layout = like
     for name in names:
-        layout = HeatLayout(clusters, width, name, like=layout)
+        layout = MapLayout(clusters, width, name, like=layout)
         if layout.height <= height and layout.left + layout.block_width <= width + 1:
-            airy = HeatLayout(clusters, width, name, has_gaps=True, like=layout)
+            airy = MapLayout(clusters, width, name, has_gaps=True, like=layout)
             return airy if airy.height <= height else layout
-    return layout or HeatLayout(clusters, width, names[-1])
+    return layout or MapLayout(clusters, width, names[-1])

@@ -1,4 +1,4 @@
-"""What stands below a heat map: what its signs mean, and what the cursor is on."""
+"""The lines below the map: what its signs mean, and what the cursor is on."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, Node
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.fleet_map.density import Spot
-    from gpumon.report.fleet_map.layout import HeatLayout
-    from gpumon.report.fleet_map.map import Heat, Unit
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.layout import MapLayout
+    from gpumon.report.fleet_map.map import MapMarks, Unit
+    from gpumon.report.fleet_map.marks import MapField
 
 
 class Legend(NamedTuple):
@@ -52,20 +52,20 @@ class Legend(NamedTuple):
     words: str
 
 
-MOST_TOLD: Final = 200
-"""Owners that a legend tells of: no line has room for more, and ten thousand take a while."""
+MOST_OWNERS: Final = 200
+"""Owners that a legend names: no line has room for more, and ten thousand take a while."""
 
 
-def untold(digest: Digest, field: HeatField) -> int:
-    """Owners of which the legend of a field does not tell."""
-    return 0 if field.name_of is None else max(0, len(owner_marks(digest, field)) - MOST_TOLD)
+def untold(digest: Digest, field: MapField) -> int:
+    """Number of owners that the legend of a field does not name."""
+    return 0 if field.name_of is None else max(0, len(owner_marks(digest, field)) - MOST_OWNERS)
 
 
-def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Legend, ...]:
+def legend(digest: Digest, field: MapField, seen: frozenset[Mark]) -> tuple[Legend, ...]:
     """The signs of a field, values first, of the states those that were seen."""
     states = tuple(Legend(mark, mark.words) for mark in STATES if mark in seen)
     if field.name_of is not None:
-        # States first: owners are many, and what they leave of the line is nothing.
+        # States first: owners are many, and leave nothing of the line.
         return (*states, *_owners(digest, field))
     if field.key == "verdict":
         working = (Legend(WORKING, WORKING.words),) if WORKING in seen else ()
@@ -75,12 +75,12 @@ def legend(digest: Digest, field: HeatField, seen: frozenset[Mark]) -> tuple[Leg
     return (*steps, *states)
 
 
-def _owners(digest: Digest, field: HeatField) -> list[Legend]:
+def _owners(digest: Digest, field: MapField) -> list[Legend]:
     """Owners by the number of their GPUs."""
-    return digest.remembered(("heat owners named", field.key), lambda: _counted(digest, field))
+    return digest.remembered(("map owners named", field.key), lambda: _counted(digest, field))
 
 
-def _counted(digest: Digest, field: HeatField) -> list[Legend]:
+def _counted(digest: Digest, field: MapField) -> list[Legend]:
     assert field.name_of is not None
     counts: dict[str, int] = {}
     for view in digest.tick.jobs:
@@ -88,8 +88,8 @@ def _counted(digest: Digest, field: HeatField) -> list[Legend]:
             name = field.name_of(view)
             counts[name] = counts.get(name, 0) + len(view.gpu_uuids)
     owners = owner_marks(digest, field)
-    # They are in the order of their names already, which sorting by number keeps.
-    names = sorted(owners, key=counts.__getitem__, reverse=True)[:MOST_TOLD]
+    # They are in the order of their names already, and stay so among those with as many GPUs.
+    names = sorted(owners, key=counts.__getitem__, reverse=True)[:MOST_OWNERS]
     return [Legend(owners[name], f"{name} {counts[name]:,}") for name in names]
 
 
@@ -109,7 +109,7 @@ def legend_glyphs(
         found: Signs and words.
         width: Cells of the line.
         has_colour: Whether areas are drawn in colours.
-        untold: How many more there are that nobody has put into words.
+        untold: How many more owners there are that `found` does not name.
     """
     if sum(3 + text_width(safe(item.words)) for item in found) + 2 > width:
         found = tuple(item._replace(words=_BRIEF.get(item.mark, item.words)) for item in found)
@@ -126,8 +126,8 @@ def legend_glyphs(
     return tuple(row)
 
 
-def density_words(layout: HeatLayout, field: HeatField, *, is_mean: bool) -> str:
-    """How much one cell is, and what stands for several GPUs."""
+def density_words(layout: MapLayout, field: MapField, *, is_mean: bool) -> str:
+    """How much one cell is, and which mark several GPUs share."""
     text = WORDS[layout.density]
     if layout.density == "numbers" and field.name_of is None:
         return f"{field.title if field.keys else 'SM active'}, {field.unit} per GPU"
@@ -138,58 +138,58 @@ def density_words(layout: HeatLayout, field: HeatField, *, is_mean: bool) -> str
     return f"{text}: mean" if field.keys else f"{text}: most"
 
 
-def spot_words(heat: Heat, layout: HeatLayout, spot: Spot, *, is_mean: bool) -> str:
-    """What the cursor is on, in one line: the GPU or the node, its job, its value, its verdict."""
+def spot_words(map_marks: MapMarks, layout: MapLayout, spot: Spot, *, is_mean: bool) -> str:
+    """The GPU or the node under the cursor, its job, its value and its verdict, in one line."""
     if layout.is_by_node:
-        return _node_words(heat, spot.unit, is_mean)
-    node = heat.digest.tick.nodes[spot.unit.name]
+        return _node_words(map_marks, spot.unit, is_mean)
+    node = map_marks.digest.tick.nodes[spot.unit.name]
     if spot.slot >= len(node.gpu_uuids):
         if not node.gpu_uuids and node.errors:
             return f"{spot.unit.name}: {node.errors[0].message}"
         state = f", {node.state}" if node.state else ""
         return f"{spot.unit.name}: no telemetry names this GPU{state}"
-    return " · ".join(_gpu_parts(heat, spot, node))
+    return " · ".join(_gpu_parts(map_marks, spot, node))
 
 
-def _gpu_parts(heat: Heat, spot: Spot, node: Node) -> list[str]:
-    digest = heat.digest
+def _gpu_parts(map_marks: MapMarks, spot: Spot, node: Node) -> list[str]:
+    digest = map_marks.digest
     uuid = node.gpu_uuids[spot.slot]
     gpu = digest.tick.gpus.get(uuid)
     if gpu is None:
         return [f"{node.name}:{spot.slot}", "no telemetry"]
     index = spot.slot if gpu.nvml_index is None else gpu.nvml_index
     parts = [f"{node.name}:{index}"]
-    view = heat.holder(uuid)
+    view = map_marks.holder(uuid)
     if view is not None:
         parts.append(f"job {view.job.label} {view.job.user} {view.job.name}".rstrip())
-    elif heat.has_unseen_holders(spot.unit):
+    elif map_marks.has_unseen_holders(spot.unit):
         parts.append(OTHERS.words)
     elif gpu.compute_processes:
         count = len(gpu.compute_processes)
         parts.append(f"no job, {count} process{'es' if count > 1 else ''}")
     else:
         parts.append("free")
-    parts.append(_value(heat, gpu, node, spot.slot))
+    parts.append(_value(map_marks, gpu, node, spot.slot))
     finding = gravest_by_gpu(digest).get(uuid)
     if finding is not None:
         parts.append(finding_cell(digest.tick, finding).text)
     return parts + _closure(node)
 
 
-def _value(heat: Heat, gpu: Gpu, node: Node, slot: int) -> str:
+def _value(map_marks: MapMarks, gpu: Gpu, node: Node, slot: int) -> str:
     """The field's value, or why there is none."""
-    field = heat.field
+    field = map_marks.field
     if gpu.is_stale:
-        return stale_words(heat.digest, gpu)
+        return stale_words(map_marks.digest, gpu)
     if not field.keys:
-        value = activities(heat.digest, node)[slot]
+        value = activities(map_marks.digest, node)[slot]
         is_duty = gpu.value("sm_active_ratio") is None
         return f"{'duty cycle' if is_duty else 'SM active'} {_number(value, '%')}"
-    value = shares(heat.digest, node, field)[slot]
+    value = shares(map_marks.digest, node, field)[slot]
     if value is not None:
         return f"{field.title} {_number(value, field.unit)}"
     reason = gpu.reason(field.keys[0])
-    why = reading_words(heat.digest, gpu, reason) if reason else reason_words(reason)
+    why = reading_words(map_marks.digest, gpu, reason) if reason else reason_words(reason)
     return f"{field.title} –{f' ({why})' if why else ''}"
 
 
@@ -200,7 +200,7 @@ def _number(value: float | None, unit: str) -> str:
 
 
 def _silence(digest: Digest, node: Node) -> list[str]:
-    """How long a node has been silent; nothing while it talks, or is not watched."""
+    """How long a node has been silent; nothing while it reports, or is not watched."""
     if not node.is_silent or node.taken_at is None:
         return []
     return [f"node stale {short_duration(digest.tick.at - node.taken_at)}"]
@@ -211,19 +211,19 @@ def _closure(node: Node) -> list[str]:
     return [] if node.state is None or is_open(node.state) else [f"node {node.state}"]
 
 
-def _node_words(heat: Heat, unit: Unit, is_mean: bool) -> str:
-    digest, field = heat.digest, heat.field
+def _node_words(map_marks: MapMarks, unit: Unit, is_mean: bool) -> str:
+    digest, field = map_marks.digest, map_marks.field
     node = digest.tick.nodes[unit.name]
-    jobs = {view.job.label: view for u in node.gpu_uuids if (view := heat.holder(u))}
-    held = heat.used(unit)
-    mark = heat.node_mark(unit, is_mean)
+    jobs = {view.job.label: view for u in node.gpu_uuids if (view := map_marks.holder(u))}
+    held = map_marks.used(unit)
+    mark = map_marks.node_mark(unit, is_mean)
     silence, closure = _silence(digest, node), _closure(node)
-    told = (FREE, OTHERS, *([STALE] if silence else []), *([DRAINED, DOWN] if closure else []))
-    # What is wrong comes before what it is about: on narrow terminals the end is cut off.
+    shown = (FREE, OTHERS, *([STALE] if silence else []), *([DRAINED, DOWN] if closure else []))
+    # The problem comes before its job: on narrow terminals the end is cut off.
     parts = [unit.name, *silence, *closure]
     if mark in (CRITICAL, WARNING, INFO):
         parts.append(_gravest_words(digest, node))
-    elif not mark.is_filled and mark not in told:
+    elif not mark.is_filled and mark not in shown:
         parts.append(mark.words)
     parts.append(f"{held} of {units.gpus(unit.size)} held")
     if len(jobs) == 1:

@@ -1,4 +1,4 @@
-"""One line of a heat map as characters with their inks: pure, so that only changes are drawn."""
+"""One line of the map as characters with their inks: pure, so that only changes are drawn."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpumon.report.wording.loss_words import LEAST_GPUS, rate_cell
 if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.fleet_map.density import Block, MapLine
-    from gpumon.report.fleet_map.layout import HeatLayout
-    from gpumon.report.fleet_map.map import Heat, Unit
+    from gpumon.report.fleet_map.layout import MapLayout
+    from gpumon.report.fleet_map.map import MapMarks, Unit
 
 
 class Glyph(NamedTuple):
@@ -35,14 +35,14 @@ _LOWER: Final = "▄"
 
 
 def glyphs(
-    heat: Heat, layout: HeatLayout, line: MapLine, *, is_mean: bool, has_colour: bool
+    map_marks: MapMarks, layout: MapLayout, line: MapLine, *, is_mean: bool, has_colour: bool
 ) -> tuple[Glyph, ...]:
     """The characters of one line from the left edge on."""
     row = [BLANK] * layout.width
     if line.is_gap:
         return tuple(row)
     if not line.blocks:
-        text = heading(heat.digest, line, layout.width - 2)
+        text = heading(map_marks.digest, line, layout.width - 2)
         _write(row, 1, text, Ink.DIM)
         _write(row, 1, text.partition(" · ")[0], Ink.STRONG)
         return tuple(row)
@@ -54,32 +54,32 @@ def glyphs(
         else:
             _write(row, 1, name.rjust(layout.label_width), Ink.DIM)
     if layout.is_by_node:
-        _draw_nodes(row, heat, layout, line, is_mean, has_colour)
+        _draw_nodes(row, map_marks, layout, line, is_mean, has_colour)
     else:
         for block in line.blocks:
-            _draw_gpus(row, heat, layout, block.x, block.unit, has_colour)
+            _draw_gpus(row, map_marks, layout, block.x, block.unit, has_colour)
     return tuple(row)
 
 
 def redraw_node(
     row: list[Glyph],
-    heat: Heat,
-    layout: HeatLayout,
+    map_marks: MapMarks,
+    layout: MapLayout,
     line: MapLine,
     block: Block,
     *,
     is_mean: bool,
     has_colour: bool,
 ) -> range:
-    """Draw one node of a line anew, and tell where it is; numbers need the whole line.
+    """Draw one node of a line again, and return its columns; numbers need the whole line.
 
     What shares its character is drawn with it.
     """
     if not layout.is_by_node:
-        _draw_gpus(row, heat, layout, block.x, block.unit, has_colour)
+        _draw_gpus(row, map_marks, layout, block.x, block.unit, has_colour)
         return range(block.x, min(len(row), block.x + layout.block_width))
     near = line._replace(blocks=tuple(each for each in line.blocks if each.x == block.x))
-    _draw_nodes(row, heat, layout, near, is_mean, has_colour)
+    _draw_nodes(row, map_marks, layout, near, is_mean, has_colour)
     return range(block.x, min(len(row), block.x + 1))
 
 
@@ -103,15 +103,15 @@ def _write(row: list[Glyph], x: int, text: str, ink: Ink, ground: Ink | None = N
 
 def _draw_nodes(
     row: list[Glyph],
-    heat: Heat,
-    layout: HeatLayout,
+    map_marks: MapMarks,
+    layout: MapLayout,
     line: MapLine,
     is_mean: bool,
     has_colour: bool,
 ) -> None:
     cells: dict[int, list[Mark]] = {}
     for block in line.blocks:
-        cells.setdefault(block.x, []).append(heat.node_mark(block.unit, is_mean))
+        cells.setdefault(block.x, []).append(map_marks.node_mark(block.unit, is_mean))
     for x, marks in cells.items():
         if x < len(row):
             both = layout.is_half and len(marks) == 2
@@ -119,15 +119,15 @@ def _draw_nodes(
 
 
 def _draw_gpus(
-    row: list[Glyph], heat: Heat, layout: HeatLayout, x: int, unit: Unit, has_colour: bool
+    row: list[Glyph], map_marks: MapMarks, layout: MapLayout, x: int, unit: Unit, has_colour: bool
 ) -> None:
     if layout.gpus_x:
         name = short_name(unit.name, layout.name_width).rjust(layout.name_width)
         _write(row, x, name, Ink.DIM)
-    marks = heat.marks(unit)
+    marks = map_marks.marks(unit)
     x += layout.gpus_x
     if layout.density == "numbers":
-        _draw_numbers(row, heat, x, unit, marks)
+        _draw_numbers(row, map_marks, x, unit, marks)
         return
     if not layout.is_half:
         for slot, mark in enumerate(marks):
@@ -144,12 +144,14 @@ def _draw_gpus(
 
 
 def _draw_numbers(
-    row: list[Glyph], heat: Heat, x: int, unit: Unit, marks: tuple[Mark, ...]
+    row: list[Glyph], map_marks: MapMarks, x: int, unit: Unit, marks: tuple[Mark, ...]
 ) -> None:
-    """A sign where there is a state to tell, then the value."""
-    field = heat.field
-    node = heat.digest.tick.nodes[unit.name]
-    values = shares(heat.digest, node, field) if field.keys else activities(heat.digest, node)
+    """A sign where there is a state to show, then the value."""
+    field = map_marks.field
+    node = map_marks.digest.tick.nodes[unit.name]
+    values = (
+        shares(map_marks.digest, node, field) if field.keys else activities(map_marks.digest, node)
+    )
     for slot, mark in enumerate(marks):
         value = values[slot] if slot < len(values) else None
         text = ""
@@ -162,8 +164,8 @@ def _draw_numbers(
 
 
 def area(mark: Mark, *, has_colour: bool) -> str:
-    """The character of one mark: an area where colours tell its step, else its sign."""
-    # Working is no step of a scale: full blocks would hide the cursor where there are no colours.
+    """The character of one mark: an area where colours show its step, else its sign."""
+    # "Working" is not a step of a scale: without colours full blocks would hide the cursor.
     is_area = mark is WORKING or (mark.is_filled and has_colour and mark.sign in "░▒▓█")
     return _CELL if is_area else mark.sign
 
@@ -173,7 +175,7 @@ def _single(mark: Mark, has_colour: bool) -> Glyph:
 
 
 def _halves(upper: Mark, lower: Mark) -> Glyph:
-    """Two marks in one character; a state is told by its sign, the worse of two states."""
+    """Two marks in one character; a state, or the worse of two, is shown by its sign."""
     if upper.is_filled and lower.is_filled:
         if upper == lower and upper.sign not in "░▒▓█":
             return Glyph(upper.sign, upper.ink)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, JobView, Node
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
 
 FINDING_MARKS: Final = {
     Severity.INFO: marks.INFO,
@@ -32,10 +32,10 @@ FINDING_MARKS: Final = {
 }
 
 _NODES_A_STEP: Final = 2_000
-"""Nodes that are looked at in one step: some milliseconds."""
+"""Nodes that become units in one step: some milliseconds."""
 
 OWNER_RANK: Final = 5
-"""Rank of the mark of any owner: above free GPUs, below all that is no owner."""
+"""Rank of every owner's mark: above free GPUs, below all other marks."""
 
 
 def column(digest: Digest, node: Node, key: str) -> Sequence[float | int | None]:
@@ -56,7 +56,7 @@ def _raw_column(digest: Digest, node: Node, key: str) -> Sequence[float | int | 
     return values
 
 
-def shares(digest: Digest, node: Node, field: HeatField) -> Sequence[float | None]:
+def shares(digest: Digest, node: Node, field: MapField) -> Sequence[float | None]:
     """A field's values of all GPUs of a node: a share of 1, or degrees."""
     values = column(digest, node, field.keys[0])
     if len(field.keys) == 1:
@@ -86,11 +86,11 @@ def units(digest: Digest) -> tuple[Unit, ...]:
     """Every node that has GPUs or whose GPUs are not known; nodes without any are left out."""
     for _ in unit_steps(digest):
         pass
-    return digest.remembered(("heat units", ""), lambda: tuple(_made(digest)))
+    return digest.remembered(("map units", ""), lambda: tuple(_made(digest)))
 
 
 def unit_steps(digest: Digest) -> Iterator[None]:
-    """Look at some thousand nodes in a step; `units` then has nothing left to do."""
+    """Take some thousand nodes in a step; `units` then has nothing left to do."""
     found, tick = _made(digest), digest.tick
     # Without the digest: while some steps are left, it and they would hold each other.
     for _ in digest.remembered(("steps to units", ""), lambda: _steps(tick, found)):
@@ -116,7 +116,7 @@ def _steps(tick: Tick, found: list[Unit]) -> Iterator[None]:
 
 def gravest_by_gpu(digest: Digest) -> dict[str, Finding]:
     """The finding with the gravest mark that concerns a GPU, by UUID; of alike ones the surest."""
-    return digest.remembered(("heat findings", ""), lambda: _gravest(digest))
+    return digest.remembered(("map findings", ""), lambda: _gravest(digest))
 
 
 def _gravest(digest: Digest) -> dict[str, Finding]:
@@ -128,15 +128,15 @@ def _gravest(digest: Digest) -> dict[str, Finding]:
     return found
 
 
-def owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
+def owner_marks(digest: Digest, field: MapField) -> dict[str, Mark]:
     """A letter and a colour for every owner of GPUs, by name.
 
     The letter is one of the name as long as there is one, so that it seldom changes.
     """
-    return digest.remembered(("heat owners", field.key), lambda: _owner_marks(digest, field))
+    return digest.remembered(("map owners", field.key), lambda: _owner_marks(digest, field))
 
 
-def _owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
+def _owner_marks(digest: Digest, field: MapField) -> dict[str, Mark]:
     assert field.name_of is not None
     names = {field.name_of(view) for view in digest.tick.jobs if view.gpu_uuids}
     return _marks_of_names(tuple(sorted(names)), field.key == "job")
@@ -144,7 +144,7 @@ def _owner_marks(digest: Digest, field: HeatField) -> dict[str, Mark]:
 
 @lru_cache(4)
 def _marks_of_names(names: tuple[str, ...], is_of_jobs: bool) -> dict[str, Mark]:
-    """Kept from picture to picture: ten thousand jobs take a while, and are mostly the same."""
+    """Remembered from tick to tick: ten thousand jobs take a while, and are mostly the same."""
     free = dict.fromkeys("0123456789" if is_of_jobs else "")
     taken = {mark.sign for mark in marks.STATES}
     free.update(dict.fromkeys(char for char in ascii_letters if char not in taken))
@@ -158,10 +158,10 @@ def _marks_of_names(names: tuple[str, ...], is_of_jobs: bool) -> dict[str, Mark]
     return found
 
 
-class Heat:
-    """The marks of one picture for one field; each node is looked at when it is first drawn."""
+class MapMarks:
+    """The marks of one tick for one field; those of a node are found when it is first drawn."""
 
-    def __init__(self, digest: Digest, field: HeatField) -> None:
+    def __init__(self, digest: Digest, field: MapField) -> None:
         self.digest = digest
         self.field = field
         self._findings = gravest_by_gpu(digest) if field.key == "verdict" else {}
@@ -175,7 +175,7 @@ class Heat:
         """One mark per GPU of a node, in NVML's order."""
         made = self._made.get(unit.name)
         if made is None:
-            made = self._made[unit.name] = self.look(unit)
+            made = self._made[unit.name] = self.marks_gpu_by_gpu(unit)
         return made
 
     def seen(self) -> frozenset[Mark]:
@@ -191,7 +191,7 @@ class Heat:
         return self.digest.job_by_gpu.get(uuid)
 
     def used(self, unit: Unit) -> int:
-        """GPUs of a node that anybody's jobs hold."""
+        """GPUs of a node that jobs of any user hold."""
         return used_gpus(self.digest, self.digest.tick.nodes[unit.name])
 
     def has_unseen_holders(self, unit: Unit) -> bool:
@@ -199,13 +199,13 @@ class Heat:
         return has_unseen_holders(self.digest, self.digest.tick.nodes[unit.name])
 
     def is_held(self, gpu: Gpu) -> bool:
-        """Whether a job has the GPU; where no queue tells, whether a process does."""
+        """Whether a job has the GPU; without a queue, whether a process does."""
         return self.holder(gpu.uuid) is not None or (
             not self._has_queue and bool(gpu.compute_processes)
         )
 
     def node_mark(self, unit: Unit, is_mean: bool) -> Mark:
-        """What stands for a whole node: its worst GPU, or the mean of those that jobs hold."""
+        """The mark of a whole node: of its worst GPU, or the mean of those that jobs hold."""
         made = self.marks(unit)
         if not is_mean:
             return marks.worst(made)
@@ -219,8 +219,8 @@ class Heat:
         ]
         return self.field.level(sum(known) / len(known)) if known else marks.worst(made)
 
-    def look(self, unit: Unit) -> tuple[Mark, ...]:
-        """The marks of a node, found by a look at each of its GPUs."""
+    def marks_gpu_by_gpu(self, unit: Unit) -> tuple[Mark, ...]:
+        """The marks of a node, found for one GPU after the other."""
         digest, field = self.digest, self.field
         node = digest.tick.nodes[unit.name]
         closed = closed_mark(node.state)
@@ -247,7 +247,7 @@ class Heat:
         return (*made, *absent)
 
     def _value_mark(self, gpu: Gpu, value: float | None, free: Mark) -> Mark:
-        """The step of the scale; the lowest is no news where nobody holds the GPU."""
+        """The step of the scale; the lowest is no news where no job holds the GPU."""
         if value is None:
             return marks.MISSING
         mark = self.field.level(value)
@@ -270,7 +270,7 @@ class Heat:
 
 @lru_cache(256)
 def closed_mark(state: str | None) -> Mark | None:
-    """Down or drained as the queue says; None where the node takes jobs or no queue lists it."""
+    """Down or drained by the queue; None where the node takes jobs or no queue lists it."""
     if state is None or is_open(state):
         return None
     return marks.DOWN if is_away(state) else marks.DRAINED

@@ -1,4 +1,4 @@
-"""The signs of a heat map: what one GPU shows of one field, the same with and without colours."""
+"""The signs of the map: what one GPU shows of one field, the same with and without colours."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Ink(StrEnum):
     INFO = "info"
     WARN = "warn"
     BAD = "bad"
-    HEAT_0 = "heat-0"
-    HEAT_1 = "heat-1"
-    HEAT_2 = "heat-2"
-    HEAT_3 = "heat-3"
+    MAP_0 = "heat-0"
+    MAP_1 = "heat-1"
+    MAP_2 = "heat-2"
+    MAP_3 = "heat-3"
     OWNER_0 = "owner-0"
     OWNER_1 = "owner-1"
     OWNER_2 = "owner-2"
@@ -38,7 +38,7 @@ OWNERS: Final = (Ink.OWNER_0, Ink.OWNER_1, Ink.OWNER_2, Ink.OWNER_3, Ink.OWNER_4
 
 
 class Mark(NamedTuple):
-    """How one GPU or one node looks."""
+    """How one GPU or one node is drawn."""
 
     sign: str
     """One character; without colours it is all there is."""
@@ -60,32 +60,32 @@ IDLE: Final = Mark("□", Ink.WARN, 40, "held, hardly used")
 DRAINED: Final = Mark("d", Ink.DIM, 30, "node drained")
 MISSING: Final = Mark("·", Ink.DIM, 25, "not known")
 INFO: Final = Mark("i", Ink.INFO, 20, "notice")
-WORKING: Final = Mark("█", Ink.HEAT_0, 10, "used, 10+ %", is_filled=True)
+WORKING: Final = Mark("█", Ink.MAP_0, 10, "used, 10+ %", is_filled=True)
 OTHERS: Final = Mark("?", Ink.DIM, 0, "another's or free")
 FREE: Final = Mark("-", Ink.DIM, 0, "free")
 
 STATES: Final = (CRITICAL, WARNING, INFO, IDLE, FREE, OTHERS, DRAINED, DOWN, STALE, LOST, MISSING)
-"""Marks that say a state and no value, in the order of the legend."""
+"""Marks of a state and not of a value, in the order of the legend."""
 
 _SHADES: Final = "░▒▓█"
-_HEATS: Final = (Ink.HEAT_0, Ink.HEAT_1, Ink.HEAT_2, Ink.HEAT_3)
+_STEP_INKS: Final = (Ink.MAP_0, Ink.MAP_1, Ink.MAP_2, Ink.MAP_3)
 
 
-class HeatField(NamedTuple):
+class MapField(NamedTuple):
     """One thing by which the map can be drawn."""
 
     key: str
     title: str
     keys: tuple[str, ...] = ()
-    """Catalogue keys: the value, and what it is a share of; none: the field is no number."""
+    """Catalogue keys: the value, and what it is a share of; empty: the field is not a number."""
     unit: str = "%"
     edges: tuple[float, float, float] = (0.10, 0.40, 0.70)
-    """Where the second, third and fourth step of the fixed scale begin."""
+    """Values at which the second, third and fourth step of the fixed scale begin."""
     is_low_idle: bool = False
-    """Whether the lowest step says that a GPU which a job holds is hardly used."""
+    """Whether the lowest step means that a GPU which a job holds is hardly used."""
     is_high_worse: bool = False
     name_of: Callable[[JobView], str] | None = None
-    """Whose a GPU is, for the fields that tell owners."""
+    """Whose a GPU is, for the fields that show owners."""
     doc: str = ""
 
     @property
@@ -98,14 +98,14 @@ class HeatField(NamedTuple):
         return self.levels[sum(value >= edge for edge in self.edges)]
 
 
-def _marks(field: HeatField) -> tuple[Mark, ...]:
+def _marks(field: MapField) -> tuple[Mark, ...]:
     scale = 1.0 if field.unit == "°C" else 100.0
     edges = [f"{edge * scale:.0f}" for edge in field.edges]
     words = (f"<{edges[0]}", f"{edges[0]}+", f"{edges[1]}+", f"{edges[2]}+")
     ranks = (1, 2, 3, 4) if field.is_high_worse else (4, 3, 2, 1)
     marks = [
         Mark(sign, ink, rank, word, is_filled=True)
-        for sign, ink, rank, word in zip(_SHADES, _HEATS, ranks, words, strict=True)
+        for sign, ink, rank, word in zip(_SHADES, _STEP_INKS, ranks, words, strict=True)
     ]
     if field.is_low_idle:
         marks[0] = IDLE._replace(words=f"held, {words[0]} {field.unit}")
@@ -113,8 +113,8 @@ def _marks(field: HeatField) -> tuple[Mark, ...]:
 
 
 FIELDS: Final = (
-    HeatField("verdict", "verdict", doc="The gravest finding, else whether the GPU is used."),
-    HeatField(
+    MapField("verdict", "verdict", doc="The gravest finding, else whether the GPU is used."),
+    MapField(
         "sm",
         "SM active",
         ("sm_active_ratio",),
@@ -123,21 +123,21 @@ FIELDS: Final = (
         doc="Share of SM-cycles with work. NVIDIA's DCGM guide: below 50 % the GPU is likely used "
         "ineffectively, 80 % is necessary for effective use.",
     ),
-    HeatField(
+    MapField(
         "duty",
         "duty cycle",
         ("gpu_util_ratio",),
         is_low_idle=True,
         doc="Share of time in which any kernel ran: 100 says nothing about how much of the GPU.",
     ),
-    HeatField(
+    MapField(
         "tensor",
         "tensor active",
         ("tensor_active_ratio",),
         edges=(0.10, 0.25, 0.50),
         doc="Share of cycles in which a tensor pipe worked.",
     ),
-    HeatField(
+    MapField(
         "memory",
         "memory",
         ("mem_used_bytes", "mem_total_bytes"),
@@ -145,14 +145,14 @@ FIELDS: Final = (
         is_high_worse=True,
         doc="Device memory in use, of all there is.",
     ),
-    HeatField(
+    MapField(
         "power",
         "power",
         ("power_w", "power_limit_w"),
         edges=(0.25, 0.50, 0.75),
         doc="Board power, of its limit.",
     ),
-    HeatField(
+    MapField(
         "temp",
         "temperature",
         ("temp_c",),
@@ -161,15 +161,15 @@ FIELDS: Final = (
         is_high_worse=True,
         doc="Temperature of the GPU.",
     ),
-    HeatField("user", "user", name_of=lambda view: view.job.user, doc="Who holds the GPU."),
-    HeatField("job", "job", name_of=lambda view: view.job.label, doc="Which job holds the GPU."),
+    MapField("user", "user", name_of=lambda view: view.job.user, doc="Who holds the GPU."),
+    MapField("job", "job", name_of=lambda view: view.job.label, doc="Which job holds the GPU."),
 )
 
 _LEVELS: Final = {field.key: _marks(field) for field in FIELDS}
 
 
 def worst(marks: tuple[Mark, ...]) -> Mark:
-    """The mark that stands for all of them; free GPUs count only where all are free."""
+    """The gravest of them; free GPUs count only where all are free."""
     if marks and marks.count(marks[0]) == len(marks):
         return marks[0]
     return max(marks, key=lambda mark: mark.rank, default=MISSING)

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from gpumon.report.fleet_map.map import Unit
 
 STEP: Final = 1_000
-"""Nodes that are looked at in one step: some milliseconds."""
+"""Nodes that are numbered in one step: some milliseconds."""
 
-NOBODY: Final = -1
-"""Holder of a GPU that no job in view holds, and a count that nobody tells."""
+NO_JOB: Final = -1
+"""Holder of a GPU that no job in view holds."""
+
+_UNREPORTED: Final = -1
+"""A count that Slurm does not report: less than any."""
 
 
 class Roster:
@@ -55,9 +58,9 @@ class Roster:
         """The nodes in the order of their names, in which gpu9 comes before gpu10."""
         self.listed: list[str] = []
         self.listed_uuids: list[tuple[str, ...]] = []
-        """Every node of the picture with its GPUs, also those that have none."""
+        """Every node of the tick with its GPUs, also those that have none."""
         self.queue: QueueRecords | None = None
-        """What Slurm said of the nodes when this was found, or found to be still so."""
+        """Slurm's answer with which this was found, or found to be still so."""
 
     def complete(self) -> Generator[None, None, Roster]:
         """Find every GPU by its UUID, and the nodes' order, step by step."""
@@ -74,12 +77,12 @@ class Roster:
 
 
 def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each begins in the whole, and where the last one ends."""
+    """Index at which each begins in the whole, and at which the last one ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
 
 def roster_of(digest: Digest, before: Roster | None) -> Generator[None, None, Roster]:
-    """The nodes of a picture; `before`, where that names the same."""
+    """The nodes of a tick; `before`, where that names the same."""
     nodes, queue = digest.tick.nodes, digest.tick.queue
     names, every = list(nodes), [node.gpu_uuids for node in nodes.values()]
     if before is not None and before.listed == names and before.listed_uuids == every:
@@ -98,19 +101,19 @@ def roster_of(digest: Digest, before: Roster | None) -> Generator[None, None, Ro
 
 
 class Holders:
-    """Which job holds each GPU, by the job's place in the picture; kept while these hold theirs."""
+    """Which job holds each GPU, by the job's place in the tick; stored while these hold theirs."""
 
     def __init__(self, roster: Roster, held: list[tuple[str, ...]]) -> None:
         self.roster = roster
         self.held = held
         index = roster.index
-        rows = np.fromiter(map(index.get, chain.from_iterable(held), repeat(NOBODY)), np.int64)
+        rows = np.fromiter(map(index.get, chain.from_iterable(held), repeat(NO_JOB)), np.int64)
         jobs = np.repeat(np.arange(len(held)), np.fromiter(map(len, held), np.int64, len(held)))
-        self.of_row = np.full(int(roster.first_row[-1]), NOBODY, np.int64)
-        is_known = rows != NOBODY
+        self.of_row = np.full(int(roster.first_row[-1]), NO_JOB, np.int64)
+        is_known = rows != NO_JOB
         self.of_row[rows[is_known]] = jobs[is_known]
         self.counts = np.bincount(
-            roster.node_of_row[self.of_row != NOBODY], minlength=len(roster.units)
+            roster.node_of_row[self.of_row != NO_JOB], minlength=len(roster.units)
         )
         """GPUs of each node that jobs in view hold."""
 
@@ -123,8 +126,9 @@ def holders_of(roster: Roster, jobs: Sequence[JobView], before: Holders | None) 
     return Holders(roster, held)
 
 
-def told_use(roster: Roster, queue: QueueRecords | None) -> NDArray[np.int64]:
-    """GPUs of each node that Slurm has given to jobs, `NOBODY` where it does not say."""
-    told = {node.name: node.gpus_used for node in queue.nodes} if queue else {}
-    used = (told.get(unit.name) for unit in roster.units)
-    return np.fromiter((NOBODY if n is None else n for n in used), np.int64, len(roster.units))
+def reported_use(roster: Roster, queue: QueueRecords | None) -> NDArray[np.int64]:
+    """GPUs of each node that Slurm has given to jobs, -1 where it does not report that."""
+    reported = {node.name: node.gpus_used for node in queue.nodes} if queue else {}
+    used = (reported.get(unit.name) for unit in roster.units)
+    numbers = (_UNREPORTED if n is None else n for n in used)
+    return np.fromiter(numbers, np.int64, len(roster.units))

@@ -21,27 +21,28 @@ if TYPE_CHECKING:
     from gpumon.model.records.frame import QueueRecords
     from gpumon.report.facts.tick_index import Digest
 
-    _Told = tuple[str, str, int | None, int | None]
+    _Entry = tuple[str, str, int | None, int | None]
     """Of a node: state, reservation, GPUs, and how many of them are allocated."""
 
 HELD: Final = "held"
 """Allocated to jobs."""
 
-UNTOLD: Final = "free or another's"
-"""Not held by the jobs in view, where Slurm does not say whether by others."""
+UNCLEAR: Final = "free or another's"
+"""Not held by the jobs in view; Slurm does not report whether by others."""
 
 UNLISTED: Final = "unknown to the queue"
 """On nodes that no queue lists, beside others that one does."""
 
 PARTS: Final = (
-    HELD, "free", UNTOLD, "reserved", "in maintenance", "drained", "powered down", "down", UNLISTED,
+    HELD, "free", UNCLEAR, "reserved", "in maintenance", "drained", "powered down", "down",
+    UNLISTED,
 )  # fmt: skip
 """What a GPU can be, in the order of the headline; of a node out of service only what no job holds
 is called so."""
 
 
 _STEP: Final = 2_000
-"""Nodes or jobs that are looked at in one step: a millisecond or two."""
+"""Nodes or jobs that are counted in one step: a millisecond or two."""
 
 
 class FleetGpus(NamedTuple):
@@ -60,24 +61,24 @@ class FleetGpus(NamedTuple):
 
 
 class _Count(NamedTuple):
-    """A count, and what it was made of: queue and jobs hardly ever change with a picture."""
+    """A count, and what it was made of: queue and jobs hardly ever change with a tick."""
 
     queue: QueueRecords | None = None
     names: Sequence[str] = ()
     """The nodes that the queue lists."""
-    told: Sequence[_Told] = ()
-    """What the queue tells of each."""
+    entries: Sequence[_Entry] = ()
+    """What the queue reports of each."""
     jobs: Sequence[Job] = ()
     given: Mapping[str, int] | None = None
-    """GPUs that these jobs hold, by node; None: Slurm says how many of each node are allocated."""
+    """GPUs that these jobs hold, by node; None: Slurm reports how many of a node are allocated."""
     named: Sequence[int] = ()
     """GPUs of each node that telemetry names."""
     found: FleetGpus | None = None
-    """What all this comes to; None: that also rests on what is not kept here."""
+    """What all this comes to; None: that also rests on what is not stored here."""
 
 
 def fleet_gpus(digest: Digest) -> FleetGpus:
-    """Counted once for a picture."""
+    """Counted once for a tick."""
     for _ in fleet_gpu_steps(digest):
         pass
     return _counted_of(digest)[0]
@@ -90,7 +91,7 @@ def fleet_gpu_steps(digest: Digest) -> Iterator[None]:
 
 
 def _counted_of(digest: Digest) -> list[FleetGpus]:
-    """The count of a picture, once there is one."""
+    """The count of a tick, once there is one."""
     return digest.remembered(("fleet gpus", ""), list)
 
 
@@ -99,14 +100,14 @@ def _counted(digest: Digest) -> Generator[None, None, FleetGpus]:
     if queue is None:
         sizes = [len(node.gpu_uuids) for node in known.values() if node.gpu_uuids]
         return FleetGpus(sum(sizes), len(sizes), ())
-    kept: list[_Count] = digest.lasting("fleet gpus", list)
-    before = kept[0] if kept else _Count()
+    stored: list[_Count] = digest.lasting("fleet gpus", list)
+    before = stored[0] if stored else _Count()
     if before.queue is not queue:
         names = [listed.name for listed in queue.nodes]
-        told = list(map(_told, queue.nodes))
+        entries = list(map(_entry_of, queue.nodes))
         yield
-        is_silent = any(used is None for *_, used in told)
-        before = _Count(queue, names, told, given={} if is_silent else None)
+        is_silent = any(used is None for *_, used in entries)
+        before = _Count(queue, names, entries, given={} if is_silent else None)
         yield
     met = list(map(known.get, before.names))
     named = [0 if node is None else len(node.gpu_uuids) for node in met]
@@ -125,10 +126,10 @@ def _counted(digest: Digest) -> Generator[None, None, FleetGpus]:
             for name in known.keys() - set(before.names):
                 parts[UNLISTED] += len(known[name].gpu_uuids)
                 nodes += bool(known[name].gpu_uuids)
-        told_parts = tuple((part, parts[part]) for part in PARTS if parts[part])
-        found = FleetGpus(sum(parts.values()), nodes, told_parts)
+        counts = tuple((part, parts[part]) for part in PARTS if parts[part])
+        found = FleetGpus(sum(parts.values()), nodes, counts)
         before = before._replace(found=found if are_listed and not is_odd else None)
-    kept[:] = [before]
+    stored[:] = [before]
     return found
 
 
@@ -137,23 +138,23 @@ def _parts(
 ) -> Generator[None, None, tuple[Counter[str], int, bool]]:
     """GPUs of the listed nodes by what they are, and how many nodes these are.
 
-    Also whether some of it rests on what a later picture may tell otherwise.
+    Also whether some of it rests on what a later tick may report otherwise.
     """
     given = counted.given or {}
     held = map(given.get, counted.names, repeat(0)) if given else repeat(0)
-    # Eighty thousand GPUs stand on ten thousand nodes, which are alike but for a few words.
-    alike: Counter[tuple[_Told, int, int]] = Counter()
-    rows = zip(counted.told, counted.named, held, strict=False)
+    # Eighty thousand GPUs are on ten thousand nodes, which are alike but for a few words.
+    alike: Counter[tuple[_Entry, int, int]] = Counter()
+    rows = zip(counted.entries, counted.named, held, strict=False)
     for _ in range(0, len(counted.named), _STEP):
         alike.update(islice(rows, _STEP))
         yield
     counts: Counter[str] = Counter()
-    odd: set[tuple[_Told, int]] = set()
+    odd: set[tuple[_Entry, int]] = set()
     nodes = 0
-    for (told, seen, of_jobs), times in alike.items():
-        state, reservation, listed_gpus, used = told
+    for (entry, seen, of_jobs), times in alike.items():
+        state, reservation, listed_gpus, used = entry
         if seen and seen != listed_gpus:
-            odd.add((told, seen))
+            odd.add((entry, seen))
             continue
         size = max(listed_gpus or 0, seen)
         part = _part(digest, size, used, of_jobs, (state, reservation))
@@ -161,38 +162,38 @@ def _parts(
             counts[what] += times * count
         nodes += times * (size > 0)
     if odd:
-        for listed, told, seen in zip(queue.nodes, counted.told, counted.named, strict=True):
-            if (told, seen) in odd:
+        for listed, entry, seen in zip(queue.nodes, counted.entries, counted.named, strict=True):
+            if (entry, seen) in odd:
                 counts.update(dict(_of_odd(digest, listed, given.get(listed.name, 0))))
                 nodes += 1
     return counts, nodes, bool(odd)
 
 
-_told = attrgetter("state", "reservation", "gpu_count", "gpus_used")
+_entry_of = attrgetter("state", "reservation", "gpu_count", "gpus_used")
 
 
 def _part(
-    digest: Digest, size: int, used: int | None, of_jobs: int, told: tuple[str, str]
+    digest: Digest, size: int, used: int | None, of_jobs: int, status: tuple[str, str]
 ) -> tuple[tuple[str, int], ...]:
     """What the GPUs of a node are: those that are held, and the others.
 
     Args:
-        digest: The picture.
+        digest: The tick.
         size: GPUs of the node.
-        used: Those that Slurm says are allocated; None: it does not say.
+        used: Those that Slurm reports as allocated; None: it does not report that.
         of_jobs: Those that the jobs in view hold.
-        told: The node's state and reservation.
+        status: The node's state and reservation.
     """
     queue, free = digest.tick.queue, "free"
     if used is None:
         used = of_jobs
-        free = UNTOLD if queue is not None and queue.is_filtered else free
+        free = UNCLEAR if queue is not None and queue.is_filtered else free
     held = min(size, used)
-    return (HELD, held), (_rest(*told, free), size - held)
+    return (HELD, held), (_rest(*status, free), size - held)
 
 
 def _of_odd(digest: Digest, listed: SlurmNode, of_jobs: int) -> tuple[tuple[str, int], ...]:
-    """What the GPUs of a node are of which telemetry tells another number than Slurm."""
+    """What the GPUs of a node are, if telemetry and Slurm count them differently."""
     node = digest.tick.nodes.get(listed.name)
     seen = () if node is None else node.gpu_uuids
     size, used = max(listed.gpu_count or 0, len(seen)), listed.gpus_used
@@ -220,7 +221,7 @@ def _has_mig(digest: Digest, uuids: tuple[str, ...]) -> bool:
 
 
 def _rest(state: str, reservation: str, otherwise: str) -> str:
-    """What those GPUs of a node are that no job holds."""
+    """What a node's GPUs without a job are."""
     if is_open(state):
         return "reserved" if reservation else otherwise
     words = state_words(state)

@@ -31,14 +31,14 @@ _LEAST_SHOWN_S: Final = 180.0
 """GPU-seconds of a twentieth of an hour."""
 
 _LONGEST_FILL: Final = 40
-"""Cells of a share of 100 %: longer ones say no more."""
+"""Cells of a share of 100 %: longer ones show no more."""
 
 
 def headline(digest: Digest, width: int, *, is_tall: bool) -> list[Line]:
     """The lines above a view of the whole fleet, none longer than `width`.
 
     Args:
-        digest: The picture.
+        digest: The tick.
         width: Cells of a line.
         is_tall: Whether there is room for three lines; else one has the most important of them.
     """
@@ -47,13 +47,13 @@ def headline(digest: Digest, width: int, *, is_tall: bool) -> list[Line]:
 
 
 def headline_steps(digest: Digest) -> Iterator[None]:
-    """Count what the headline tells, step by step; then it is quick to word."""
+    """Count what the headline shows, step by step; then it is quick to word."""
     yield from fleet_gpu_steps(digest)
-    books = digest.tick.ledger
-    if books is not None:
-        books.total()
+    ledger = digest.tick.ledger
+    if ledger is not None:
+        ledger.total()
         yield
-        _price_now(digest, books)
+        _price_now(digest, ledger)
         yield
 
 
@@ -61,17 +61,17 @@ def _headline(digest: Digest, width: int, is_tall: bool) -> list[Line]:
     fleet = fleet_gpus(digest)
     if not fleet.gpus:
         return []
-    books = digest.tick.ledger
-    whole = None if books is None else books.total()
-    if books is None or whole is None or whole.allocated_s < 1:
+    ledger = digest.tick.ledger
+    whole = None if ledger is None else ledger.total()
+    if ledger is None or whole is None or whole.allocated_s < 1:
         return [_fleet_line(digest, fleet, width)]
-    now = _Now.of(digest, books)
+    now = _Now.of(digest, ledger)
     if not is_tall:
-        return [_short_line(digest, fleet, now, whole, books, width)]
+        return [_short_line(digest, fleet, now, whole, ledger, width)]
     return [
         _fleet_line(digest, fleet, width),
         _shares_line(whole, now, width),
-        _causes_line(whole, books, bool(now.watching), width),
+        _causes_line(whole, ledger, bool(now.watching), width),
     ]
 
 
@@ -83,12 +83,12 @@ def _fleet_line(digest: Digest, fleet: FleetGpus, width: int) -> Line:
     gpus = units.gpus(fleet.gpus)
     if not fleet.parts:
         nodes = units.counted(fleet.nodes, "node")
-        told: list[Line] = [(Cell(gpus, Tone.STRONG), Cell(f" on {nodes}"))]
+        forms: list[Line] = [(Cell(gpus, Tone.STRONG), Cell(f" on {nodes}"))]
     else:
         parts = [Cell(f"{count:,} {part}") for part, count in fleet.parts]
-        told = [(Cell(f"{gpus}: ", Tone.STRONG), *_dotted(parts)), _held(fleet)]
+        forms = [(Cell(f"{gpus}: ", Tone.STRONG), *_dotted(parts)), _held(fleet)]
     news = [(cell,) for cell in _news(digest)]
-    for left in told:
+    for left in forms:
         for right in (*news, ()):
             if _width(left) + _width(right) + 2 * bool(right) <= width:
                 return _spread(left, right, width)
@@ -115,9 +115,9 @@ def _news(digest: Digest) -> tuple[Cell, ...]:
 # The second line: five shares, and what is lost now
 
 
-def _price_now(digest: Digest, books: LedgerTotals) -> float | None:
-    """Price of what is being wasted in an hour, worked out once for a picture."""
-    return digest.remembered(("price an hour", ""), lambda: price_an_hour(books))
+def _price_now(digest: Digest, ledger: LedgerTotals) -> float | None:
+    """Price of what is being wasted in an hour, worked out once for a tick."""
+    return digest.remembered(("price an hour", ""), lambda: price_an_hour(ledger))
 
 
 class _Now(NamedTuple):
@@ -132,9 +132,9 @@ class _Now(NamedTuple):
     """How many detectors have judged, while some have not."""
 
     @classmethod
-    def of(cls, digest: Digest, books: LedgerTotals) -> _Now:
-        """What the books say."""
-        wasted, suspected = books.losing.total()
+    def of(cls, digest: Digest, ledger: LedgerTotals) -> _Now:
+        """What is lost now by the ledger, and how many detectors still wait."""
+        wasted, suspected = ledger.losing.total()
         waiting = sum(one.state == "waiting" for one in digest.tick.coverage)
         every = len(digest.coverage_at_work)
         watching = f"{WATCHING} ({every - waiting} of {every})" if waiting else ""
@@ -143,8 +143,8 @@ class _Now(NamedTuple):
         return cls(
             wasted_gpus=wasted,
             suspected_gpus=suspected,
-            an_hour=_price_now(digest, books),
-            currency=safe(books.prices.currency),
+            an_hour=_price_now(digest, ledger),
+            currency=safe(ledger.prices.currency),
             watching=watching,
         )
 
@@ -198,7 +198,7 @@ class _Share(NamedTuple):
 
 
 def _shares(whole: Total) -> list[_Share]:
-    """The shares in the order of the books; of the last three only those that there are."""
+    """The shares in the order of the ledger; of the last three only those that there are."""
     found = [
         _Share("useful", "█", Tone.GOOD, whole.of_observed(whole.useful_s) or 0.0),
         _Share("wasted", "▓", Tone.BAD, whole.of_observed(whole.waste_s) or 0.0),
@@ -229,21 +229,21 @@ def _fills(shares: list[_Share], room: int) -> list[int]:
 # The third line: what was lost, by cause
 
 
-def _causes_line(whole: Total, books: LedgerTotals, is_watching: bool, width: int) -> Line:
-    """What was lost since the books began, by cause, the largest first."""
-    heads = _lost_heads(whole, books, is_watching)
+def _causes_line(whole: Total, ledger: LedgerTotals, is_watching: bool, width: int) -> Line:
+    """What was lost since the ledger began, by cause, the largest first."""
+    heads = _lost_heads(whole, ledger, is_watching)
     causes = _causes(whole)
     for head in heads:
         line: Line = (head,)
-        told = 0
+        shown = 0
         for number, cause in enumerate(causes):
             sign = Cell(": " if not number else " · ", Tone.DIM)
             rest = len(causes) - number - 1
             if _width((*line, sign, cause, *_more(rest))) > width:
                 break
-            line, told = (*line, sign, cause), told + 1
-        if told or not causes:
-            return (*line, *_more(len(causes) - told)) if _width(line) <= width else ()
+            line, shown = (*line, sign, cause), shown + 1
+        if shown or not causes:
+            return (*line, *_more(len(causes) - shown)) if _width(line) <= width else ()
     return next(((head,) for head in heads if _width((head,)) <= width), ())
 
 
@@ -251,9 +251,9 @@ def _more(count: int) -> Line:
     return (Cell(f" · {count} more", Tone.DIM),) if count else ()
 
 
-def _lost_heads(whole: Total, books: LedgerTotals, is_watching: bool) -> list[Cell]:
+def _lost_heads(whole: Total, ledger: LedgerTotals, is_watching: bool) -> list[Cell]:
     """`lost since 13:56: 18.3 + ~3.7 GPU-h of 142 seen (13 %)`, and shorter."""
-    since = _since(books.since, books.at)
+    since = _since(ledger.since, ledger.at)
     if whole.observed_s < 1:
         return [
             Cell(f"nothing seen {since} of {units.gpu_hours(whole.allocated_s)} GPU-h", Tone.DIM)
@@ -300,12 +300,12 @@ def _since(start: float, at: float) -> str:
 
 
 def _short_line(
-    digest: Digest, fleet: FleetGpus, now: _Now, whole: Total, books: LedgerTotals, width: int
+    digest: Digest, fleet: FleetGpus, now: _Now, whole: Total, ledger: LedgerTotals, width: int
 ) -> Line:
     """The most important of all that fits, in the order of the three lines."""
     news = _news(digest)
     lost = [_lost_words(whole, has_suspicion=is_long) for is_long in (False, True)]
-    since = _since(books.since, books.at)
+    since = _since(ledger.since, ledger.at)
     short, full = [(Cell(f"lost {one} GPU-h {since}", Tone.WARN),) if one else () for one in lost]
     parts: dict[str, Line] = {"held": _held(fleet)}
     # The most important first; a longer form of one takes the place of the shorter.

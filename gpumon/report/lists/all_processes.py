@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 STEP: Final = 500
-"""Processes that are looked at in one step: a millisecond or two."""
+"""Processes that are read in one step: a millisecond or two."""
 
 
 class _Making:
-    """The rows of a picture, made as far as somebody has asked for them."""
+    """The rows of a tick, made as far as they were asked for."""
 
     def __init__(self, digest: Digest) -> None:
         self.rows: list[ProcessRow] = []
         self.steps = self._made(digest)
 
     def _made(self, digest: Digest) -> Iterator[None]:
-        looked_at = 0
+        counted = 0
         for node in digest.tick.nodes.values():
             gpus = [gpu for gpu in map(digest.tick.gpus.get, node.gpu_uuids) if gpu is not None]
-            looked_at += len(gpus)
+            counted += len(gpus)
             if not any(gpu.processes for gpu in gpus):
-                if looked_at >= STEP:
-                    looked_at = 0
+                if counted >= STEP:
+                    counted = 0
                     yield
                 continue
             contexts: dict[str, BlockRow] = {}
@@ -54,9 +54,9 @@ class _Making:
                         owner=owners.get(str(process.pid)),
                     )
                     self.rows.append(row)
-                    looked_at += 1
-                    if looked_at >= STEP:
-                        looked_at = 0
+                    counted += 1
+                    if counted >= STEP:
+                        counted = 0
                         yield
 
 
@@ -186,8 +186,8 @@ def _text(key: str) -> Callable[[Digest, ProcessRow], SortKey | None]:
     cell = PROCESS_PARTS[key].cell
 
     def order(digest: Digest, row: ProcessRow) -> SortKey | None:
-        told = cell(digest, row)
-        return None if told == NO_VALUE or not told.text else (told.text.lower(),)
+        shown = cell(digest, row)
+        return None if shown == NO_VALUE or not shown.text else (shown.text.lower(),)
 
     return order
 
@@ -206,8 +206,8 @@ def _place_of(digest: Digest, row: ProcessRow) -> tuple[int | None, int | None]:
     process = row.process
     view = digest.job(process.job_id) if process.job_id is not None else None
     if view is None:
-        told = place(process)
-        return told.rank, told.world_size
+        found = place(process)
+        return found.rank, found.world_size
     ranks = digest.remembered(
         ("ranks by process", view.job.job_id), lambda: {(r.node, r.pid): r for r in view.ranks}
     )

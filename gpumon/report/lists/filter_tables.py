@@ -31,7 +31,7 @@ def understood(text: str) -> RowFilter:
     """The filter of a command.
 
     Raises:
-        FilterError: Neither jobs nor GPUs can be filtered so; it tells what jobs miss.
+        FilterError: Neither jobs nor GPUs can be filtered so; the message names what jobs miss.
     """
     try:
         jobs = row_filter(text, JOB_COLUMNS, search_text)

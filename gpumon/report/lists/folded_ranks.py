@@ -1,4 +1,4 @@
-"""Peers of which there is nothing to say, as one line, so that those that matter are in sight."""
+"""Peers without anything to report, as one line, so that those that matter are in sight."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _QUIET: Final = (Tone.PLAIN, Tone.DIM)
 """Tones of what is no trouble, such as a clock that the power limit holds."""
 
 ALIKE_RATIO: Final = 0.15
-"""Ranks whose activity differs by more from their peers' median are told for themselves: steps of
+"""Ranks whose activity differs by more from their peers' median have a row of their own: steps of
 alike ranks differ by less in one sample (our choice)."""
 
 
 def folded_ranks(
     digest: Digest, view: JobView, apart: RankRow | None = None, least: int = LEAST_FOLDED
 ) -> tuple[RankRow, ...]:
-    """The job's ranks and GPUs, alike peers as one line each world and role; one is told apart.
+    """The job's ranks and GPUs, alike peers as one line each world and role; one has its own.
 
     Folded are peers of which nothing is found, whose GPU is known and fresh, and which do about
     what their peers do. Their line is that of the one in the middle.
 
     Args:
-        digest: The picture.
+        digest: The tick.
         view: The job.
         apart: The rank at fault.
         least: So many alike ones at least are folded.
@@ -54,13 +54,13 @@ def folded_ranks(
 
 
 def _alike(digest: Digest, rows: list[RankRow]) -> list[RankRow]:
-    """Those of which the same is said, nothing grave, and which do what the others do."""
-    said = {row.key: rank_why(digest, row) for row in rows if row.gpu is not None}
-    counts = Counter(cell.text for cell in said.values() if cell.tone in _QUIET)
+    """Those with the same text, nothing grave, that do what the others do."""
+    why = {row.key: rank_why(digest, row) for row in rows if row.gpu is not None}
+    counts = Counter(cell.text for cell in why.values() if cell.tone in _QUIET)
     if not counts:
         return []
     usual_words = counts.most_common(1)[0][0]
-    quiet = [row for row in rows if row.key in said and said[row.key].text == usual_words]
+    quiet = [row for row in rows if row.key in why and why[row.key].text == usual_words]
     usual = median(map(_activity, quiet))
     return [row for row in quiet if abs(_activity(row) - usual) <= ALIKE_RATIO]
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 DEFAULT_WIDTH: Final = 100
-"""Columns of a table where no terminal says how wide it is. A choice: fits a mail and a log."""
+"""Columns of a table where no terminal reports its width. A choice: fits a mail and a log."""
 
 R = TypeVar("R")
 
@@ -57,7 +57,7 @@ def table(
 ) -> str:
     """The headline, jobs, or GPUs where there are none, findings and errors; ends in a line break.
 
-    Findings stand in the order of every list: what loses most comes first.
+    Findings are in the order of every list: what loses most comes first.
 
     Args:
         tick: What to report.
@@ -66,12 +66,12 @@ def table(
             makes it their table. None: all.
         wanted: Which jobs were asked for by name. None: all.
         user: Where there are no jobs, whose GPUs: those on which this user has processes. None:
-            everybody's.
+            everyone's.
     """
     digest = Digest(tick)
-    told, findings = _jobs_or_gpus(digest, width, passes, wanted, user)
+    rows, findings = _jobs_or_gpus(digest, width, passes, wanted, user)
     lines = plain_lines(headline(digest, width, is_tall=True))
-    lines += ["", *told] if lines else told
+    lines += ["", *rows] if lines else rows
     if tick.ended is not None:
         lines += ["", ended_title(tick.ended)]
         ended = [one for one in tick.ended.jobs if wanted is None or wanted(one.job)]
@@ -96,15 +96,16 @@ def _jobs_or_gpus(
 ) -> tuple[list[str], tuple[Finding, ...]]:
     """The table itself, and the findings about what it shows."""
     tick, findings = digest.tick, digest.tick.findings
-    keeps_gpu = None if passes is None else passes.gpus
+    passes_gpu = None if passes is None else passes.gpus
     if tick.jobs and (passes is None or passes.jobs is not None):
         jobs = arranged(tick.jobs, lambda view: default_order(digest, view))
-        keeps = None if passes is None else passes.jobs
-        if wanted is not None or keeps is not None:
+        passes_job = None if passes is None else passes.jobs
+        if wanted is not None or passes_job is not None:
             jobs = [
                 view
                 for view in jobs
-                if (wanted is None or wanted(view.job)) and (keeps is None or keeps(digest, view))
+                if (wanted is None or wanted(view.job))
+                and (passes_job is None or passes_job(digest, view))
             ]
             findings = tuple(f for view in jobs for f in digest.findings_by_job.get(_id(view), ()))
         return table_lines(digest, JOB_COLUMNS, jobs, width), findings
@@ -114,7 +115,7 @@ def _jobs_or_gpus(
     if user is not None:
         rows = [row for row in rows if any(one.is_of(user) for one in processes_of(digest, row))]
     if passes is not None:
-        rows = [row for row in rows if keeps_gpu is not None and keeps_gpu(digest, row)]
+        rows = [row for row in rows if passes_gpu is not None and passes_gpu(digest, row)]
     if passes is not None or user is not None:
         shown = [row.whole.uuid for row in rows if row.whole is not None]
         findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
@@ -188,7 +189,7 @@ def plain_lines(lines: Iterable[Line]) -> list[str]:
 
 
 def _footer(tick: Tick) -> str:
-    """When the picture was taken, and since when was observed."""
+    """When the tick was taken, and since when was observed."""
     at = units.clock_time(tick.at, with_seconds=True)
-    looked = units.short_duration(max(0.0, tick.at - tick.observed_since))
-    return f"at {at}, observed for {looked}"
+    observed = units.short_duration(max(0.0, tick.at - tick.observed_since))
+    return f"at {at}, observed for {observed}"

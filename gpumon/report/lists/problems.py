@@ -1,4 +1,4 @@
-"""Which rows have a finding that somebody should look at, and which of these come next."""
+"""Which rows have a finding that the user should look at, and which of these come next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def problems_of(digest: Digest, row: object) -> tuple[Finding, ...]:
-    """Findings about a row that stand, are a warning at least, and that nobody said they know."""
+    """Findings about a row that are open, a warning at least, and not acknowledged."""
     return tuple(finding for finding in _findings_of(digest, row) if _is_problem(finding))
 
 
@@ -30,7 +30,7 @@ def next_problem(
     """Where the next row with a problem is; None: no other row has one.
 
     Args:
-        digest: The picture.
+        digest: The tick.
         rows: The rows in the order of the screen.
         at: The row to go on from.
         met: Findings that were gone to already; a row with another one comes first.
@@ -43,8 +43,8 @@ def next_problem(
     others: list[int] = []
     # No further than to the first that was not gone to: below it may be a hundred thousand rows.
     for index, row in enumerate(rows):
-        if may(row) and index != at and (told := problems_of(digest, row)):
-            if any(one.identity not in met for one in told):
+        if may(row) and index != at and (problems := problems_of(digest, row)):
+            if any(one.identity not in met for one in problems):
                 return index
             others.append(index)
     return next((i for i in others if i > at), others[0] if others else None)

@@ -1,4 +1,4 @@
-"""The commands in what findings advise: the next step that somebody already thought of."""
+"""The commands in what findings advise: the next step, ready to run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _END: Final = re.compile(r"[;,] |\.\Z| …| or ")
 """Where a command in a sentence ends."""
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BLANK: Final = re.compile(r"\b(?:ID|PID|N|FILE|NODE)\b")
-"""A place that nobody has filled in."""
+"""A place that is still to be filled in."""
 
 
 class Advice(NamedTuple):
@@ -53,10 +53,10 @@ def commands_of(findings: Sequence[Finding], ways: Ways) -> tuple[Command, ...]:
         findings: What is claimed, what matters most first.
         ways: To the node in question, and to Slurm's commands.
     """
-    told = findings[:MOST_FINDINGS]
+    first = findings[:MOST_FINDINGS]
     found = [
-        *_filled((one, step, OWNER) for one in told for step in one.advice),
-        *_filled((one, step, ADMIN) for one in told for step in one.machine_advice),
+        *_filled((one, step, OWNER) for one in first for step in one.advice),
+        *_filled((one, step, ADMIN) for one in first for step in one.machine_advice),
     ]
     found.sort(key=lambda command: command.about == ADMIN)
     by_line = {
@@ -66,12 +66,12 @@ def commands_of(findings: Sequence[Finding], ways: Ways) -> tuple[Command, ...]:
 
 
 def advice_of(step: str) -> Advice | None:
-    """The command in a step; None: there is none, or it has a place that nobody filled in."""
+    """The command in a step; None: there is none, or a place in it is not filled in."""
     match = _STEP.match(step)
     if match is None or not step.isprintable():
         return None
     line = match["line"]
-    # What stands in quotes ends nothing.
+    # What is in quotes ends nothing.
     end = _END.search(_QUOTED.sub(lambda quoted: "_" * len(quoted[0]), line))
     line = line if end is None else line[: end.start()]
     try:
@@ -87,7 +87,7 @@ def _filled(steps: Iterable[tuple[Finding, str, str]]) -> Iterator[Command]:
     for finding, step, who in steps:
         advice = advice_of(step)
         if advice is not None:
-            # Slurm lets only its owner start a step in a job, whoever is advised to look.
+            # Slurm lets only its owner start a step in a job, also of advice to administrators.
             is_step = advice.words[0] == "srun" and any(
                 word.startswith("--jobid=") for word in advice.words
             )
@@ -96,7 +96,7 @@ def _filled(steps: Iterable[tuple[Finding, str, str]]) -> Iterator[Command]:
 
 
 def _there(command: Command, ways: Ways) -> list[Command]:
-    """As it is typed here; none where nobody knows the way."""
+    """As it is typed here; none where the way is unknown."""
     tool = command.words[0]
     if tool in _SLURM:
         return slurm_commands(ways, [command])

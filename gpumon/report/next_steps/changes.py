@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from gpumon.report.next_steps.commands import Change
 
 ANSWERS: Final = 3
-"""Answers of the queue after which what has not shown is told to be missing."""
+"""Answers of the queue after which what has not shown is reported as missing."""
 
 SILENT_S: Final = 120.0
 """Seconds without any answer of the queue, after which nothing is known."""
 
 _WAITING: Final = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-"""States of a job that is queued anew."""
+"""States of a job that is queued again."""
 
 
 class Awaited(NamedTuple):
@@ -31,11 +31,11 @@ class Awaited(NamedTuple):
 
     change: Change
     restarts: dict[str, int]
-    """How often each job that it is about had begun anew before, by label."""
+    """How often each job that it is about had restarted before, by label."""
     sent_at: float
-    """Unix time of the picture before it."""
+    """Unix time of the tick before it."""
     queue_at: float | None
-    """Unix time of the newest answer that was looked at."""
+    """Unix time of the newest answer that was read."""
     answers: int = 0
     """Answers that have not shown it."""
 
@@ -47,10 +47,10 @@ def awaited(change: Change, tick: Tick) -> Awaited:
 
 
 def looked_at(one: Awaited, tick: Tick) -> tuple[Awaited | None, str]:
-    """What a picture says of a change.
+    """What a tick shows of a change.
 
     Returns:
-        The change, as long as it has to be awaited, and what is to be told once it has not.
+        The change, as long as it has to be awaited, and what to report once it has not.
     """
     if tick.queue_at is None or tick.queue_at == one.queue_at:
         if tick.at - one.sent_at > SILENT_S and not one.answers:
@@ -96,8 +96,8 @@ def _left_to_do(one: Awaited, jobs: list[Job]) -> str | None:
     if not jobs:
         return f"{one.change.job.label} has left it instead of waiting again"
     for job in jobs:
-        has_begun_anew = (job.restart_count or 0) > one.restarts.get(job.label, 0)
-        if job.state not in _WAITING and not has_begun_anew:
+        has_restarted = (job.restart_count or 0) > one.restarts.get(job.label, 0)
+        if job.state not in _WAITING and not has_restarted:
             return f"{job.label} is still {job.state}"
     return None
 

@@ -38,7 +38,7 @@ class Subject(NamedTuple):
     group: tuple[str, str] | None = None
     """Kind and name of what holds jobs: a user, an account, a partition, a reservation."""
     job_state: str = ""
-    """What the queue says of the job; empty where it is over, or the queue does not list it."""
+    """The queue's record of the job; empty where it is over, or the queue does not list it."""
 
     def checked(self) -> Subject:
         """The same without names that a shell or a command could take for something else."""
@@ -59,7 +59,7 @@ class Subject(NamedTuple):
 
     @property
     def is_pasted_safely(self) -> bool:
-        """Whether its name may stand in a command, by the same rules as in those listed here."""
+        """Whether its name may be in a command, by the same rules as in those listed here."""
         return self.name == self.checked().name
 
 
@@ -136,7 +136,7 @@ def slurm_commands(ways: Ways, commands: list[Command]) -> list[Command]:
     return [
         command._replace(road=ways.slurm, words=asking(ways.cluster, command.words))
         for command in commands
-        # sstat asks its own cluster only, where the job's number may be somebody else's.
+        # sstat asks its own cluster only, where the job's number may be another job's.
         if command.words[0] in ASK_A_CLUSTER
     ]
 

@@ -1,4 +1,4 @@
-"""Which way leads to a node and to Slurm's commands, told by the targets of a picture."""
+"""Which way leads to a node and to Slurm's commands, by the targets of a tick."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Ways(NamedTuple):
     """The ways that the commands about one subject need."""
 
     node: Road | None = None
-    """To its node; None: there is none, or nobody knows the way."""
+    """To its node; None: there is none, or it is unknown."""
     slurm: Road | None = None
     """To where Slurm's commands are; None: they are here."""
     cluster: str = ""
-    """The cluster that they must be told to ask; empty: it is their own."""
+    """The cluster that they have to ask; empty: it is their own."""
 
 
 NO_WAYS: Final = Ways()
@@ -35,7 +35,7 @@ def ways_for(tick: Tick, node: str | None) -> Ways:
 
 
 def road_to(tick: Tick, node: str) -> Road | None:
-    """The way by which a node is read; None: nobody can say which it is."""
+    """The way by which a node is read; None: it is unknown."""
     target = _target_of(tick, node)
     if target is None or not is_host_name(node):
         return None
@@ -74,7 +74,7 @@ def slurm_here(tick: Tick | None) -> tuple[Target | None, str]:
     if not found:
         return None, "no Slurm queue is in view"
     if len(found) > 1:
-        # A job's number may be that of somebody else's job on another cluster.
+        # A job's number may be that of another user's job on another cluster.
         return None, "several clusters are in view: copy the command with y"
     if found[0].rest is not None:
         return None, "gpumon changes nothing by slurmrestd: copy the command with y"

@@ -14,7 +14,7 @@ CLASSIC: Final = "text/plain; version=0.0.4; charset=utf-8"
 """Type of the format that OpenMetrics came from (prometheus.io, "Exposition formats")."""
 
 LONGEST_LABEL: Final = 256
-"""Characters of a label's value: as many as are kept of a name (`model.text`)."""
+"""Characters of a label's value: as many as a name may have (`model.text`)."""
 
 _COUNTED: Final = "_total"
 
@@ -34,9 +34,9 @@ class Family(NamedTuple):
 
 
 def labelled(labels: Mapping[str, str]) -> str:
-    """Labels as they stand behind a name; empty values say nothing and are left out."""
-    told = (f'{name}="{_quoted(value)}"' for name, value in labels.items() if value)
-    return f"{{{','.join(told)}}}"
+    """Labels as they are written behind a name; empty values are left out."""
+    pairs = (f'{name}="{_quoted(value)}"' for name, value in labels.items() if value)
+    return f"{{{','.join(pairs)}}}"
 
 
 def _quoted(value: str) -> str:
@@ -53,7 +53,7 @@ def written(families: Iterable[Family], *, is_open: bool) -> bytes:
     """The page.
 
     Args:
-        families: What it tells; one that has nothing to tell is left out.
+        families: What it publishes; one without samples is left out.
         is_open: Whether as OpenMetrics; else as the older format.
     """
     lines = (line for family in families if family.samples for line in _lines(family, is_open))
@@ -63,13 +63,13 @@ def written(families: Iterable[Family], *, is_open: bool) -> bytes:
 
 def _lines(family: Family, is_open: bool) -> Iterator[str]:
     name = family.name
-    told = name.removesuffix(_COUNTED) if is_open and family.kind == "counter" else name
-    yield f"# TYPE {told} {family.kind}\n"
+    title = name.removesuffix(_COUNTED) if is_open and family.kind == "counter" else name
+    yield f"# TYPE {title} {family.kind}\n"
     if is_open and family.unit:
-        yield f"# UNIT {told} {family.unit}\n"
+        yield f"# UNIT {title} {family.unit}\n"
     doc = _documented(family.doc)
     # Only the newer format escapes quotes here.
     quoted = doc.replace('"', '\\"')
-    yield f"# HELP {told} {quoted if is_open else doc}\n"
+    yield f"# HELP {title} {quoted if is_open else doc}\n"
     for labels, value in family.samples:
         yield f"{name}{labels} {value}\n"

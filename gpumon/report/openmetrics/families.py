@@ -1,8 +1,8 @@
-"""What a picture tells as metrics: every field of the catalogue, findings, and the books.
+"""A tick as metrics: every field of the catalogue, findings, and the ledger.
 
 No label grows without a bound: no job, process or rank has series of its own, and of what there can
-be many the first ones are told and the others counted in `gpumon_left_out`. A value that is missing
-or stale has no series, and 0 is always a measured 0.
+be many the first ones are published and the others counted in `gpumon_left_out`. A missing value
+or a stale one has no series, and 0 is always a measured 0.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     Sample = tuple[str, float | int]
 
 MOST_ENTITIES: Final = 20_000
-"""GPUs that are told, and as many nodes, ports and so on; the page has some 100 MB then, as much as
-a server still takes in its ten seconds (our choice)."""
+"""GPUs that are published, and as many nodes, ports and so on; the page has some 100 MB then, as
+much as a server still takes in its ten seconds (our choice)."""
 
 MOST_NAMES: Final = 1000
-"""Users that are told, and as many accounts and partitions, those with the most waste first."""
+"""Users that are published, and as many accounts and partitions, the most wasteful first."""
 
 MOST_FINDINGS: Final = 2000
-"""Findings that are told one by one; `gpumon_findings` counts all."""
+"""Findings that are published one by one; `gpumon_findings` counts all."""
 
 _NAMED_BY: Final = {
     "node": "",
@@ -50,8 +50,8 @@ _NAMED_BY: Final = {
     "local_filesystem": "mount",
     "mig": "instance",
 }
-"""Blocks of a node that are told, and the label that holds an entity's key. Links are told in sum
-by their GPU; processes, jobs' control groups and events come and go."""
+"""Blocks of a node that are published, and the label that holds an entity's key. Links are part of
+their GPU's sums; processes, jobs' control groups and events come and go."""
 
 _LABELS: Final = frozenset({"index", "minor_number"})
 """Values that are labels of `gpumon_gpu_info`."""
@@ -69,27 +69,27 @@ _UNITS: Final = {
 _T = TypeVar("_T")
 
 GROUPED_BY: Final = ("user", "account", "partition", "gpu")
-"""What the books are told by, beside the whole."""
+"""What the ledger is published by, beside the whole."""
 
 LOST: Final = ("wasted", "suspected")
 """The shares of what is lost now, in the order of `Losing`."""
 
 STATES: Final = ("useful", "wasted", "suspected", "unexplained", "unobserved")
-"""The shares of the books."""
+"""The shares of the ledger."""
 
 
 def page(tick: Tick, *, is_open: bool) -> bytes:
-    """A picture as text.
+    """A tick as text.
 
     Args:
-        tick: The picture.
+        tick: The tick.
         is_open: Whether as OpenMetrics 1.0; else in Prometheus' older format.
     """
     return written(families(tick), is_open=is_open)
 
 
 def families(tick: Tick) -> Iterator[Family]:
-    """Everything that is told of a picture."""
+    """Everything that is published of a tick."""
     left_out: Counter[str] = Counter()
     yield from _own(tick)
     yield from _nodes(tick, left_out)
@@ -124,8 +124,7 @@ def _own(tick: Tick) -> Iterator[Family]:
         ("picture_lateness", "How late the tick was made.", tick.lateness_s),
     )
     for name, doc, value in times:
-        told = round(value, 3)
-        yield _gauge(f"gpumon_{name}_seconds", doc, [("", told)], "seconds")
+        yield _gauge(f"gpumon_{name}_seconds", doc, [("", round(value, 3))], "seconds")
     targets = {labelled({"target": target.url}): target for target in tick.targets}
     yield _gauge(
         "gpumon_target_up",
@@ -203,16 +202,16 @@ def _gpus(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
         yield _gauge(
             "gpumon_gpu_jobs",
             "Jobs that hold a GPU, of those that gpumon lists.",
-            [(told, held[gpu.uuid]) for told, gpu in zip(labels, gpus, strict=True)],
+            [(one, held[gpu.uuid]) for one, gpu in zip(labels, gpus, strict=True)],
         )
     for key in KEYS["gpu"]:
         if key not in _LABELS:
-            found = ((told, number(gpu.value(key))) for told, gpu in zip(labels, gpus, strict=True))
+            found = ((one, number(gpu.value(key))) for one, gpu in zip(labels, gpus, strict=True))
             yield _field(CATALOGUE[key], found)
 
 
 def _field(field: Field, found: Iterable[tuple[str, float | int | None]]) -> Family:
-    """What the catalogue has: what only grows is a counter, all else a gauge."""
+    """A field of the catalogue: what only grows is a counter, all else a gauge."""
     name, unit = field.openmetrics, _UNITS.get(field.unit, "")
     stem = name.removesuffix("_total")
     return Family(
@@ -234,7 +233,7 @@ def _block(tick: Tick, name: str, left_out: Counter[str]) -> Iterator[Family]:
             continue
         for row, key in enumerate(block.keys):
             labels = labelled(_names(name, node.name, key, block, row))
-            # What is alike once it was cut would be told twice, which is no page any more.
+            # Cut labels can be alike, and a page that has the same labels twice is invalid.
             if labels not in known:
                 known.add(labels)
                 rows.append((labels, block, row))
@@ -289,8 +288,8 @@ def _findings(tick: Tick, left_out: Counter[str]) -> Iterator[Family]:
     yield _gauge("gpumon_findings", "Open findings.", sorted(counted.items()))
     gravest = sorted(tick.findings, key=lambda one: -one.severity.rank)
     shown = _first(gravest, MOST_FINDINGS, "finding", left_out)
-    told = {labelled(_info(one)): 1 for one in shown}
-    yield _gauge("gpumon_finding_info", "An open finding and its subject.", told.items())
+    infos = {labelled(_info(one)): 1 for one in shown}
+    yield _gauge("gpumon_finding_info", "An open finding and its subject.", infos.items())
     rates = ((one, losing_of(tick, one)) for one in shown)
     lost = {
         labelled({**_about(one), "state": state}): round(gpus, 3)
@@ -319,18 +318,18 @@ def _about(finding: Finding) -> dict[str, str]:
     }
 
 
-def _losing(books: LedgerTotals) -> Iterator[Family]:
+def _losing(ledger: LedgerTotals) -> Iterator[Family]:
     """What is lost while things go on as they are."""
     yield _gauge(
         "gpumon_losing_gpus",
         "GPUs that are lost now.",
         [
             (labelled({"state": state}), round(gpus, 3))
-            for state, gpus in zip(LOST, books.losing.total(), strict=True)
+            for state, gpus in zip(LOST, ledger.losing.total(), strict=True)
         ],
     )
-    price = price_an_hour(books)
-    if books.prices.gpu_hour and not books.losing.total().wasted_gpus:
+    price = price_an_hour(ledger)
+    if ledger.prices.gpu_hour and not ledger.losing.total().wasted_gpus:
         price = 0.0
     if price is not None:
         yield _gauge(
@@ -340,9 +339,9 @@ def _losing(books: LedgerTotals) -> Iterator[Family]:
         )
 
 
-def _ledger(books: LedgerTotals, left_out: Counter[str]) -> Iterator[Family]:
-    """The books. They are gauges: what is suspected today may be found useful tomorrow."""
-    total = line(books.total())
+def _ledger(ledger: LedgerTotals, left_out: Counter[str]) -> Iterator[Family]:
+    """The ledger, as gauges: what is suspected today may be found useful tomorrow."""
+    total = line(ledger.total())
     yield _gauge(
         "gpumon_ledger_gpu_seconds",
         "GPU time by state since the ledger began: the states sum to the allocation.",
@@ -368,14 +367,14 @@ def _ledger(books: LedgerTotals, left_out: Counter[str]) -> Iterator[Family]:
         if amount is not None:
             yield _gauge(f"gpumon_ledger_{name}", doc, [("", amount)], unit)
     for dimension in GROUPED_BY:
-        lines = [(name, line(one)) for name, one in books.by(dimension).items()]
-        told = _first(lines, MOST_NAMES, dimension, left_out)
+        lines = [(name, line(one)) for name, one in ledger.by(dimension).items()]
+        first = _first(lines, MOST_NAMES, dimension, left_out)
         yield _gauge(
             f"gpumon_ledger_{dimension}_gpu_seconds",
             f"What became of GPU time by {dimension}.",
             [
                 (labelled({dimension: name or "unknown", "state": state}), amount)
-                for name, one in told
+                for name, one in first
                 for state, amount in _shares(one)
             ],
         )

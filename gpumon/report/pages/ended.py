@@ -1,4 +1,4 @@
-"""All that the accounting tells of one ended job, as text."""
+"""All that the accounting has of one ended job, as text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from gpumon.report.tables.ended import exit_text
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph, some_names
-from gpumon.report.wording.ended import booked_run, ended_verdict
-from gpumon.report.wording.ledger_words import books_lines
+from gpumon.report.wording.ended import ended_verdict, run_total
+from gpumon.report.wording.ledger_words import ledger_lines
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.verdict_words import state_cell
 
@@ -73,8 +73,8 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
         text = "GPU use is not known: this cluster's accounting does not gather it"
         entries.append([*paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  "), ()])
     if ended.jobstats_fields:
-        told = ", ".join(_JOBSTATS_WORDS[field] for field in ended.jobstats_fields)
-        text = f"from Jobstats' summary, as Slurm recorded none: {told}"
+        fields = ", ".join(_JOBSTATS_WORDS[field] for field in ended.jobstats_fields)
+        text = f"from Jobstats' summary, as Slurm recorded none: {fields}"
         entries.append([*paragraph(text, width, Tone.DIM, "", "  "), ()])
     if ended.steps:
         entries.append([(Cell("Steps", Tone.STRONG),)])
@@ -83,9 +83,9 @@ def ended_lines(digest: Digest | None, ended: EndedJob, width: int) -> list[list
 
 
 def _became(digest: Digest, ended: EndedJob, width: int) -> list[Line]:
-    """The verdict, then the shares of its GPU time by the books."""
+    """The verdict, then the shares of its GPU time by the ledger."""
     title = (Cell("What became of its GPU time", Tone.STRONG),)
-    shares = books_lines(digest, booked_run(digest.tick, ended), width)
+    shares = ledger_lines(digest, run_total(digest.tick, ended), width)
     if not shares and ended.gpu_util_ratio is None and ended.job.gpu_count != 0:
         text = "not watched: gpumon stored no ledger while it ran, or no longer has it"
         return [title, *paragraph(text, width, Tone.DIM, f"{units.MISSING} ", "  ")]

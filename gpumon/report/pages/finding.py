@@ -31,7 +31,7 @@ TALL_ROOM: Final = 48
 """Lines of a screen from which on three tall charts leave room for the words."""
 
 MAX_CHARTS: Final = 6
-"""Charts of one finding: more evidence is told in words."""
+"""Charts of one finding: more evidence is words alone."""
 
 CHARTS_EACH: Final = 2
 """Charts of one piece of evidence, which may name many links."""
@@ -44,9 +44,9 @@ LEAST_S: Final = 120.0
 
 
 def find(digest: Digest, identity: tuple[str, str, str]) -> Finding | None:
-    """The finding as it stands at this instant, else as it was cleared."""
-    told = (*digest.tick.findings, *digest.tick.cleared)
-    return next((finding for finding in told if finding.identity == identity), None)
+    """The finding at this instant, else as it was cleared."""
+    every = (*digest.tick.findings, *digest.tick.cleared)
+    return next((finding for finding in every if finding.identity == identity), None)
 
 
 def finding_entries(
@@ -146,7 +146,7 @@ def _drawn(before: str, panel: Panel, title: str, width: int, rows: int) -> list
 def _meanwhile(
     digest: Digest, finding: Finding, uuid: str, width: int, rows: int
 ) -> list[list[Line]]:
-    """Where no evidence is a curve: what the GPU did before and since."""
+    """If no evidence is a curve: what the GPU did before and since."""
     gpu = digest.tick.gpus.get(uuid)
     if gpu is None:
         return []
@@ -169,7 +169,7 @@ def evidence_chart(digest: Digest, finding: Finding, key: str, place: Place) -> 
 
 
 def _others(digest: Digest, finding: Finding, width: int) -> list[list[Line]]:
-    """What else is said of the same subject, and which of it explains the rest."""
+    """Other findings about the same subject, and which of all explains the rest."""
     verdict = merge(digest.tick.findings).get(finding.subject)
     if verdict is None or not verdict.explained:
         return []

@@ -1,4 +1,4 @@
-"""Which catalogue field of a GPU stands in which section, and under which name."""
+"""Which catalogue field of a GPU is in which section, and under which name."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def gpu_sections(
     """Every section of a GPU, those without any value in one line with the reason.
 
     Args:
-        digest: The picture.
+        digest: The tick.
         gpu: The GPU.
         width: Cells of a line.
         chosen: Keys of the columns of its processes; None: those shown at first.
@@ -68,13 +68,13 @@ def gpu_sections(
 
 
 def _with_labels(gpu: Gpu, section: Section, width: int) -> Section:
-    """What the board says of itself, above the rest."""
-    told = [
+    """The board's own labels, above the rest."""
+    labels = [
         (label.replace("_", " "), text)
         for label in LABELS["gpu"]
         if label not in ("name", "pci_bus_id", "common_ancestors") and (text := gpu.label(label))
     ]
-    entries = line_entries(facts(told, width - INDENT), "labels")
+    entries = line_entries(facts(labels, width - INDENT), "labels")
     if not entries:
         return section
     return section._replace(entries=entries + section.entries, note="")
@@ -118,10 +118,9 @@ def _fields(
         lines = [*_clock_lines(digest, gpu, width), *lines]
     more = line_entries(lines, "counters")
     if note:
-        told = paragraph(note, width - INDENT, Tone.DIM, "", "  ")
-        more += line_entries(told, "sheet")
+        more += line_entries(paragraph(note, width - INDENT, Tone.DIM, "", "  "), "sheet")
     more += line_entries(missing_lines(missing, width, words), "missing")
-    # One row of titles is enough for all sections, whose columns stand below each other.
+    # One row of titles is enough for all sections, whose columns are below each other.
     return section._replace(entries=section.entries + more, head=section.head if note else ())
 
 
@@ -145,8 +144,8 @@ def counter_lines(gpu: Gpu, counters: Mapping[str, str], width: int) -> list[Lin
         return []
     raised = [(name, str(int(value))) for name, value in known if value]
     zero = [name for name, value in known if not value]
-    told = facts(raised, width - INDENT - 2)
-    lines: list[Line] = [(Cell("! ", Tone.WARN), *line) for line in told]
+    marked = facts(raised, width - INDENT - 2)
+    lines: list[Line] = [(Cell("! ", Tone.WARN), *line) for line in marked]
     if zero:
         count = "all 0" if not raised else "0"
         lines += paragraph(f"{count}: {', '.join(zero)}", width - INDENT, Tone.PLAIN, "", "  ")
@@ -160,9 +159,9 @@ def _with_links(digest: Digest, gpu: Gpu, section: Section, width: int) -> Secti
         return section
     table = table_section("NVLink", digest, LINK_COLUMNS, links, width, lambda r: f"link {r.key}")
     active = sum(1 for link in links if link.value("link_state") == 1)
-    unsaid = all(link.value("link_state") is None for link in links)
-    note = f"{len(links)} links" if unsaid else f"{active} of {len(links)} links active"
-    tone = Tone.WARN if not unsaid and active < len(links) else Tone.DIM
+    unreported = all(link.value("link_state") is None for link in links)
+    note = f"{len(links)} links" if unreported else f"{active} of {len(links)} links active"
+    tone = Tone.WARN if not unreported and active < len(links) else Tone.DIM
     titles = line_entries([table.head[1:]], "titles")
     last = tuple(entry for entry in section.entries if entry.key.startswith("missing"))
     first = tuple(entry for entry in section.entries if entry not in last)
@@ -194,7 +193,7 @@ def _processes(digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | N
                 note_tone=Tone.WARN,
             )
         none = (
-            "none holds a context on it" if gpu.tells_processes else "not reported by an exporter"
+            "none holds a context on it" if gpu.reports_processes else "not reported by an exporter"
         )
         note = stale_words(digest, gpu) if gpu.is_stale else none
         return Section(title="Processes", entries=(), head=(), note=note, note_tone=Tone.DIM)

@@ -1,4 +1,4 @@
-"""A job at a glance, beside the list that it is in: verdict, next step, evidence, curve, books."""
+"""A job at a glance, beside the list that it is in: verdict, next step, evidence, curve, ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpumon.model.job_states import has_ended
 from gpumon.report.charts.chart import chart_lines, time_axis
 from gpumon.report.charts.curves import job_activity
 from gpumon.report.text.cells import Cell, Tone, paragraph
-from gpumon.report.wording.ledger_words import job_books
+from gpumon.report.wording.ledger_words import job_ledger_lines
 from gpumon.report.wording.paragraphs import finding_lines, job_facts, watching_lines
 from gpumon.report.wording.pending import wait_words
 from gpumon.report.wording.trend import TREND_S
@@ -50,20 +50,20 @@ def job_glance(digest: Digest, view: JobView, width: int, height: int) -> list[L
     for other in found[1:]:
         cell = finding_cell(digest.tick, other)
         lines += paragraph(f"{cell.text}: {other.summary}", width, cell.tone)
-    books = job_books(digest, view, width)
-    if books:
-        lines += [(), *books]
+    ledger_lines = job_ledger_lines(digest, view, width)
+    if ledger_lines:
+        lines += [(), *ledger_lines]
     return lines[:height]
 
 
 def _findings(digest: Digest, view: JobView) -> list[Finding]:
-    """What is said of a job and of its nodes, what its row tells first."""
+    """Findings about a job and its nodes, first the one that its row shows."""
     if has_ended(view.job.state):
         return []
-    told = digest.told_finding(view)
+    first = digest.shown_finding(view)
     every = (*digest.findings_by_job.get(view.job.job_id, ()), *digest.findings_of_nodes(view))
-    others = [one for one in every if told is None or one.identity != told.identity]
-    return others if told is None else [told, *others]
+    others = [one for one in every if first is None or one.identity != first.identity]
+    return others if first is None else [first, *others]
 
 
 def _verdict(digest: Digest, finding: Finding, width: int) -> list[Line]:

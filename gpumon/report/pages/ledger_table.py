@@ -1,4 +1,4 @@
-"""The books as plain text: a line per user, account, partition, GPU, job or class."""
+"""The ledger as plain text: a line per user, account, partition, GPU, job or class."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class ClassLine(NamedTuple):
     share: float | None
     """Of what was observed; of all where it is what was not."""
     before: float | None
-    """The share in an earlier span; None: nothing was observed then, or nobody asked."""
+    """The share in an earlier span; None: nothing was observed then, or it was not asked for."""
 
 
 def class_lines(whole: Total, before: Total = NOTHING) -> list[ClassLine]:
-    """The books line by line; classes of an earlier span that take nothing now come last of theirs.
+    """The ledger line by line; classes that took time only in the earlier span come last of theirs.
 
     Args:
-        whole: The books.
-        before: Those of an earlier span.
+        whole: The ledger.
+        before: That of an earlier span.
     """
     now, earlier = _shares(whole), _shares(before)
     nothing, was_nothing = whole.of_observed(0.0), before.of_observed(0.0)
@@ -89,7 +89,7 @@ def class_lines(whole: Total, before: Total = NOTHING) -> list[ClassLine]:
 
 
 def _shares(total: Total) -> dict[str, tuple[float, float | None]]:
-    """GPU-seconds and share by line of the books."""
+    """GPU-seconds and share by line of the ledger."""
     observed = {
         "useful": total.useful_s,
         **total.wasted_s,
@@ -104,9 +104,9 @@ def class_table(whole: Total, currency: str, before: Total | None = None) -> str
     """Where the GPU time went: useful, each class of waste, what is suspected, the rest.
 
     Args:
-        whole: The books.
+        whole: The ledger.
         currency: Of the prices.
-        before: Those of an earlier span, of which the shares are shown beside.
+        before: That of an earlier span, whose shares are shown beside.
     """
     costs = {
         **whole.wasted_cost,

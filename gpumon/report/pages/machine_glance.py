@@ -15,7 +15,7 @@ from gpumon.report.tables.sections import INDENT, table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.report.text.units import index_text
-from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
+from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
 from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.space import space_facts
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 PAST_CELLS: Final = 20
 """Characters of a GPU's past: ten minutes at `CELL_S`. A choice."""
 CELL_S: Final = 30.0
-"""A cell of a GPU's past: what stands still on the screen for so long goes over no wire."""
+"""A cell of a GPU's past: what does not move on the screen for so long goes over no wire."""
 
 MOST_GPUS: Final = 16
 """GPUs of a machine that have a line each."""
 
 _RENEWED_S: Final = 10.0
-"""How often a GPU's past is looked up anew: a third of its newest cell."""
+"""How often a GPU's past is read again: a third of its newest cell."""
 
 _LEAST_OF_PROCESSES: Final = 4
 """Lines that are left for processes: the list above has the GPUs' values, but none of these."""
@@ -50,7 +50,7 @@ _FULL, _EMPTY = "█", "░"
 
 
 class Commands(NamedTuple):
-    """What tells a process's command line where it can be read."""
+    """Command lines of processes, where they can be read."""
 
     cell: Callable[[Digest, ProcessRow], Cell]
     read: int
@@ -62,15 +62,15 @@ def machine_glance(
 ) -> list[Line]:
     """The host, a line for each GPU, and the processes on them; at most so many lines.
 
-    `commands`, where there is room for them, stand in place of the programs' names.
+    `commands`, where there is room for them, take the place of the programs' names.
     """
     commands = commands if width >= _WIDE else None
     gpus = sorted(
         (gpu for uuid in node.gpu_uuids if (gpu := digest.tick.gpus.get(uuid)) is not None),
         key=lambda gpu: (gpu.nvml_index is None, gpu.nvml_index or 0),
     )
-    told = (*load_facts(host_row(node)), *space_facts(node), *_others(node))
-    lines = facts((("host", node.name), *told), width)
+    known = (*load_facts(host_row(node)), *space_facts(node), *_others(node))
+    lines = facts((("host", node.name), *known), width)
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
     lines += _remembered_processes(digest, node, gpus, (width, height - len(lines)), commands)
@@ -80,15 +80,15 @@ def machine_glance(
 def _others(node: Node) -> list[tuple[str, str]]:
     """Disks and network of the host, as far as they move."""
     host = host_row(node)
-    told = []
+    found = []
     for name, keys in (
         ("disk r/w", ("disk_read_bytes_per_s", "disk_write_bytes_per_s")),
         ("net in/out", ("net_rx_bytes_per_s", "net_tx_bytes_per_s")),
     ):
         moved = [host.value(key) for key in keys]
         if any(value is not None for value in moved):
-            told.append((name, "/".join(units.short_rate(value) for value in moved)))
-    return told
+            found.append((name, "/".join(units.short_rate(value) for value in moved)))
+    return found
 
 
 def _gpu_line(digest: Digest, gpu: Gpu, width: int) -> Line:
@@ -119,7 +119,7 @@ def _gpu_line(digest: Digest, gpu: Gpu, width: int) -> Line:
 
 
 def _bar(ratio: float | None, width: int) -> Cell:
-    """A share as a bar; blank where it is not known, which is no empty bar."""
+    """A share as a bar; blank, and not an empty bar, where it is not known."""
     if ratio is None:
         return Cell(" " * width)
     full = round(min(1.0, max(0.0, ratio)) * width)
@@ -127,7 +127,7 @@ def _bar(ratio: float | None, width: int) -> Cell:
 
 
 def _remembered_past(digest: Digest, gpu: Gpu) -> str:
-    """The same as in the picture before, most times; of a new past each moment counts."""
+    """The same as in the tick before, most times; of a new past each moment counts."""
     tick = digest.tick
     if tick.at - tick.observed_since < CELL_S:
         return _past(digest, gpu)
@@ -156,27 +156,27 @@ def _remembered_processes(
     size: tuple[int, int],
     commands: Commands | None,
 ) -> list[Line]:
-    """The same as in the picture before, while their node has told nothing new of them."""
+    """The same as in the tick before, while their node has reported nothing new of them."""
     tick = digest.tick
-    told = tuple(node.blocks.get(name) for name in ("context", "process"))
-    if None in told:
+    blocks = tuple(node.blocks.get(name) for name in ("context", "process"))
+    if None in blocks:
         return _processes(digest, gpus, size, commands)
     there = tuple([one.pid for gpu in gpus for one in gpu.processes])
     # Another view reads for itself, and what it did not ask for would never come.
     read = None if commands is None else (commands.cell, commands.read)
     which = (size, there, read, tick.at // _RENEWED_S)
-    # One picture of them is kept, with the very blocks that it was made of.
-    kept: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, []])
-    if kept[0] != which or not all(map(is_, kept[1], told)):
-        kept[:] = which, told, _processes(digest, gpus, size, commands)
-    lines: list[Line] = kept[2]
+    # Their lines are stored once, with the very blocks that they were made of.
+    stored: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, []])
+    if stored[0] != which or not all(map(is_, stored[1], blocks)):
+        stored[:] = which, blocks, _processes(digest, gpus, size, commands)
+    lines: list[Line] = stored[2]
     return lines
 
 
 def _columns(
     width: int, place_width: int, commands: Commands | None
 ) -> Sequence[Column[ProcessRow]]:
-    """Of processes; the GPU, or its instance, is told whole; the command line takes the rest."""
+    """Of processes; the GPU, or its instance, is shown whole; the command line takes the rest."""
     gpu, *others = MACHINE_PROCESS_COLUMNS
     others.insert(0, gpu._replace(width=max(gpu.width, place_width)))
     if commands is None:
@@ -208,8 +208,8 @@ def _processes(
     if room < 3:
         return []
     if not rows:
-        is_told = any(gpu.tells_processes for gpu in gpus)
-        words = "No process is on its GPUs." if is_told else UNTOLD_PROCESSES
+        is_reported = any(gpu.reports_processes for gpu in gpus)
+        words = "No process is on its GPUs." if is_reported else PROCESSES_NOT_REPORTED
         return [(), (Cell(words, Tone.DIM),)]
     why = unread_words(rows)
     room -= bool(why)

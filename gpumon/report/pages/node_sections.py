@@ -58,7 +58,7 @@ _FACTS: Final = (
     ("kernel log", "kernel_log"),
     ("slowest call", "slowest_call"),
 )
-"""Labels of the node that say what it runs."""
+"""Labels of the node for what it runs."""
 
 
 def node_facts(digest: Digest, node: Node, width: int) -> list[Line]:
@@ -93,7 +93,7 @@ def node_sections(
     """Every section of a node; a block that the node does not send is one line.
 
     Args:
-        digest: The picture.
+        digest: The tick.
         node: The node.
         width: Cells of a line.
         chosen: Keys of the columns of its GPUs; None: those shown at first.
@@ -175,7 +175,7 @@ def _gpus(digest: Digest, node: Node, width: int, chosen: Collection[str] | None
 
 
 def _topology(digest: Digest, node: Node, width: int) -> list[Section]:
-    """Only where the node tells it."""
+    """Only where the node reports it."""
     if node.is_stale:
         return []
     columns = topology_columns(digest, node)

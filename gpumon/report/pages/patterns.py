@@ -62,13 +62,13 @@ def named_text(named: Sequence[Named]) -> str:
 
 
 def pattern_entries(found: Patterns | None, width: int) -> list[list[Line]]:
-    """What was found since somebody looks, then a card each, for a screen of this width."""
+    """What was found since gpumon began, then a card each, for a screen of this width."""
     if found is None:
         text = "Patterns need 15 minutes of jobs with unexplained GPU time."
         return [paragraph(text, width, Tone.DIM)]
     entries: list[list[Line]] = []
     if found.allocated_s > 0.0:
-        entries.append([*paragraph(_told(found), width), ()])
+        entries.append([*paragraph(_summary(found), width), ()])
     if found.trouble:
         entries.append([*paragraph(found.trouble, width, Tone.WARN, "! ", "  "), ()])
     for number, card in enumerate(found.cards, 1):
@@ -98,8 +98,8 @@ def _entry(card: Sequence[str], width: int) -> list[Line]:
     return [*lines, ()]
 
 
-def _told(found: Patterns) -> str:
-    """How much of the time nobody explains, and how many patterns it has."""
+def _summary(found: Patterns) -> str:
+    """How much of the time is unexplained, and how many patterns it has."""
     count = len(found.cards)
     made = "No three of these jobs behave alike"
     if count:
@@ -122,14 +122,14 @@ def _hours(gpu_seconds: float) -> str:
 
 def _head(gathered: Gathered, found: Found) -> str:
     unclear = _hours(gathered.unexplained_s)
-    told = f"{unclear} of {_hours(gathered.allocated_s)} are unexplained"
+    whole = f"{unclear} of {_hours(gathered.allocated_s)} are unexplained"
     if not gathered.unexplained:
-        return f"{told}; no job has a quarter of an hour of it"
+        return f"{whole}; no job has a quarter of an hour of it"
     count, cards = len(gathered.unexplained), len(found.patterns)
     listed = _hours(sum(job.gpu_seconds for job in gathered.unexplained))
     jobs = f"{units.counted(count, 'job')} {'has' if count == 1 else 'have'}"
     patterns = units.counted(cards, "pattern") if cards else "no pattern"
-    return f"{told}; {jobs} most of it ({listed}), in {patterns}"
+    return f"{whole}; {jobs} most of it ({listed}), in {patterns}"
 
 
 def _card(number: int, card: PatternCard) -> list[str]:
@@ -149,7 +149,7 @@ def _odd_card(number: int, card: PatternCard) -> list[str]:
     since = datetime.fromtimestamp(card.since, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     kind, _, uuid = card.exemplar.partition(":")
     if kind == "gpu":
-        # No books tell what is unexplained of it.
+        # The ledger does not count it.
         what, unclear = f"{safe(uuid)} without a job", ""
     else:
         what, unclear = f"job {safe(card.exemplar)}", f"; {_hours(card.gpu_seconds)} unexplained"

@@ -82,7 +82,7 @@ def _line(one: Relative, command: str | None, width: int) -> Line:
         )
     )
     indent = _STEP * min(one.depth, _MOST_DEPTH)
-    told = indent + (command or process.program)
+    text = indent + (command or process.program)
     tone = Tone.STRONG if one.is_asked_for else Tone.PLAIN
     room = max(1, width - len(numbers))
-    return (Cell(numbers, Tone.DIM), Cell(fit(told, room).rstrip(), tone))
+    return (Cell(numbers, Tone.DIM), Cell(fit(text, room).rstrip(), tone))

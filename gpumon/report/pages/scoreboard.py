@@ -1,4 +1,4 @@
-"""How good what was said of labelled recordings is, as plain text."""
+"""How good the claims about labelled recordings are, as plain text."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def _row(key: str, score: ClassScore) -> tuple[str, ...]:
 
 
 def _short(scores: Scoreboard) -> str:
-    """What was missed or said wrongly, the most first."""
+    """What was missed or claimed wrongly, the most first."""
     lines = []
     for truth, row in scores.confusion.items():
-        wrong = {said: count for said, count in row.items() if said != truth}
+        wrong = {claimed: count for claimed, count in row.items() if claimed != truth}
         if wrong:
-            told = sorted(wrong.items(), key=lambda item: -item[1])
-            words = ", ".join(f"{safe(said)} {count}" for said, count in told)
+            ordered = sorted(wrong.items(), key=lambda item: -item[1])
+            words = ", ".join(f"{safe(claimed)} {count}" for claimed, count in ordered)
             lines.append((sum(wrong.values()), f"  {safe(truth)}: {words}\n"))
     if not lines:
         return ""
@@ -112,16 +112,16 @@ def _short(scores: Scoreboard) -> str:
 
 
 def _whole(scores: Scoreboard) -> str:
-    told = delays(scores.delays_s)
+    delays_s = delays(scores.delays_s)
     steps = "; ".join(
         f"{step.value} {_two(scores.macro_f1[rank].value)}" for rank, step in enumerate(STEPS)
     )
     false = f"{scores.false_alarms} in {scores.gpu_days:,.1f} GPU-days"
     per = per_1000_gpu_days(scores)
-    half, most, late = told["p50"], told["p90"], MISSING
+    half, most, late = delays_s["p50"], delays_s["p90"], MISSING
     if half is not None and most is not None:
         late = f"{units.seconds(half)}, nine in ten {units.seconds(most)}"
-    told_true = [
+    true_shares = [
         f"{step.value:<11} {_within(one.true_ratio)} of {one.claims}"
         for step, one in zip(STEPS, scores.calibration, strict=True)
     ]
@@ -130,7 +130,7 @@ def _whole(scores: Scoreboard) -> str:
         f"false alarms    {false}" + (f", {per:,.1f} per 1,000" if isfinite(per) else ""),
         f"benign flagged  {scores.benign_flagged} of {scores.benign} jobs",
         f"delay           {late}",
-        *(f"{'' if place else 'claims true':<15} {line}" for place, line in enumerate(told_true)),
+        *(f"{'' if place else 'claims true':<15} {line}" for place, line in enumerate(true_shares)),
         f"GPU-hours       error {_within(scores.hours_error)}",
         f"                of what is wasted alone {_within(scores.wasted_error)}",
         f"                {units.hours(scores.benign_charged_s)} charged to benign jobs",

@@ -48,9 +48,9 @@ def speed_of_light(
     """The page about some GPUs.
 
     Args:
-        digest: The picture with its past.
+        digest: The tick with its past.
         gpus: All of a job's, or one.
-        view: The job whose they are; None: one GPU, whoever holds it.
+        view: The job whose they are; None: one GPU, whichever job holds it.
         span_s: How much of the past counts.
         width: Cells across.
     """
@@ -73,8 +73,8 @@ def speed_of_light(
 
 def _head(count: int, span_s: float, width: int) -> list[Line]:
     whose = f"mean of {count} GPUs" if count > 1 else "one GPU"
-    said = f"{whose} over the last {units.short_duration(span_s)}: an estimate of the most"
-    return [(Cell("Speed of light ", Tone.STRONG), Cell(fit(said, max(0, width - 15)), Tone.DIM))]
+    text = f"{whose} over the last {units.short_duration(span_s)}: an estimate of the most"
+    return [(Cell("Speed of light ", Tone.STRONG), Cell(fit(text, max(0, width - 15)), Tone.DIM))]
 
 
 def _ceiling_line(one: Ceiling, sheet: Sheet, width: int) -> Line:
@@ -106,12 +106,12 @@ def _roof(sheet: Sheet, values: Mapping[str, float], pipes: Sequence[Ceiling], p
 
     fastest = max(pipes, key=lambda one: one.per_s)
     shown = {one.what: one for one in (fastest, *pipes)}
-    kept = sorted(list(shown.values())[:2], key=lambda one: -one.per_s)
+    drawn = sorted(list(shown.values())[:2], key=lambda one: -one.per_s)
     memory = sheet.memory_bytes_per_s.value
     return Roof(
         memory_per_s=memory,
         peaks=tuple(
-            (f"{name_of(one.what, sheet)} {_amount(one, one.per_s)}", one.per_s) for one in kept
+            (f"{name_of(one.what, sheet)} {_amount(one, one.per_s)}", one.per_s) for one in drawn
         ),
         memory_label=f"memory {units.rate(memory)}",
         point=Place(*_place(sheet, values)),

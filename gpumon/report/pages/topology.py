@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 _SHORT: Final = {"switch": "sw"}
-"""What stands before a rate for what a port shares with a GPU."""
+"""Short words, before a rate, for what a port shares with a GPU."""
 
 _ACTIVE: Final = 1
 """Value of `link_state` of a link that works."""
@@ -57,7 +57,7 @@ def nvlinks(digest: Digest, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], int]
 def pair_rates(digest: Digest, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], float]:
     """Payload per second from one GPU to another over NVLinks that join the two directly.
 
-    Through a switch nobody counts by destination: then only what a GPU sends in all is known.
+    A switch does not count by destination: then only what a GPU sends in all is known.
     """
     by_bus = {_bus(gpu.label("pci_bus_id")): gpu.uuid for gpu in gpus}
     found: dict[tuple[str, str], float] = {}
@@ -70,13 +70,13 @@ def pair_rates(digest: Digest, gpus: tuple[Gpu, ...]) -> dict[tuple[str, str], f
 
 
 def ancestors(gpu: Gpu) -> dict[str, str]:
-    """What a GPU shares on PCIe with each other one, by UUID: `PIX`, `SYS`; empty: not told."""
+    """What a GPU shares on PCIe with each other one, by UUID: `PIX`, `SYS`; empty: not reported."""
     pairs = (part.partition("=") for part in (gpu.label("common_ancestors") or "").split(","))
     return {uuid: word[:5] for uuid, _, word in pairs if uuid and word}
 
 
 def topology_columns(digest: Digest, node: Node) -> tuple[Column[Gpu], ...]:
-    """A matrix of the node's GPUs against each other and its ports; none where nothing is told."""
+    """A matrix of the node's GPUs against each other and its ports; empty: none is reported."""
     gpus = tuple(g for uuid in node.gpu_uuids if (g := digest.tick.gpus.get(uuid)) is not None)
     links, rates = nvlinks(digest, gpus), pair_rates(digest, gpus)
     ports = [row for row in block_rows(node, "nic") if row.label("nearest_gpus")]

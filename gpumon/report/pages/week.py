@@ -22,7 +22,7 @@ _CHANGED_SHARE: Final = 0.002
 """A share of the observed time that changed by less is as before (our choice)."""
 
 _SHOWN_S: Final = 18.0
-"""GPU-seconds of a cause from which on its hours are no 0.00."""
+"""GPU-seconds of a cause from which on its hours are more than 0.00."""
 
 _PARTS: Final = frozenset({"useful", "unexplained", "unobserved"})
 _MOST_OF_IT: Final = "most of it"
@@ -40,7 +40,7 @@ def week_entries(weeks: Compared, width: int) -> list[list[Line]]:
     head = f"GPU time of the last {days}, from the ledger on disk; before: the {days} before."
     entries: list[list[Line]] = [paragraph(head, width)]
     now, before = weeks.newest.whole, weeks.before.whole
-    entries.append([*_told(now, width), ()])
+    entries.append([*_observed_lines(now, width), ()])
     if before.observed_s > 0:
         entries.append([*_changes(now, before, days, width), ()])
     else:
@@ -56,21 +56,21 @@ def week_entries(weeks: Compared, width: int) -> list[list[Line]]:
     return entries
 
 
-def session_entries(books: LedgerTotals | None, width: int) -> list[list[Line]]:
-    """The same of the time since gpumon began, where no books are kept on disk."""
+def session_entries(ledger: LedgerTotals | None, width: int) -> list[list[Line]]:
+    """The same of the time since gpumon began, where no ledger is stored on disk."""
     text = "No ledger is stored on disk here; with [ledger] is_kept = true weeks can be compared."
     found: list[list[Line]] = [[*paragraph(text, width, Tone.DIM), ()]]
-    if books is None:
+    if ledger is None:
         return found
-    total = books.total()
-    found.append([*_told(total, width), ()])
+    total = ledger.total()
+    found.append([*_observed_lines(total, width), ()])
     found.append([*_causes(total, None), ()])
-    found.append(_users(books.by("user"), None))
+    found.append(_users(ledger.by("user"), None))
     return found
 
 
 def _causes(now: Total, before: Total | None) -> list[Line]:
-    """A line for each part of the books that anything went to."""
+    """A line for each part of the ledger that anything went to."""
     title = () if before is None else ("before",)
     rows: list[tuple[str, ...]] = [("cause", "GPU-h", "share", *title)]
     for name, seconds, share, was in class_lines(now, before or NOTHING):
@@ -114,7 +114,7 @@ def _percent(share: float | None) -> str:
     return units.MISSING if share is None else f"{units.fine_percent(share)} %"
 
 
-def _told(total: Total, width: int) -> list[Line]:
+def _observed_lines(total: Total, width: int) -> list[Line]:
     """Since when anything of it was seen."""
     if total.observed_since is None:
         return paragraph("Nothing was observed yet.", width, Tone.DIM)

@@ -1,4 +1,4 @@
-"""What stands below a picture of ranks: what its signs mean, and what the cursor is on."""
+"""The lines below a chart of ranks: what its signs mean, and what the cursor is on."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from gpumon.report.facts.rank_groups import RankGroup
     from gpumon.report.facts.tick_index import Digest, RankRow
     from gpumon.report.fleet_map.lines import Glyph
-    from gpumon.report.fleet_map.marks import HeatField, Mark
+    from gpumon.report.fleet_map.marks import MapField, Mark
     from gpumon.report.rank_map.map import RankMap
 
 
 def rank_legend(
-    field: HeatField, seen: frozenset[Mark] | None, width: int, has_colour: bool
+    field: MapField, seen: frozenset[Mark] | None, width: int, has_colour: bool
 ) -> tuple[Glyph, ...]:
     """The steps of the scale; over time the signs of outliers, on a map the states seen on it."""
     signs = [Legend(mark, mark.words) for mark in field.levels] if field.keys else []
@@ -47,13 +47,13 @@ def rank_legend(
     return legend_glyphs(tuple(signs), width, has_colour=has_colour)
 
 
-def rank_numbers(groups: Sequence[RankGroup], field: HeatField) -> list[str]:
+def rank_numbers(groups: Sequence[RankGroup], field: MapField) -> list[str]:
     """The newest value of each rank in the order of the groups, empty where it is not known."""
     found = (rank_value(row, field) for group in groups for row in group.rows)
     return ["" if value != value else value_text(value, shown) for shown, value in found]
 
 
-def number_words(field: HeatField) -> str:
+def number_words(field: MapField) -> str:
     """What the numbers in large cells are: `SM active, %`."""
     return f"{field.title if field.keys else 'SM active'}, {field.unit or '%'}"
 
@@ -68,7 +68,7 @@ def amount_words(rows: Sequence[RankRow]) -> str:
 
 
 def faulty_words(digest: Digest, view: JobView, finding: Finding) -> str:
-    """The one rank that a finding is about, `rank 11`, or its GPU; empty: there is no such one."""
+    """The one rank that a finding is about, `rank 11`, or its GPU; empty: about more, or none."""
     row = faulty_rank(digest, view, finding)
     if row is None:
         return ""
@@ -77,17 +77,17 @@ def faulty_words(digest: Digest, view: JobView, finding: Finding) -> str:
 
 
 def rank_words(
-    digest: Digest, row: RankRow, field: HeatField, picture: RankStrips | RankMap, back: int
+    digest: Digest, row: RankRow, field: MapField, chart: RankStrips | RankMap, back: int
 ) -> str:
     """The rank under the cursor: its place, its value beside that of its peers, its finding."""
     name = rank_name(row)
-    is_untold = row.gpu is not None and not row.gpu.tells_processes
-    nobody = "no rank known" if is_untold else "no process"
-    parts = [nobody if row.rank is None else f"rank {name}", rank_place(row)]
-    if isinstance(picture, RankStrips):
-        parts += _past(row, field, picture, back)
+    is_unreported = row.gpu is not None and not row.gpu.reports_processes
+    no_rank = "no rank known" if is_unreported else "no process"
+    parts = [no_rank if row.rank is None else f"rank {name}", rank_place(row)]
+    if isinstance(chart, RankStrips):
+        parts += _past(row, field, chart, back)
     elif row.gpu is not None:
-        parts += _now(digest, row, row.gpu, field, picture.groups)
+        parts += _now(digest, row, row.gpu, field, chart.groups)
     finding = rank_finding(digest, row)
     if finding is not None:
         parts.append(finding_cell(digest.tick, finding).text)
@@ -95,7 +95,7 @@ def rank_words(
 
 
 def _now(
-    digest: Digest, row: RankRow, gpu: Gpu, field: HeatField, groups: Sequence[RankGroup]
+    digest: Digest, row: RankRow, gpu: Gpu, field: MapField, groups: Sequence[RankGroup]
 ) -> list[str]:
     """The newest value and its time, beside the peers' median and band; or how old it is."""
     if gpu.is_stale:
@@ -120,16 +120,16 @@ def _share(ordered: Sequence[float], quantile: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def _past(row: RankRow, field: HeatField, picture: RankStrips, back: int) -> list[str]:
+def _past(row: RankRow, field: MapField, chart: RankStrips, back: int) -> list[str]:
     """The value in the slot of the cursor, and the peers' median and band there."""
-    slots = picture.slots
+    slots = chart.slots
     slot = max(0, len(slots.columns) - 1 - back)
     column = slots.columns[slot]
-    at = picture.rows.index(row)
+    at = chart.rows.index(row)
     clock = units.clock_time(slots.start + slot * slots.slot_s, with_seconds=True)
     parts = [f"{clock} {field.title} {measured_text(float(column.values[at]), field)}"]
     first = 0
-    for group, band in zip(picture.groups, column.bands, strict=True):
+    for group, band in zip(chart.groups, column.bands, strict=True):
         if first <= at < first + len(group.rows) and not bool((band != band).any()):
             low, middle, high = (value_text(float(value), field) for value in band)
             parts.append(f"peers {middle} ({low} to {high})")

@@ -32,7 +32,7 @@ class Shape(NamedTuple):
 
 
 _SHAPES: Final = (Shape(6, 2, 5, 2), Shape(2, 1), Shape(1, 1), Shape(1, 0))
-"""The largest look first. The first one has room for a number."""
+"""The largest first, which has room for a number."""
 
 _BLOCK: Final = 8
 """Ranks between two gaps, as most nodes have so many GPUs."""
@@ -50,25 +50,25 @@ class MapRow(NamedTuple):
 
 
 class RankMap:
-    """Which rank is where, and how it looks."""
+    """Which rank is where, and how it is drawn."""
 
     def __init__(
         self,
         groups: Sequence[RankGroup],
         marks: Sequence[Mark],
         size: tuple[int, int],
-        keeps: frozenset[int] | None = None,
+        chosen: frozenset[int] | None = None,
         numbers: Sequence[str] = (),
     ) -> None:
         """`marks` and `numbers`, which large cells show, have one for each rank of the groups.
 
-        `keeps`: the ranks to show.
+        `chosen`: the ranks to show.
         """
         self.groups = groups
         self._marks = marks
         self.width, height = size
         self.rows = tuple(row for group in groups for row in group.rows)
-        self._keeps = keeps
+        self._chosen = chosen
         self._numbers = numbers or [""] * len(marks)
         for self.shape in _SHAPES:
             self.lines = self._arranged()
@@ -96,7 +96,7 @@ class RankMap:
             lines.append(MapRow(number))
             members = range(first, first + len(group.rows))
             first += len(group.rows)
-            ranks = tuple(r for r in members if self._keeps is None or r in self._keeps)
+            ranks = tuple(r for r in members if self._chosen is None or r in self._chosen)
             each = self._per_line
             cuts = range(0, len(ranks), each)
             for at in cuts:
@@ -118,8 +118,8 @@ class RankMap:
         Args:
             number: Which line.
             cursor: The rank under it.
-            has_colour: Whether numbers stand on areas of colour.
-            has_areas: Whether such areas tell steps without a number, too; else signs do.
+            has_colour: Whether numbers are on areas of colour.
+            has_areas: Whether such areas show steps without a number, too; else signs do.
         """
         line = self.lines[number]
         if line.is_gap:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.finding import Severity
 from gpumon.report.facts.losses import mark_of
 from gpumon.report.fleet_map import marks
-from gpumon.report.fleet_map.map import Heat, Unit
+from gpumon.report.fleet_map.map import MapMarks, Unit
 from gpumon.report.fleet_map.marks import FIELDS, Ink
 from gpumon.report.rank_map.slots import SLOTS_S
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.report.facts.rank_groups import RankGroup
     from gpumon.report.facts.tick_index import Digest, RankRow
-    from gpumon.report.fleet_map.marks import HeatField, Mark
+    from gpumon.report.fleet_map.marks import MapField, Mark
 
 MAP_FIELDS: Final = tuple(field for field in FIELDS if field.name_of is None)
 """By what the map of ranks can be drawn: all but whose the GPUs are."""
@@ -30,7 +30,7 @@ STRIP_FIELDS: Final = tuple(field for field in MAP_FIELDS if field.keys)
 _FIRST_SPAN_S: Final = 900.0
 _LONGEST_FIRST_SPAN_S: Final = 2 * 3600.0
 _PAST_ONSET: Final = 0.85
-"""Share of the picture behind the onset of a finding; the rest is what was before."""
+"""Share of the chart behind the onset of a finding; the rest is what was before."""
 
 _BY_KEY: Final = {field.key: field for field in FIELDS}
 
@@ -41,8 +41,8 @@ _SIGNS: Final = {
 }
 
 
-def first_field(digest: Digest, view: JobView) -> HeatField:
-    """SM activity, where any GPU of the job tells it; else the duty cycle."""
+def first_field(digest: Digest, view: JobView) -> MapField:
+    """SM activity, where any GPU of the job reports it; else the duty cycle."""
     return _BY_KEY["duty" if digest.mean(view, "sm_active_ratio") is None else "sm"]
 
 
@@ -86,26 +86,26 @@ def finding_signs(digest: Digest, groups: Sequence[RankGroup]) -> dict[int, Mark
     return {at: _SIGNS[mark_of(tick, one)] for at, one in found if one is not None}
 
 
-def rank_marks(digest: Digest, groups: Sequence[RankGroup], field: HeatField) -> list[Mark]:
+def rank_marks(digest: Digest, groups: Sequence[RankGroup], field: MapField) -> list[Mark]:
     """One mark for each rank, in the order of the groups."""
     signs = finding_signs(digest, groups) if field.key == "verdict" else {}
-    heat = Heat(digest, _BY_KEY["sm"] if field.key == "verdict" else field)
-    duty = Heat(digest, _BY_KEY["duty"])
+    by_field = MapMarks(digest, _BY_KEY["sm"] if field.key == "verdict" else field)
+    by_duty = MapMarks(digest, _BY_KEY["duty"])
     found = []
     for at, row in enumerate(row for group in groups for row in group.rows):
-        mark = _mark(heat, row)
+        mark = _mark(by_field, row)
         if field.key == "verdict":
             if mark is marks.MISSING:
-                mark = _mark(duty, row)
+                mark = _mark(by_duty, row)
             mark = signs.get(at, marks.WORKING if mark.is_filled else mark)
         found.append(mark)
     return found
 
 
-def rank_value(row: RankRow, field: HeatField) -> tuple[HeatField, float]:
+def rank_value(row: RankRow, field: MapField) -> tuple[MapField, float]:
     """What a rank's GPU shows of a field now, NaN where it is not known.
 
-    Verdicts have no value: SM activity stands in for them, or the duty cycle where it is unknown.
+    Verdicts have no value: SM activity takes their place, or the duty cycle where it is unknown.
     """
     if field.keys:
         return field, _newest(row, field)
@@ -116,22 +116,22 @@ def rank_value(row: RankRow, field: HeatField) -> tuple[HeatField, float]:
     return _BY_KEY["sm" if duty != duty else "duty"], duty
 
 
-def _newest(row: RankRow, field: HeatField) -> float:
+def _newest(row: RankRow, field: MapField) -> float:
     values = [None if row.gpu is None else row.gpu.value(key) for key in field.keys]
     first, whole = values[0], values[1] if len(values) == 2 else 1.0
     return nan if first is None or not whole else first / whole
 
 
-def _mark(heat: Heat, row: RankRow) -> Mark:
+def _mark(map_marks: MapMarks, row: RankRow) -> Mark:
     gpu = row.gpu
-    node = heat.digest.tick.nodes.get(gpu.node) if gpu is not None else None
+    node = map_marks.digest.tick.nodes.get(gpu.node) if gpu is not None else None
     if gpu is None or node is None or gpu.uuid not in node.gpu_uuids:
         return marks.MISSING
-    return heat.marks(Unit(node.name, len(node.gpu_uuids)))[node.gpu_uuids.index(gpu.uuid)]
+    return map_marks.marks(Unit(node.name, len(node.gpu_uuids)))[node.gpu_uuids.index(gpu.uuid)]
 
 
 def onset_of(digest: Digest, view: JobView) -> tuple[float, Ink] | None:
-    """When the evidence of the job's leading finding began; None where nothing stands."""
+    """When the evidence of the job's leading finding began; None where none is open."""
     verdict = digest.verdict(view)
     if verdict is None or not verdict.is_open:
         return None
@@ -142,7 +142,7 @@ def first_slot_s(digest: Digest, view: JobView, count: int) -> float:
     """Seconds of the shortest slot with which `count` of them show what is worth it at first.
 
     That is the last quarter of an hour, or as much as it takes to see how the leading finding
-    began: how a rank parts from its peers tells more than how it goes on.
+    began: how a rank parts from its peers shows more than how it goes on.
     """
     tick = digest.tick
     wanted_s = _FIRST_SPAN_S

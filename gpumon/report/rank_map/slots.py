@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumon.fleet.history.reader import HistoryReader
     from gpumon.report.facts.rank_groups import RankGroup
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
 
 BLANK: Final = 0
 """Code of a character before a rank began or after it ended."""
@@ -30,10 +30,10 @@ ABOVE: Final = 7
 """Code of a value far above those of its peers."""
 
 SLOTS_S: Final = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
-"""Seconds that one character can stand for."""
+"""Seconds that one character can show."""
 
 _LEAST_OFF: Final = {"%": 0.10, "°C": 10.0}
-"""Distance from the peers' median below which a rank is no straggler, by unit. A tenth is what
+"""Distance from the peers' median below which a rank is not a straggler, by unit. A tenth is what
 training frameworks report as a straggler (Megatron-LM)."""
 
 _FENCE: Final = 1.5
@@ -73,18 +73,18 @@ class Slots(NamedTuple):
 
 
 class RankSlots:
-    """Reads slots of one job and keeps those that are over."""
+    """Reads slots of one job and remembers those that are over."""
 
     def __init__(self) -> None:
         self._about: object = None
-        self._kept: dict[int, Column] = {}
+        self._finished: dict[int, Column] = {}
 
     def read(
         self,
         digest: Digest,
         job_id: str,
         groups: Sequence[RankGroup],
-        field: HeatField,
+        field: MapField,
         slot_s: float,
         count: int,
     ) -> Slots:
@@ -93,29 +93,31 @@ class RankSlots:
         sizes = tuple((len(group.rows), group.are_peers) for group in groups)
         about = (job_id, uuids, sizes, field.key, slot_s, digest.tick.observed_since)
         if about != self._about:
-            self._about, self._kept = about, {}
+            self._about, self._finished = about, {}
         last = int(_newest(digest) // slot_s)
         wanted = range(last - count + 1, last + 1)
-        unread = [slot for slot in wanted if slot not in self._kept]
-        found = dict(self._kept)
+        unread = [slot for slot in wanted if slot not in self._finished]
+        found = dict(self._finished)
         if unread:
             made = _columns(digest, job_id, uuids, sizes, field, slot_s, range(unread[0], last + 1))
             found.update(made)
             # What a late sample may still add to is read again.
             sure = (digest.tick.at - 2 * digest.tick.period_s) // slot_s
-            self._kept.update((slot, column) for slot, column in made.items() if slot < sure)
-        if len(self._kept) > 2 * count:
-            self._kept = {slot: self._kept[slot] for slot in wanted if slot in self._kept}
+            self._finished.update((slot, column) for slot, column in made.items() if slot < sure)
+        if len(self._finished) > 2 * count:
+            self._finished = {
+                slot: self._finished[slot] for slot in wanted if slot in self._finished
+            }
         return Slots(wanted[0] * slot_s, slot_s, tuple(found[slot] for slot in wanted))
 
 
 def _newest(digest: Digest) -> float:
-    """Time of the newest row, where it is of this beat: a picture between two beats adds none."""
+    """Time of the newest row, where it is of this period: a tick in between adds no row."""
     tick = digest.tick
-    # A reader of another kind, such as a test's, does not tell.
+    # A reader of another kind, such as a test's, has no such time.
     row_at: float | None = getattr(tick.history, "newest_at", None)
-    is_of_beat = row_at is not None and 0.0 <= tick.at - row_at <= 1.5 * tick.period_s
-    return row_at if is_of_beat and row_at is not None else tick.at
+    is_of_period = row_at is not None and 0.0 <= tick.at - row_at <= 1.5 * tick.period_s
+    return row_at if is_of_period and row_at is not None else tick.at
 
 
 def distances(slots: Slots) -> NDArray[np.float64]:
@@ -133,11 +135,11 @@ def _columns(
     job_id: str,
     uuids: tuple[str, ...],
     sizes: tuple[tuple[int, bool], ...],
-    field: HeatField,
+    field: MapField,
     slot_s: float,
     slots: range,
 ) -> dict[int, Column]:
-    # A reader of another kind, such as a test's, tells single windows only.
+    # A reader of another kind, such as a test's, has single windows only.
     reader: Any = digest.tick.history
     history: HistoryReader | None = reader if hasattr(reader, "slab") else None
     start, end = slots[0] * slot_s, (slots[-1] + 1) * slot_s
@@ -150,7 +152,7 @@ def _columns(
     for number, slot in enumerate(slots):
         first, last = int(firsts[number]), int(lasts[number])
         if first == last and first < len(times):
-            # A sparser row stands for the time since the one before; ticks may be late by half.
+            # A sparser row covers the time since the one before; ticks may be late by half.
             last += int(times[first] - 1.5 * periods[first] <= edges[number] + slot_s / 2)
         mean = _mean(values[first:last])
         is_blank = np.isnan(mean) & ((first == last) | (begins >= edges[number + 1]))
@@ -162,7 +164,7 @@ def _read(
     history: HistoryReader | None,
     job_id: str,
     uuids: tuple[str, ...],
-    field: HeatField,
+    field: MapField,
     start: float,
     end: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
@@ -204,7 +206,7 @@ def _column(
     mean: NDArray[np.float32],
     is_blank: NDArray[np.bool_],
     sizes: tuple[tuple[int, bool], ...],
-    field: HeatField,
+    field: MapField,
 ) -> Column:
     off = np.full(len(mean), np.nan, np.float32)
     codes = np.full(len(mean), MISSING, np.uint8)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gpumon.report.facts.rank_groups import RankGroup
     from gpumon.report.facts.tick_index import RankRow
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
     from gpumon.report.rank_map.slots import Slots
 
 BELOW_MARK: Final = Mark("▼", Ink.WARN, 0, "far below")
@@ -59,24 +59,24 @@ def slot_count(groups: Sequence[RankGroup], width: int) -> int:
 
 
 class StripLine(NamedTuple):
-    """One line of the picture."""
+    """A heading, a gap, a band of the peers, or the strip of one or several ranks."""
 
     group: int
     members: tuple[int, ...] = ()
-    """Ranks that the line stands for; none: a heading or a band."""
+    """Ranks that share the line; none: a heading or a band."""
     band: int | None = None
     """Which percentile of the peers is drawn."""
     is_gap: bool = False
 
 
 class RankStrips:
-    """Which rank is on which line, and how each line looks."""
+    """Which rank is on which line, and how each line is drawn."""
 
     def __init__(
         self,
         groups: Sequence[RankGroup],
         slots: Slots,
-        field: HeatField,
+        field: MapField,
         size: tuple[int, int],
         *,
         is_by_distance: bool = False,
@@ -89,7 +89,7 @@ class RankStrips:
         """`is_whole`: ranks share lines where there are more of them than lines.
 
         `onset`: Unix time at which a finding began; `signs`: findings by rank; `keeps`: the ranks
-        to show, whose peers remain all ranks of their world; `has_areas`: colours tell steps.
+        to show, whose peers remain all ranks of their world; `has_areas`: colours show steps.
         """
         self.groups = groups
         self.slots = slots
@@ -113,7 +113,7 @@ class RankStrips:
 
     @property
     def height(self) -> int:
-        """Lines of the whole picture."""
+        """Number of all lines."""
         return len(self.lines)
 
     def _arranged(self) -> list[StripLine]:
@@ -174,7 +174,7 @@ class RankStrips:
         return tuple(row[: self.width])
 
     def _worst(self, members: tuple[int, ...]) -> NDArray[np.intp]:
-        """The rank that stands for its line in each slot: missing, else furthest from its peers."""
+        """The rank that its line shows in each slot: missing, else furthest from its peers."""
         some = np.array(members, np.intp)
         if len(some) == 1:
             return np.broadcast_to(some, len(self._codes))
@@ -219,14 +219,14 @@ class RankStrips:
         return max(0, len(self.slots.columns) - 1 - back)
 
     def under(self, number: int, x: int) -> tuple[int, int] | None:
-        """The rank at a place of the picture, and how many slots back that is."""
+        """The rank at a line and a column, and how many slots back that is."""
         if not 0 <= number < len(self.lines) or not self.lines[number].members:
             return None
         slot = min(max(0, x - self.left), len(self.slots.columns) - 1)
         return self.lines[number].members[0], len(self.slots.columns) - 1 - slot
 
     def shown(self, rank: int, back: int) -> int:
-        """The rank that stands for the line of a rank, so many slots back."""
+        """The rank that the line of a rank shows, so many slots back."""
         members = self.lines[self._line_of[rank]].members
         return int(self._worst(members)[self._slot(back)])
 
@@ -239,13 +239,13 @@ class RankStrips:
         return self.lines[some[max(0, min(len(some) - 1, some.index(line) + down))]].members[0]
 
 
-def _shown(groups: Sequence[RankGroup], keeps: frozenset[int] | None) -> list[list[int]]:
+def _shown(groups: Sequence[RankGroup], chosen: frozenset[int] | None) -> list[list[int]]:
     """The ranks to show by group."""
     shown: list[list[int]] = []
     first = 0
     for group in groups:
         some = range(first, first + len(group.rows))
-        shown.append([rank for rank in some if keeps is None or rank in keeps])
+        shown.append([rank for rank in some if chosen is None or rank in chosen])
         first += len(group.rows)
     return shown
 
@@ -261,13 +261,13 @@ def _per_line(groups: Sequence[RankGroup], shown: list[list[int]], height: int) 
     return count
 
 
-def _glyphs(field: HeatField, *, has_areas: bool) -> tuple[Glyph, ...]:
-    """How each code of `rank_slots` looks."""
+def _glyphs(field: MapField, *, has_areas: bool) -> tuple[Glyph, ...]:
+    """How each code of `slots` is drawn."""
     marks = (UNKNOWN, *field.levels, BELOW_MARK, ABOVE_MARK)
     return (BLANK, *(Glyph(area(mark, has_colour=has_areas), mark.ink) for mark in marks))
 
 
-def _levels(values: NDArray[np.float32], field: HeatField) -> NDArray[np.uint8]:
+def _levels(values: NDArray[np.float32], field: MapField) -> NDArray[np.uint8]:
     known = ~np.isnan(values)
     codes = np.full(len(values), NOTHING, np.uint8)
     codes[known] = FIRST_LEVEL + np.searchsorted(field.edges, values[known], "right")
@@ -280,19 +280,19 @@ def _write(row: list[Glyph], x: int, text: str, ink: Ink) -> None:
             row[x + offset] = Glyph(char, ink)
 
 
-def _write_value(row: list[Glyph], value: float, field: HeatField, ink: Ink) -> None:
+def _write_value(row: list[Glyph], value: float, field: MapField, ink: Ink) -> None:
     text = value_text(value, field)
     _write(row, len(row) - len(text), text, ink)
 
 
-def value_text(value: float, field: HeatField) -> str:
+def value_text(value: float, field: MapField) -> str:
     """A share as whole percent, a temperature in degrees, `–` where it is not known."""
     if value != value:
         return units.MISSING
     return f"{value:.0f}" if field.unit == "°C" else units.percent(value)
 
 
-def measured_text(value: float, field: HeatField) -> str:
+def measured_text(value: float, field: MapField) -> str:
     """The same with its unit, which nothing that is missing has: `86 %`, `61 °C`, `–`."""
     text = value_text(value, field)
     return text if text == units.MISSING else f"{text} {field.unit}"

@@ -9,7 +9,7 @@ from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.reference_values import LOW_RATIO
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
-from gpumon.report.wording.ended import booked_run, ended_verdict
+from gpumon.report.wording.ended import ended_verdict, run_total
 from gpumon.report.wording.loss_words import loss_cell, loss_key, total_loss
 from gpumon.report.wording.verdict_words import state_cell
 
@@ -214,8 +214,8 @@ _COLUMNS: Final[tuple[Column[EndedJob], ...]] = (
         7,
         "right",
         priority=1,
-        cell=lambda d, e: loss_cell(total_loss(booked_run(d.tick, e))),
-        order=lambda d, e: loss_key(total_loss(booked_run(d.tick, e))),
+        cell=lambda d, e: loss_cell(total_loss(run_total(d.tick, e))),
+        order=lambda d, e: loss_key(total_loss(run_total(d.tick, e))),
         doc="Wasted GPU-hours by the ledger; after ~ suspected ones; – where the job was not "
         "watched.",
         max_width=0,

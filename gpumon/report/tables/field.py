@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpumon.report.tables.sections import Section
 
 PAST_WIDTH: Final = 20
-"""Buckets of a field's past; at one sample a second each stands for a few seconds or minutes."""
+"""Buckets of a field's past; at one sample a second each holds a few seconds or minutes."""
 
 SPANS_S: Final = (60.0, 120.0, 300.0, 600.0)
 """Spans of the past that are drawn, seconds: the shortest that holds what was observed."""
@@ -81,14 +81,14 @@ def bars(
 
 
 def bound_of(entity: Readable, key: str) -> float | int | None:
-    """What a scale ends at: the last value ever told, as a scale must not jump in a silence."""
+    """What a scale ends at: the last known value, as a scale must not jump in a silence."""
     if isinstance(entity, Gpu | BlockRow):
         return entity.block.value(key, entity.row)
     return entity.value(key)
 
 
 def scale(entity: Readable, field: Field, largest: float) -> tuple[float, float] | None:
-    """The bounds a field is drawn between; None: its past says nothing as a curve.
+    """The bounds a field is drawn between; None: its past is of no use as a curve.
 
     Bounds are fixed where the catalogue or the board knows them, else a round number above the
     largest value, so that the curve does not jump with every sample.
@@ -246,7 +246,7 @@ FIELD_COLUMNS: Final[tuple[Column[FieldRow], ...]] = (
         max_width=30,
     ),
 )
-"""A field table keeps the order of its section: its columns do not sort."""
+"""A field table has the order of its section: its columns do not sort."""
 
 
 def search_text(row: FieldRow) -> str:
@@ -261,7 +261,7 @@ def field_table(
     width: int,
     columns: Sequence[Column[FieldRow]] = FIELD_COLUMNS,
 ) -> Section:
-    """A section of fields, whose columns stand below those of every other one."""
+    """A section of fields, whose columns are aligned with those of every other one."""
     return table_section(
         title,
         digest,
@@ -270,5 +270,5 @@ def field_table(
         width,
         lambda row: row.key,
         search=search_text,
-        keeps_columns=True,
+        has_all_columns=True,
     )

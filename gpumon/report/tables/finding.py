@@ -25,7 +25,7 @@ def finding_key(finding: Finding) -> str:
 
 
 def finding_order(digest: Digest, finding: Finding) -> SortKey:
-    """What stands before what is known or out of sight, before what is cleared; then by loss."""
+    """What is open before what is known or out of sight, before what is cleared; then by loss."""
     return (
         _STATE_ORDER[state_of(finding)],
         *stake_of(digest.tick, finding).first,
@@ -71,7 +71,7 @@ def subject_words(digest: Digest, finding: Finding) -> str:
 
 
 def finding_search(digest: Digest, finding: Finding) -> str:
-    """What bare words are looked for in, lower case."""
+    """Text in which bare words are looked for, lower case."""
     view = _holder(digest, finding)
     job = (view.job.user, view.job.name, view.job.account) if view else owners(digest, finding)
     known = class_of(finding)
@@ -91,7 +91,7 @@ def finding_search(digest: Digest, finding: Finding) -> str:
 
 
 def _tone(finding: Finding, tone: Tone = Tone.PLAIN) -> Tone:
-    """What is over, or known, stands back."""
+    """What is over, or known, is dim."""
     return tone if state_of(finding) in ("open", "unknown") else Tone.DIM
 
 

@@ -78,16 +78,16 @@ def _index(row: RankRow | GpuRow) -> float:
 
 
 def _rank_stake(digest: Digest, row: RankRow) -> Stake | None:
-    """What is lost with a rank's GPU; with those of all ranks that a line stands for."""
+    """What is lost with a rank's GPU; with those of all ranks in a line."""
     if not row.folded:
         return _stake(digest, row.uuid)
     uuids = {one.uuid for one in (row, *row.folded) if one.uuid}
-    return digest.told(stake_together(digest.stake_at(uuid) for uuid in uuids))
+    return digest.known_stake(stake_together(digest.stake_at(uuid) for uuid in uuids))
 
 
 def _stake(digest: Digest, uuid: str | None) -> Stake | None:
-    """What is lost with a GPU; None where nothing is found because nobody could look."""
-    return digest.told(digest.stake_at(uuid)) if uuid else None
+    """What is lost with a GPU; None where nothing is found because no detector could judge."""
+    return digest.known_stake(digest.stake_at(uuid)) if uuid else None
 
 
 def _first(digest: Digest, uuid: str | None) -> SortKey:
@@ -114,7 +114,7 @@ def _rank_number(_digest: Digest, row: RankRow) -> SortKey:
 
 
 def rank_why(digest: Digest, row: RankRow) -> Cell:
-    """The worst that is to say of one rank or GPU of a job, in a few words."""
+    """The worst about one rank or GPU of a job, in a few words."""
     if row.folded:
         return Cell(f"{len(row.folded)} more like it: z shows each", Tone.DIM)
     finding = digest.row_finding(row)
@@ -126,7 +126,7 @@ def rank_why(digest: Digest, row: RankRow) -> Cell:
         return Cell("no telemetry", Tone.DIM)
     if row.gpu is not None and (found := troubles(digest, row.gpu)):
         return Cell(f"{found[0].sign} {found[0].sentence}", found[0].tone)
-    if row.rank is None and (row.gpu is None or row.gpu.tells_processes):
+    if row.rank is None and (row.gpu is None or row.gpu.reports_processes):
         return Cell("no process", Tone.WARN)
     if row.gpu is not None and (throttle := throttle_cell(row.gpu)):
         return throttle
@@ -284,15 +284,15 @@ def fleet_order(digest: Digest, row: GpuRow) -> SortKey:
 
 
 def fleet_basis(digest: Digest) -> object:
-    """What that order rests on beside the GPUs; what was lost so far grows with every picture."""
+    """What that order rests on beside the GPUs; what was lost so far grows with every tick."""
     # All GPUs of a finding mostly have one and the same stake.
     known: dict[int, tuple[float, ...]] = {}
     found: dict[str, tuple[float, ...]] = {}
     for uuid, stake in digest.stakes.items():
-        told = known.get(id(stake))
-        if told is None:
-            told = known[id(stake)] = (*stake.key[:1], *stake.key[2:])
-        found[uuid] = told
+        basis = known.get(id(stake))
+        if basis is None:
+            basis = known[id(stake)] = (*stake.key[:1], *stake.key[2:])
+        found[uuid] = basis
     return found
 
 
@@ -302,7 +302,7 @@ def _place(_digest: Digest, row: GpuRow) -> SortKey:
 
 
 def fleet_why(digest: Digest, row: GpuRow) -> Cell:
-    """The worst that is to say of one GPU or of a node that shows none; what an instance misses."""
+    """The worst about one GPU or a node that shows none; what an instance misses."""
     if row.gpu is None:
         return _silent_node(row)
     if row.instance is not None:
@@ -354,9 +354,9 @@ def fleet_search_text(digest: Digest, row: GpuRow) -> str:
 
 
 def _without_instances(column: Column[GpuRow]) -> Column[GpuRow]:
-    """A column that stays blank for MIG instances, of which what it tells is the whole GPU's."""
-    told = column.cell
-    return column._replace(cell=lambda d, r: EMPTY_CELL if r.instance is not None else told(d, r))
+    """A column that stays blank for MIG instances, as its value is that of the whole GPU."""
+    of_gpu = column.cell
+    return column._replace(cell=lambda d, r: EMPTY_CELL if r.instance is not None else of_gpu(d, r))
 
 
 def instance_widths(digest: Digest) -> Mapping[str, int]:

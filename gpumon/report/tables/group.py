@@ -97,22 +97,22 @@ def _activity(group: Group) -> Cell:
 
 
 def _allocated_s(group: Group) -> float | None:
-    return group.booked.allocated_s if group.booked else None
+    return group.total.allocated_s if group.total else None
 
 
 def _wasted_ratio(group: Group) -> float | None:
-    booked = group.booked
-    return booked.of_observed(booked.waste_s) if booked else None
+    total = group.total
+    return total.of_observed(total.waste_s) if total else None
 
 
 def _coverage(group: Group) -> float | None:
-    unobserved = group.booked.unobserved_share if group.booked else None
+    unobserved = group.total.unobserved_share if group.total else None
     return None if unobserved is None else 1 - unobserved
 
 
 def _wasted_cost(group: Group) -> float | None:
-    booked = group.booked
-    return None if booked is None or booked.cost is None else sum(booked.wasted_cost.values())
+    total = group.total
+    return None if total is None or total.cost is None else sum(total.wasted_cost.values())
 
 
 def _number(
@@ -137,8 +137,8 @@ def _number(
     )
 
 
-def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
-    """What the books say: GPU time held and wasted since they were opened, and what that cost."""
+def _ledger_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
+    """The ledger: GPU time held and wasted since it began, and what that cost."""
     return (
         Column(
             key="allocated_gpu_s", title="GPU-H", width=7, align="right", priority=2,
@@ -149,8 +149,8 @@ def _booked_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
         ),
         Column(
             key="wasted_gpu_s", title="LOST", width=7, align="right", priority=0,
-            cell=lambda _d, r: loss_cell(total_loss(pick(r).booked)),
-            order=lambda _d, r: loss_key(total_loss(pick(r).booked)),
+            cell=lambda _d, r: loss_cell(total_loss(pick(r).total)),
+            order=lambda _d, r: loss_key(total_loss(pick(r).total)),
             doc="GPU-hours that supported findings claim since the ledger began, ended jobs "
             "included; after ~ what is suspected.",
             max_width=0, is_descending=True, unit="GPU-s",
@@ -210,8 +210,8 @@ def _use_columns(pick: Callable[[Any], Group]) -> tuple[Column[Any], ...]:
             doc="Mean SM activity of its GPUs; without that counter, the duty cycle.",
             unit="ratio",
         ),
-        losing_column(lambda d, r: d.told(pick(r).stake), " by its jobs"),
-        *_booked_columns(pick),
+        losing_column(lambda d, r: d.known_stake(pick(r).stake), " by its jobs"),
+        *_ledger_columns(pick),
         Column(
             key="findings", title="FINDINGS", width=8, align="right", priority=4,
             cell=lambda _d, r: _count(pick(r).findings),

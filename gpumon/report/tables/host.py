@@ -186,7 +186,7 @@ PORT_COLUMNS: Final[tuple[Column[BlockRow], ...]] = (
 
 
 def _mount_trouble(_digest: Digest, row: BlockRow) -> Cell:
-    """Requests that went wrong; of a mount that tells nothing, why."""
+    """Requests that went wrong; of a mount that reports nothing, why."""
     reason = row.reason("fs_read_bytes_per_s")
     if reason in (Reason.NO_PERMISSION, Reason.NOT_SUPPORTED, Reason.FAILED):
         return Cell(host_reason(reason), Tone.DIM)

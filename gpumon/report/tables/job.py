@@ -39,7 +39,7 @@ def default_order(digest: Digest, view: JobView) -> SortKey:
     """What loses most now, weighed by how sure that is, and so on, as in every list.
 
     After those whose nodes something is found of, running before pending, then by GPUs. Jobs that
-    have ended come last, whatever was found: nothing can be done for them.
+    have ended come last, with or without findings: nothing can be done for them.
     """
     job = view.job
     ended = 1.0 if has_ended(job.state) else 0.0
@@ -52,7 +52,7 @@ def default_order(digest: Digest, view: JobView) -> SortKey:
 def search_text(digest: Digest, view: JobView) -> str:
     """What the row filter looks through, lower case."""
     job = view.job
-    finding = digest.told_finding(view)
+    finding = digest.shown_finding(view)
     words = (
         job.label,
         job.name,
@@ -76,7 +76,7 @@ def _types(_digest: Digest, view: JobView) -> tuple[str, ...]:
 def age_s(digest: Digest, view: JobView) -> float | None:
     """Time since the job started, or since it was submitted while it waits.
 
-    Of a job that has ended how long it ran, which grows no more; None where nobody says.
+    Of a job that has ended how long it ran, which grows no more; None where it is not reported.
     """
     job = view.job
     since = job.submit_at if job.state == "PENDING" else job.start_at
@@ -85,12 +85,12 @@ def age_s(digest: Digest, view: JobView) -> float | None:
 
 
 def _tone(view: JobView) -> Tone:
-    """What is not at work stands back."""
+    """What is not at work is dim."""
     return Tone.PLAIN if view.job.state == "RUNNING" else Tone.DIM
 
 
 def _named(view: JobView, text: str) -> Cell:
-    """A text that a queue tells; of a job of which only a label tells there is none."""
+    """A text from the queue; a job that only a label names has none."""
     return NO_VALUE if view.job.is_labelled and not text else Cell(text, _tone(view))
 
 
@@ -112,7 +112,7 @@ def _gpu_count(_digest: Digest, view: JobView) -> float | None:
 
 def _verdict(digest: Digest, view: JobView) -> str:
     """The verdict without its sign: a finding's class, else the words shown."""
-    finding = digest.told_finding(view)
+    finding = digest.shown_finding(view)
     if finding is not None and not has_ended(view.job.state):
         return finding.finding_class
     if view.job.state == "PENDING":
@@ -139,17 +139,17 @@ def _trend(digest: Digest, view: JobView) -> Cell:
 
 
 def _stake(digest: Digest, view: JobView) -> Stake | None:
-    """What a running job costs; None: it is not in the books, or not judged yet."""
-    books = digest.tick.ledger
-    if view.job.state != "RUNNING" or (books is not None and job_loss(digest, view) is None):
+    """What a running job costs; None: it is not in the ledger, or not judged yet."""
+    ledger = digest.tick.ledger
+    if view.job.state != "RUNNING" or (ledger is not None and job_loss(digest, view) is None):
         return None
     is_found = bool(digest.findings_by_job.get(view.job.job_id))
-    is_judged = books is not None and not digest.is_unjudged and not digest.unjudged(view)
+    is_judged = ledger is not None and not digest.is_unjudged and not digest.unjudged(view)
     return digest.stake(view) if is_found or is_judged else None
 
 
 def _next(digest: Digest, view: JobView) -> Cell:
-    finding = None if has_ended(view.job.state) else digest.told_finding(view)
+    finding = None if has_ended(view.job.state) else digest.shown_finding(view)
     return EMPTY_CELL if finding is None else next_cell(finding)
 
 
@@ -189,7 +189,7 @@ def _memory(digest: Digest, view: JobView) -> Cell:
 
 
 def _confidence(digest: Digest, view: JobView) -> Cell:
-    finding = digest.told_finding(view)
+    finding = digest.shown_finding(view)
     return NO_VALUE if finding is None else Cell(finding.confidence.value)
 
 
@@ -261,7 +261,7 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         order=_by_mean("sm_active_ratio"),
         doc="SM activity of the last two hours, a bar for ten minutes, and now, mean over the "
         "job's GPUs." + DUTY_DOC,
-        is_picture=True,
+        is_drawn=True,
     ),
     Column(
         "verdict",

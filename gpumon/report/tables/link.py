@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 _HARMLESS: Final = frozenset({"link_recovery_success_count", "link_recovery_event_count"})
-"""Counters of a link that tell of repairs, not of damage."""
+"""Counters of a link that show repairs, not damage."""
 
 LINK_ERRORS: Final = tuple(
     key

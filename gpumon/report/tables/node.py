@@ -34,11 +34,11 @@ _SILENT: Final = "+not_responding"
 """Slurm's flag of a node that does not answer it; sinfo says `*` as well."""
 
 _NODES_A_STEP: Final = 50
-"""Nodes whose rows are made in one step: of each all GPUs are looked at for what is wrong."""
+"""Nodes whose rows are made in one step: of each all GPUs are checked for what is wrong."""
 
 
 class NodeRow(NamedTuple):
-    """One node with its GPUs, and what Slurm says of it."""
+    """One node with its GPUs, and Slurm's record of it."""
 
     node: Node
     gpus: tuple[Gpu, ...]
@@ -127,7 +127,10 @@ def _row(
     known = digest.tick.gpus
     gpus = tuple([gpu for gpu in map(known.get, node.gpu_uuids) if gpu is not None])
     wrong = _wrong(digest, gpus)
-    worst = sorted((t for told in wrong for t in told), key=lambda t: t.tone is not Tone.BAD)
+    worst = sorted(
+        (t for troubles_of_gpu in wrong for t in troubles_of_gpu),
+        key=lambda t: t.tone is not Tone.BAD,
+    )
     return NodeRow(
         node=node,
         gpus=gpus,
@@ -145,15 +148,15 @@ def _wrong(digest: Digest, gpus: tuple[Gpu, ...]) -> list[tuple[Trouble, ...]]:
     if gpus and has_calm_node(digest, gpus[0]):
         block = gpus[0].block
         gpus = tuple(gpu for gpu in gpus if gpu.block is not block)
-    return [told for gpu in gpus if (told := troubles(digest, gpu))]
+    return [found for gpu in gpus if (found := troubles(digest, gpu))]
 
 
 def _findings(digest: Digest) -> dict[str, Finding]:
     """What loses most about each node or one of its GPUs."""
     found: dict[str, Finding] = {}
     # Put in order without those of jobs, which are most of them.
-    told = [f for f in digest.tick.findings if f.subject.startswith(("gpu:", "node:"))]
-    for finding in digest.by_loss(told):
+    about_machines = [f for f in digest.tick.findings if f.subject.startswith(("gpu:", "node:"))]
+    for finding in digest.by_loss(about_machines):
         kind, _, name = finding.subject.partition(":")
         if kind == "gpu":
             gpu = digest.tick.gpus.get(name)
@@ -167,6 +170,12 @@ def _stake(digest: Digest, node: Node, own: Finding | None) -> Stake:
     if not node.gpu_uuids:
         return NO_STAKE if own is None else stake_of(digest.tick, own)
     return digest.stakes_by_node.get(node.name, NO_STAKE)
+
+
+def _known_stake(digest: Digest, row: NodeRow) -> Stake | None:
+    """None also where the node is silent or has not been read."""
+    is_read = not row.node.is_silent and row.node.taken_at is not None
+    return digest.known_stake(row.stake) if is_read else None
 
 
 def node_order(_digest: Digest, row: NodeRow) -> SortKey:
@@ -291,7 +300,7 @@ def _why(digest: Digest, row: NodeRow) -> Cell:
     if row.room is not None and row.room.node.reason:
         return Cell(f"Slurm: {row.room.node.reason}", Tone.WARN)
     if node.is_stale and node.left_at is not None:
-        # The reason comes first: where the column is narrow HEARD tells the time.
+        # The reason comes first: where the column is narrow HEARD has the time.
         return Cell(f"not watched: no job in view since {units.clock_time(node.left_at)}", Tone.DIM)
     if node.taken_at is None:
         return Cell("no telemetry", Tone.DIM)
@@ -398,7 +407,7 @@ _COLUMNS: Final[tuple[Column[NodeRow], ...]] = (
         doc="The worst about it: silence, a finding, an error, Slurm's reason.", max_width=60,
     ),
     losing_column(
-        lambda d, r: None if r.node.is_silent or r.node.taken_at is None else d.told(r.stake),
+        _known_stake,
         " on its GPUs, through its own fault or that of jobs",
     ),
     types_column(lambda _d, r: r.room.node.gpu_types if r.room else ()),

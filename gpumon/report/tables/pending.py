@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 MOST_REASONS: Final = 3
-"""Reasons named in the summary: the commonest tell where the queue is stuck."""
+"""Reasons named in the summary: the commonest show where the queue is stuck."""
 
 
 def pending_order(digest: Digest, view: JobView) -> SortKey:
-    """By partition, then as they stand in it; those without a place last."""
+    """By partition, then by their place in it; those without a place last."""
     place = place_of(digest, view)
     position = inf if place is None else float(place.position)
     return (view.job.partition, position, view.job.submit_at or 0.0, view.job.job_id)

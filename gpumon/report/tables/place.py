@@ -1,4 +1,4 @@
-"""Which GPUs Slurm says a row has, and where its node stands in the network: hidden columns."""
+"""Which GPUs Slurm says a row has, and the place of its node in the network: hidden columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def place_columns(node_of: Callable[[R], str]) -> tuple[Column[R], ...]:
-    """Leaf switch and block of the node that a row stands on, by its name; both hidden."""
+    """Leaf switch and block of a row's node, by its name; both hidden."""
     return (
         _column(
             "leaf_switch",
@@ -39,7 +39,7 @@ def place_columns(node_of: Callable[[R], str]) -> tuple[Column[R], ...]:
 
 
 def types_column(types_of: Callable[[Digest, R], Iterable[str]]) -> Column[R]:
-    """Slurm's types of a row's GPUs, each with its count where more than one is told."""
+    """Slurm's types of a row's GPUs, each with its count where more than one is reported."""
 
     def words(digest: Digest, row: R) -> str:
         counts = Counter(filter(None, types_of(digest, row)))

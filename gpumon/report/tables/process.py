@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 
-BLOCK_BEATS: Final = 1.5
-"""Beats of history that one block of a process's past stands for at least."""
+BLOCK_PERIODS: Final = 1.5
+"""Least periods of history in one block of a process's past."""
 
 
 class ProcessRow(NamedTuple):
@@ -33,37 +33,37 @@ class ProcessRow(NamedTuple):
     uuid: str
     rank: Rank | None
     context: BlockRow | None
-    """What the driver says of the process on this GPU."""
+    """The driver's record of the process on this GPU."""
     owner: BlockRow | None
-    """What the node says of the process."""
+    """The node's record of the process."""
 
     def use(self, key: str) -> float | int | None:
         """What it uses of the node, None where that is missing."""
         return None if self.owner is None else self.owner.value(key)
 
 
-class _Told(NamedTuple):
-    """What a node says of processes, by name."""
+class _NodeRows(NamedTuple):
+    """A node's records of processes, by name."""
 
     contexts: dict[str, BlockRow]
     owners: dict[str, BlockRow]
 
 
-def _told(node: Node | None) -> _Told:
+def _node_rows(node: Node | None) -> _NodeRows:
     by_name = ({row.key: row for row in block_rows(node, name)} for name in ("context", "process"))
-    return _Told(*by_name)
+    return _NodeRows(*by_name)
 
 
 def process_rows(digest: Digest, gpu: Gpu) -> tuple[ProcessRow, ...]:
     """The processes on a GPU, the largest first."""
-    rows = _rows(digest, gpu, _told(digest.tick.nodes.get(gpu.node)))
+    rows = _rows(digest, gpu, _node_rows(digest.tick.nodes.get(gpu.node)))
     return tuple(
         sorted(rows, key=lambda r: (-r.process.mem_used_bytes.get(gpu.uuid, 0.0), r.process.pid))
     )
 
 
-def _rows(digest: Digest, gpu: Gpu, told: _Told) -> list[ProcessRow]:
-    contexts, owners = told
+def _rows(digest: Digest, gpu: Gpu, of_node: _NodeRows) -> list[ProcessRow]:
+    contexts, owners = of_node
     return [
         ProcessRow(
             process=p,
@@ -79,11 +79,11 @@ def _rows(digest: Digest, gpu: Gpu, told: _Told) -> list[ProcessRow]:
 def all_process_rows(digest: Digest, gpus: Iterable[Gpu]) -> list[ProcessRow]:
     """A row for each process on each of some GPUs, the largest first."""
     rows: list[ProcessRow] = []
-    told: dict[str, _Told] = {}
+    by_node: dict[str, _NodeRows] = {}
     for gpu in gpus:
-        if gpu.node not in told:
-            told[gpu.node] = _told(digest.tick.nodes.get(gpu.node))
-        rows += _rows(digest, gpu, told[gpu.node])
+        if gpu.node not in by_node:
+            by_node[gpu.node] = _node_rows(digest.tick.nodes.get(gpu.node))
+        rows += _rows(digest, gpu, by_node[gpu.node])
     return sorted(
         rows,
         key=lambda row: (
@@ -100,7 +100,7 @@ _UNREAD: Final = {
 
 
 def unread_words(rows: Collection[ProcessRow]) -> str:
-    """Why nothing but the PID is known of some processes; empty where each is told."""
+    """Why nothing but the PID is known of some processes; empty where each is known."""
     unread = [one for one in (row.process for row in rows) if one.name is None and one.uid is None]
     reasons = list(dict.fromkeys(one.why for one in unread if one.why is not None))
     if not reasons:
@@ -140,8 +140,8 @@ def _past(digest: Digest, row: ProcessRow) -> Cell:
     if not hasattr(history, "slab"):
         return EMPTY_CELL
     # Processes are remembered less often than GPUs: a block holds a row at least.
-    beat_s = max((span.resolution_s for span in history.spans("process")), default=0.0)
-    start = digest.tick.at - max(span_s(digest), BLOCK_BEATS * beat_s * PAST_WIDTH)
+    period_s = max((span.resolution_s for span in history.spans("process")), default=0.0)
+    start = digest.tick.at - max(span_s(digest), BLOCK_PERIODS * period_s * PAST_WIDTH)
     end = digest.tick.at
     for key in ("process_tree_cpu_cores_used", "process_cpu_cores_used"):
         times, values = history.window(name, key, start, end, "process")
@@ -211,7 +211,7 @@ def _instance(row: ProcessRow) -> tuple[float | None, float | None] | None:
 
 
 def age_s(digest: Digest, row: ProcessRow) -> float | None:
-    """How long it runs by its node's clock, seconds; None where the node does not tell."""
+    """How long it runs by its node's clock, seconds; None where the node does not report it."""
     node = digest.tick.nodes.get(row.process.node)
     began, now = row.process.start_time_s, host_row(node).value("uptime_s") if node else None
     return None if began is None or now is None else max(0.0, now - began)

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Entry(NamedTuple):
-    """One line of a section that the cursor can stand on."""
+    """One line of a section that the cursor can be on."""
 
     key: str
     """What names the line over time."""
@@ -49,8 +49,8 @@ class Section(NamedTuple):
             return self
         if needle in f"{self.title} {self.note}".lower():
             return self
-        kept = tuple(entry for entry in self.entries if needle in _searched(entry))
-        return self._replace(entries=kept) if kept else None
+        passing = tuple(entry for entry in self.entries if needle in _searched(entry))
+        return self._replace(entries=passing) if passing else None
 
 
 def _searched(entry: Entry) -> str:
@@ -77,7 +77,7 @@ def table_section(
     key: Callable[[R], str],
     opens: Callable[[R], str] = lambda _row: "",
     search: Callable[[R], str] = lambda _row: "",
-    keeps_columns: bool = False,
+    has_all_columns: bool = False,
     chosen: Collection[str] | None = None,
 ) -> Section:
     """A section that is a table; columns without any value are left out unless all are to stay.
@@ -89,7 +89,7 @@ def table_section(
     used = [
         number
         for number, column in enumerate(columns)
-        if keeps_columns
+        if has_all_columns
         or column.priority == 0
         or any(line[number].text not in ("", MISSING) for line in cells)
     ]
@@ -127,7 +127,7 @@ def _drawn(placed: Sequence[Placed[R]], shown: Sequence[Cell]) -> list[Cell]:
 _LOUD: Final = frozenset(
     {Reason.FAILED, Reason.LOST, Reason.GARBAGE, Reason.STALE, Reason.NO_PERMISSION}
 )
-"""Reasons that somebody can do something about, or should know of."""
+"""Reasons that the user can do something about, or should know of."""
 
 
 def missing_lines(

@@ -18,7 +18,7 @@ _WIDEST: Final = 32
 
 
 class Tone(StrEnum):
-    """What a text means; a theme gives it a look. Its words carry the state, never the look."""
+    """What a text means; a theme gives it a style. Its words carry the state, never the style."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -30,7 +30,7 @@ class Tone(StrEnum):
     WARN = "warn"
     BAD = "bad"
     PAST = "past"
-    """Curves, which stand behind the numbers."""
+    """Curves, drawn behind the numbers."""
 
 
 class Cell(NamedTuple):
@@ -138,7 +138,7 @@ def laid_out(rows: Sequence[Sequence[str]], words: Sequence[str] = ()) -> str:
     """A table of plain text whose first row are its titles; ends in a line break.
 
     Columns are as wide as their widest cell, or as names may be. The first one, and those whose
-    titles are among `words`, stand to the left, numbers to the right.
+    titles are among `words`, are on the left, numbers on the right.
     """
     titles = rows[0]
     widths = [min(_WIDEST, max(map(text_width, column))) for column in zip(*rows, strict=True)]

@@ -22,7 +22,7 @@ def instant_of(text: str, shown: float, newest: float) -> float:
         text: A bare number is minutes before `newest`, a time of day the latest one up to it;
             `-10m` counts from `shown`.
         shown: Unix time of what is on screen.
-        newest: Unix time of the newest picture.
+        newest: Unix time of the newest tick.
 
     Raises:
         ValueError: It means none; the message gives examples.
@@ -43,11 +43,11 @@ def instant_of(text: str, shown: float, newest: float) -> float:
 
 
 def outside_words(at: float, start: float, end: float) -> str:
-    """That no picture is of a time, and which one is shown in its place; empty: there is one.
+    """That no tick is of a time, and which one is shown in its place; empty: there is one.
 
     Args:
         at: Unix time that was asked for.
-        start: Unix time of the oldest picture.
+        start: Unix time of the oldest tick.
         end: Unix time of the newest.
     """
     # What was typed may have whole seconds only.

@@ -174,7 +174,7 @@ def gpus(count: int) -> str:
 
 
 def gpu_time(gpu_seconds: float | None) -> str:
-    """GPU time, always in the unit of the books: `3.40 GPU-h`, `<0.01 GPU-h`."""
+    """GPU time, always in the unit of the ledger: `3.40 GPU-h`, `<0.01 GPU-h`."""
     return MISSING if gpu_seconds is None else f"{gpu_hours(gpu_seconds)} GPU-h"
 
 

@@ -1,4 +1,4 @@
-"""What to say where nothing can be shown, or only what is old: since when, why, and what to do."""
+"""Text where nothing can be shown, or only what is old: since when, why, and what to do."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 MOST_ERRORS: Final = 5
-"""Errors that stand below the words; the page of errors has them all."""
+"""Errors shown below the words; the page of errors has them all."""
 
 MOST_ABOVE: Final = 2
-"""Errors that stand above a table."""
+"""Errors shown above a table."""
 
-UNTOLD_PROCESSES: Final = "Exporters do not report which processes are on GPUs."
+PROCESSES_NOT_REPORTED: Final = "Exporters do not report which processes are on GPUs."
 """Said where no source of the GPUs in view knows of processes, which is not that there is none."""
 
 
@@ -36,9 +36,9 @@ def nothing_lines(
     width: int,
     errors: Sequence[SourceError] | None = None,
 ) -> list[Line]:
-    """Why there is nothing, what to try, and whatever failed: it may be the reason.
+    """Why there is nothing, what to try, and what failed: it may be the reason.
 
-    `errors` are those that may be; None: all of the picture.
+    `errors` are those that may be; None: all of the tick.
     """
     first, *rest = words
     lines: list[Line] = [(), *_indented(paragraph(first, width, Tone.STRONG))]
@@ -51,7 +51,7 @@ def nothing_lines(
 
 
 def resting_words(tick: Tick) -> tuple[str, ...]:
-    """That detectors have said nothing yet because they need not; empty where they should have."""
+    """That detectors had no need to report yet; empty where they should have."""
     if not tick.gpus or is_held(tick):
         return ()
     return (
@@ -65,7 +65,7 @@ def _indented(lines: list[Line]) -> list[Line]:
 
 
 def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
-    """Why a job is not shown: it is not in the queue, or nobody knows what is in it."""
+    """Why a job is not shown: it is not in the queue, or the queue is unknown."""
     if digest.tick.queue_at is None:
         text = f"The queue could not be read: whether job {label} is in it is not known."
         return (text, "Esc goes back.")
@@ -99,7 +99,7 @@ def silent_s(tick: Tick) -> float | None:
     Nodes that were left on purpose are not expected to answer.
     """
     if any(not node.is_stale and node.taken_at is not None for node in tick.nodes.values()):
-        # Mostly the first one answers, and ten thousand need no look.
+        # Mostly the first one answers, and ten thousand need not be read.
         return None
     watched = [node for node in tick.nodes.values() if not node.is_stale or node.is_silent]
     if not all(node.is_silent or node.taken_at is None for node in watched):
@@ -115,7 +115,7 @@ def silent_lines(tick: Tick, width: int) -> list[Line]:
 
 
 def silent_nodes_lines(tick: Tick, width: int) -> list[Line]:
-    """Which nodes no longer answer while others do; `silent_lines` tells where none does.
+    """Which nodes no longer answer while others do; `silent_lines` is for the case where none does.
 
     Where nodes are all there is, what failed with the way out: a column clips it.
     """

@@ -28,27 +28,27 @@ def ended_title(found: EndedJobs) -> str:
     return f"{ended} ended {window_words(found)}{last}{held}{unread}"
 
 
-_TOLD_SHARE: Final = 0.01
+_LEAST_SHARE: Final = 0.01
 """A loss below this share of what was observed is no verdict."""
 
 _UNSEEN_SHARE: Final = 0.10
-"""From this part of a run on that nobody saw its verdict says so."""
+"""A verdict names the unobserved share of a run from this one on."""
 
 
-def booked_run(tick: Tick, ended: EndedJob) -> Total | None:
-    """What the books say of a run; None: nobody kept them, or saw anything of it."""
+def run_total(tick: Tick, ended: EndedJob) -> Total | None:
+    """The ledger's total of a run; None: there is no ledger, or nothing of the run was observed."""
     job = ended.job
     total = None if tick.ledger is None else tick.ledger.run(job.job_id, job.start_at, job.end_at)
     return total if total is not None and total.observed_s >= 1.0 else None
 
 
 def ended_verdict(tick: Tick, ended: EndedJob) -> Cell:
-    """What became of the GPU time of a run: by the books, else by what the accounting gathered."""
+    """What became of the GPU time of a run: by the ledger, else by what the accounting gathered."""
     if ended.job.gpu_count == 0:
         return Cell(f"{units.MISSING} no GPUs", Tone.DIM)
-    total = booked_run(tick, ended)
+    total = run_total(tick, ended)
     if total is not None:
-        return _booked_verdict(total)
+        return _ledger_verdict(total)
     util = ended.gpu_util_ratio
     if util is None:
         return Cell(f"{units.MISSING} not watched", Tone.DIM)
@@ -63,8 +63,8 @@ _SOUND: Final = "·"
 """Before what is no trouble, in the place of a sign of severity."""
 
 
-def _booked_verdict(total: Total) -> Cell:
-    """The largest cause with what it took, else what was useful; and how much nobody saw."""
+def _ledger_verdict(total: Total) -> Cell:
+    """The largest cause with what it took, else what was useful; and how much was not observed."""
     unseen, part = "", total.unobserved_share
     if part is not None and part >= _UNSEEN_SHARE:
         unseen = f", {units.percent(part)} % unseen"
@@ -72,7 +72,7 @@ def _booked_verdict(total: Total) -> Cell:
         (total.wasted_s, "", ""),
         (total.suspected_s, SUSPICION, "?"),
     ):
-        if not by_class or sum(by_class.values()) < _TOLD_SHARE * total.observed_s:
+        if not by_class or sum(by_class.values()) < _LEAST_SHARE * total.observed_s:
             continue
         cause, seconds = max(by_class.items(), key=lambda pair: pair[1])
         share = units.percent(total.of_observed(seconds))
@@ -83,7 +83,7 @@ def _booked_verdict(total: Total) -> Cell:
 
 
 def window_words(found: EndedJobs) -> str:
-    """`in the last 24 h`, `in the last 31 days`; since the beginning of time: what is kept."""
+    """`in the last 24 h`, `in the last 31 days`; since the beginning: all of the accounting."""
     if found.since <= 0.0:
         return "as far back as the accounting goes"
     return f"in the last {units.span(found.at - found.since)}"

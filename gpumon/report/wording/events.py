@@ -1,4 +1,4 @@
-"""Events that the driver told of late: what an Xid means and what to do."""
+"""Events that the driver reported of late: what an Xid means and what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPES: Final = {0x2: "uncorrected ECC error", 0x8: "Xid", 0x8000: "recovery act
 
 
 class Event(NamedTuple):
-    """What one GPU's driver told."""
+    """What one GPU's driver reported."""
 
     key: str
     uuid: str
@@ -29,11 +29,11 @@ class Event(NamedTuple):
     kind: str
     """What kind of event it is, in words."""
     at: float | None
-    """Unix time on the monitor's clock; None: not said."""
+    """Unix time on the monitor's clock; None: not reported."""
 
     @property
     def tone(self) -> Tone:
-        """Only what is a fault of the machine is bad; what may be ignored is told and no more."""
+        """Only what is a fault of the machine is bad; what may be ignored is only shown."""
         if self.xid is None or self.xid.cause is Cause.MACHINE:
             return Tone.BAD
         return Tone.INFO if self.xid.cause is Cause.NONE else Tone.WARN
@@ -90,10 +90,10 @@ def _event(row: BlockRow, uuid: str, heard_at: float | None) -> Event:
 
 def event_lines(digest: Digest, event: Event, width: int, where: str = "") -> list[Line]:
     """When, where, what, and what to do."""
-    told = units.MISSING if event.at is None else units.clock_time(event.at, with_seconds=True)
+    clock = units.MISSING if event.at is None else units.clock_time(event.at, with_seconds=True)
     ago = "" if event.at is None else f", {units.short_duration(digest.tick.at - event.at)} ago"
     sign = {Tone.BAD: "‼ ", Tone.WARN: "! "}.get(event.tone, "  ")
-    text = f"{told}{ago} {where}{event.sentence}"
+    text = f"{clock}{ago} {where}{event.sentence}"
     lines = paragraph(text, width, event.tone, sign, "  ")
     if event.advice:
         lines += paragraph(event.advice, width, Tone.INFO, "  → ", "    ")

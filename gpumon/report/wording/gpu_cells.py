@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 DUTY_DOC: Final = " ≤48: not offered by this GPU, but any kernel ran 48 % of the time (UTIL%)."
-"""What the help says of the duty cycle that stands in for SM activity."""
+"""Help for the duty cycle that is shown in place of SM activity."""
 
 
 class HasGpu(Protocol):
@@ -88,12 +88,12 @@ def row_name(row: HasGpu) -> str:
 
 
 def unused_words(gpu: Gpu, job_id: str) -> str:
-    """That a job which holds a GPU has nothing on it; empty where it has, or nobody can tell.
+    """That a job which holds a GPU has nothing on it; empty where it has, or where that is unknown.
 
     What a job's own processes only draw is its work, as in rendering; what others do, as a desktop,
     is not.
     """
-    if not gpu.tells_processes or gpu.compute_processes:
+    if not gpu.reports_processes or gpu.compute_processes:
         return ""
     if any(one.job_id == job_id for one in gpu.processes):
         return ""
@@ -328,7 +328,7 @@ def processes_of(digest: Digest, row: GpuRow) -> tuple[Process, ...]:
 
 
 def _pids_by_instance(node: Node) -> dict[tuple[str, int | None, int | None], set[int]]:
-    """Processes by UUID of the GPU and numbers of the instance, as far as both are told."""
+    """Processes by UUID of the GPU and numbers of the instance, as far as both are reported."""
     found: dict[tuple[str, int | None, int | None], set[int]] = {}
     for row in block_rows(node, "context"):
         pid, _, uuid = row.key.partition("/")
@@ -341,7 +341,7 @@ def _pids_by_instance(node: Node) -> dict[tuple[str, int | None, int | None], se
 def _job_of(digest: Digest, row: GpuRow) -> JobView | None:
     """The job that holds the GPU.
 
-    Which instance a job holds nobody tells: there it is the job of what runs in it.
+    No source reports which instance a job holds: it is the job of what runs in it.
     """
     if row.gpu is None:
         return None
@@ -352,7 +352,7 @@ def _job_of(digest: Digest, row: GpuRow) -> JobView | None:
 
 
 def holder(digest: Digest, row: GpuRow) -> tuple[str, str]:
-    """Job label and user of who holds the GPU, empty where nobody does."""
+    """Job label and user of the job that holds the GPU, empty where none does."""
     view = _job_of(digest, row)
     return ("", "") if view is None else (view.job.label, view.job.user)
 
@@ -372,7 +372,7 @@ def users_of(digest: Digest, row: GpuRow) -> tuple[str, ...]:
 
 
 def user_cell(digest: Digest, row: GpuRow) -> Cell:
-    """The first of the users, and how many more; – where somebody is there whom nobody knows."""
+    """The first of the users, and how many more; – where a process has no known user."""
     users = users_of(digest, row)
     if not users and holder(digest, row) == ("", "") and processes_of(digest, row):
         return NO_VALUE

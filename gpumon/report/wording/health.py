@@ -43,7 +43,7 @@ MOST_EVENTS: Final = 5
 """Most events of one GPU that are spelled out: of a storm the newest say enough."""
 
 _UNREAD: Final = frozenset({Reason.NO_PERMISSION, Reason.FAILED, Reason.GARBAGE})
-"""Reasons for which a field is missing that is there; others are no fault, or told as one."""
+"""Reasons why a field that exists is missing; others are not a fault, or are shown as one."""
 
 _CHECKED: Final = (
     "clock_event_reasons",
@@ -60,7 +60,7 @@ PARTLY_READ: Final = "? part read"
 
 
 def troubles(digest: Digest, gpu: Gpu) -> tuple[Trouble, ...]:
-    """Everything that is wrong with a GPU, the worst first; nothing is said of a stale one."""
+    """Everything that is wrong with a GPU, the worst first; nothing of a stale one."""
     if gpu.is_stale or has_calm_node(digest, gpu):
         return ()
     return digest.remembered(("troubles", gpu.uuid), lambda: _troubles(digest, gpu))
@@ -88,7 +88,7 @@ def health_order(digest: Digest, gpu: Gpu | None) -> SortKey | None:
 
 
 def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
-    """The worst trouble in a word; `ok` only where something that would tell was read."""
+    """The worst trouble in a word; `ok` only where a field that would show one was read."""
     if gpu is None:
         return EMPTY_CELL
     found = troubles(digest, gpu)
@@ -111,13 +111,13 @@ def instance_cell(digest: Digest, gpu: Gpu, instance: Instance) -> Cell:
 
 
 def own_error(node: Node | None, gpu: Gpu) -> SourceError | None:
-    """What a GPU's node says of this very GPU that could not be read, though the rest was."""
+    """What a GPU's node reports of this very GPU that could not be read, though the rest was."""
     errors = node.errors if node is not None else ()
     return next((error for error in errors if gpu.uuid in error.where.split()), None)
 
 
 def worst_of(digest: Digest) -> Severity | None:
-    """How grave the worst is that is wrong with any GPU of a picture; None where nothing is."""
+    """How grave the worst is that is wrong with any GPU of a tick; None where nothing is."""
     tones = {one.tone for gpu in digest.tick.gpus.values() for one in troubles(digest, gpu)}
     if Tone.BAD in tones:
         return Severity.CRITICAL
@@ -125,11 +125,11 @@ def worst_of(digest: Digest) -> Severity | None:
 
 
 def has_unread(digest: Digest) -> bool:
-    """Whether there is a target, node or GPU of which nobody knows how it is.
+    """Whether there is a target, node or GPU whose condition is unknown.
 
     A target that does not answer, a node that was reached before or ought to be, a driver that
-    fails and tells of no GPU, a GPU of which no field that would tell can be read. An error beside
-    GPUs that are read changes nothing: events that were too many, one reading that failed.
+    fails and reports no GPU, a GPU of which no field that would show a trouble can be read. An
+    error beside GPUs that are read changes nothing: too many events, one reading that failed.
     """
     tick = digest.tick
     return (
@@ -140,7 +140,7 @@ def has_unread(digest: Digest) -> bool:
 
 
 def _is_unread(digest: Digest, node: Node) -> bool:
-    """Whether a node that is looked at tells nothing of its GPUs, now or yet."""
+    """Whether a watched node reports nothing of its GPUs, now or yet."""
     if node.is_silent or (node.taken_at is None and node.errors):
         return True
     if not any(error.where.endswith(DRIVER) for error in node.errors):
@@ -150,17 +150,17 @@ def _is_unread(digest: Digest, node: Node) -> bool:
 
 
 def _is_dark(gpu: Gpu) -> bool:
-    """Whether what would tell of a trouble could not be read; what a board lacks is no loss."""
+    """Whether what would show a trouble could not be read; what a board lacks is no loss."""
     return not is_checked(gpu) and any(gpu.reason(key) in _UNREAD for key in _CHECKED)
 
 
 def is_checked(gpu: Gpu) -> bool:
-    """Whether anything was read that would tell of a trouble."""
+    """Whether anything was read that would show a trouble."""
     return any(gpu.value(key) is not None for key in _CHECKED)
 
 
 def gpu_health_lines(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
-    """What the driver told of late, then each other trouble, in sentences with what to do."""
+    """What the driver reported of late, then each other trouble, in sentences with what to do."""
     events = events_of(digest, gpu)
     lines: list[Line] = []
     for event in events[:MOST_EVENTS]:
@@ -168,9 +168,9 @@ def gpu_health_lines(digest: Digest, gpu: Gpu, width: int) -> list[Line]:
     if len(events) > MOST_EVENTS:
         text = f"and {len(events) - MOST_EVENTS} events before"
         lines += paragraph(text, width, Tone.DIM, "  ")
-    told = {event.name for event in events}
+    event_names = {event.name for event in events}
     for trouble in troubles(digest, gpu):
-        if trouble.word in told:
+        if trouble.word in event_names:
             continue
         lines += paragraph(trouble.sentence, width, trouble.tone, f"{trouble.sign} ", "  ")
         if trouble.advice:
@@ -193,9 +193,9 @@ def _unreadable(digest: Digest, gpu: Gpu) -> list[Trouble]:
 
 
 def _events(digest: Digest, gpu: Gpu) -> list[Trouble]:
-    """What is wrong by what the driver told of late, each number once."""
-    told = {e.name: e for e in events_of(digest, gpu) if e.tone in (Tone.BAD, Tone.WARN)}
-    return [Trouble(e.tone, e.name, e.sentence, e.advice) for e in told.values()]
+    """What is wrong by what the driver reported of late, each number once."""
+    by_name = {e.name: e for e in events_of(digest, gpu) if e.tone in (Tone.BAD, Tone.WARN)}
+    return [Trouble(e.tone, e.name, e.sentence, e.advice) for e in by_name.values()]
 
 
 def _conditions(gpu: Gpu) -> list[Trouble]:

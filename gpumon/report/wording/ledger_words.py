@@ -1,4 +1,4 @@
-"""The books of a job in words: what became of its GPU time."""
+"""The ledger of a job in words: what became of its GPU time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
 
 
-def job_books(digest: Digest, view: JobView, width: int) -> list[Line]:
-    """What became of a job's GPU time since its books began; nothing where it has none."""
-    books = digest.tick.ledger
-    return books_lines(digest, books.job(view.job.job_id) if books else None, width)
+def job_ledger_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
+    """What became of a job's GPU time since its ledger entry began; nothing where it has none."""
+    ledger = digest.tick.ledger
+    return ledger_lines(digest, ledger.job(view.job.job_id) if ledger else None, width)
 
 
-def books_lines(digest: Digest, total: Total | None, width: int) -> list[Line]:
-    """What became of GPU time; nothing where none is booked."""
-    books = digest.tick.ledger
-    if books is None or total is None or total.allocated_s <= 0:
+def ledger_lines(digest: Digest, total: Total | None, width: int) -> list[Line]:
+    """What became of GPU time; nothing where none is charged."""
+    ledger = digest.tick.ledger
+    if ledger is None or total is None or total.allocated_s <= 0:
         return []
-    currency = books.prices.currency
+    currency = ledger.prices.currency
     since = "" if total.began_at is None else f" since {_moment(digest, total.began_at)}"
     seen = "never" if total.observed_since is None else _moment(digest, total.observed_since)
     pairs = [
@@ -56,8 +56,8 @@ def books_lines(digest: Digest, total: Total | None, width: int) -> list[Line]:
             (finding_class(key).title, f"{mark}{units.gpu_hours(amount)} GPU-h")
             for key, amount in by_class.items()
         ]
-        told = facts(parts, width)
-        lines += told if seconds < 1 else [tuple(map(_warned, line)) for line in told]
+        causes = facts(parts, width)
+        lines += causes if seconds < 1 else [tuple(map(_warned, line)) for line in causes]
     return lines
 
 
@@ -66,8 +66,8 @@ def _warned(cell: Cell) -> Cell:
 
 
 def _part(seconds: float, share: float | None) -> str:
-    told = "" if share is None else f", {units.percent(share)} %"
-    return f"{units.gpu_hours(seconds)} GPU-h{told}"
+    of_observed = "" if share is None else f", {units.percent(share)} %"
+    return f"{units.gpu_hours(seconds)} GPU-h{of_observed}"
 
 
 def _money(amount: float | None, currency: str) -> str:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 LOSING: Final = "losing_gpus"
-"""Key of the column that tells how much is lost now; by it every list is ordered at first."""
+"""Key of the column of what is lost now; by it every list is ordered at first."""
 
 LEAST_GPUS: Final = 0.05
 """Below this nothing is left of a rate with one decimal."""
 
 
 def hours_cell(gpu_seconds: float | None, tone: Tone = Tone.PLAIN, unit: str = "") -> Cell:
-    """GPU-hours, with a unit where the title names none; what is nothing stands back."""
+    """GPU-hours, with a unit where the title names none; zero is dim."""
     if gpu_seconds is None:
         return NO_VALUE
     text = f"{units.gpu_hours(gpu_seconds)}{unit}"
@@ -60,7 +60,7 @@ def losing_column(stake_of: Callable[[Digest, R], Stake | None], doc: str) -> Co
     """What is lost an hour; sorts as every list does at first.
 
     Args:
-        stake_of: What a row costs; None: nobody can tell.
+        stake_of: What a row costs; None: unknown.
         doc: Whose loss it is.
     """
 
@@ -111,13 +111,13 @@ def loss_key(loss: Charged | None) -> tuple[float, ...] | None:
 
 
 def job_loss(digest: Digest, view: JobView) -> Charged | None:
-    """What a job lost; None: it is not, or no longer, in the books by itself."""
-    books = digest.tick.ledger
-    return None if books is None else books.lost_by_job.get(view.job.job_id)
+    """What a job lost; None: it has no entry of its own in the ledger, or no longer has one."""
+    ledger = digest.tick.ledger
+    return None if ledger is None else ledger.lost_by_job.get(view.job.job_id)
 
 
 def total_loss(total: Total | None) -> Charged | None:
-    """What a line of the books lost."""
+    """What a line of the ledger lost."""
     return None if total is None else Charged(total.waste_s, total.suspicion_s)
 
 

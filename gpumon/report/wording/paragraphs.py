@@ -43,7 +43,7 @@ TARGET_OLD_S: Final = 90.0
 is the rarest answer that a target may consist of."""
 
 _NAMED: Final = 4
-"""Values named of those that another origin tells of a GPU: about half a line."""
+"""Values named of those that another origin reports of a GPU: about half a line."""
 
 _MOST_REASONS: Final = 3
 """Reasons named of why a detector declines to judge: the most frequent ones."""
@@ -68,7 +68,7 @@ def nvlink_words(digest: Digest, view: JobView) -> str:
 
     Returns:
         Mean of the busier direction over the GPUs that use theirs, and on how many these are;
-        `unused` where none does, nothing where no GPU tells of NVLink.
+        `unused` where none does, nothing where no GPU reports NVLink.
     """
     rates: list[float] = []
     peaks: set[float | None] = set()
@@ -206,7 +206,7 @@ def finding_lines(
     """
     mark = mark_of(tick, finding)
     sign, tone = SEVERITY_SIGNS[mark], SEVERITY_TONES[mark]
-    # What `--exit-status` counts is told where the mark does not.
+    # What `--exit-status` counts is shown where the mark does not.
     grave = "" if mark is finding.severity else f"{finding.severity.value}, "
     window = finding.window
     seen = f"{units.short_duration(window.end - window.start)} until {units.clock_time(window.end)}"
@@ -232,9 +232,9 @@ def first_lines(lines: Sequence[Line], most: int, width: int) -> list[Line]:
     """At most so many lines; the last one says with `…` that there are more."""
     if len(lines) <= most:
         return list(lines)
-    *kept, last = lines[:most]
+    *whole, last = lines[:most]
     text = "".join(cell.text for cell in last)
-    return [*kept, (Cell(fit(f"{text} …", min(width, len(text) + 2)), last[0].tone),)]
+    return [*whole, (Cell(fit(f"{text} …", min(width, len(text) + 2)), last[0].tone),)]
 
 
 def contradiction_lines(view: JobView, width: int) -> list[Line]:
@@ -293,14 +293,14 @@ def _borrowed(gpu: Gpu) -> list[str]:
             key.replace("_", " ") if field is None else field.title
         )
     return [
-        f"{origin}: {', '.join(told[:_NAMED])}"
-        + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
-        for origin, told in titles.items()
+        f"{origin}: {', '.join(names[:_NAMED])}"
+        + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        for origin, names in titles.items()
     ]
 
 
 def silence_lines(age_s: float, why: str, left_at: float | None, width: int) -> list[Line]:
-    """That values are too old to be shown: a warning, unless nobody looks since `left_at`."""
+    """That values are too old to be shown: a warning, unless it is not watched since `left_at`."""
     if left_at is None:
         text = f"stale {units.short_duration(age_s)}: {why}; values are not shown"
         return paragraph(text, width, Tone.WARN, "! ", "  ")
@@ -356,7 +356,7 @@ def target_lines(tick: Tick, width: int) -> list[Line]:
 
 
 def unjudged_lines(tick: Tick, width: int) -> list[Line]:
-    """What nobody looks for, as its detectors are at fault: no finding of it says nothing."""
+    """What is not looked for, as its detectors are at fault: it may be there without a finding."""
     names = ", ".join(one.detector for one in tick.coverage if one.state == "muted")
     text = f"not looked for: {names}; detectors at fault (f says why)"
     return paragraph(text, width, Tone.BAD, "✗ ", "  ") if names else []
@@ -397,12 +397,12 @@ def _with_reason(coverage: Coverage, subject: str) -> str:
     if coverage.missing_fields:
         lacking = ", ".join(spoken(key) for key in coverage.missing_fields)
         return f"{coverage.detector} (no {lacking})"
-    is_told = coverage.state == "ok" and coverage.note
-    return f"{coverage.detector} ({coverage.note})" if is_told else coverage.detector
+    has_note = coverage.state == "ok" and coverage.note
+    return f"{coverage.detector} ({coverage.note})" if has_note else coverage.detector
 
 
 def _some_of(names: Sequence[str]) -> str:
-    """The first names, and how many more the list of findings tells."""
+    """The first names, and how many more the list of findings has."""
     if len(names) <= NAMED_DETECTORS + 1:
         return ", ".join(names)
     more = len(names) - NAMED_DETECTORS

@@ -1,6 +1,6 @@
 """Why a job waits, since when, for what, and what would let it start sooner.
 
-Only facts of the queue count: what is not known is said to be unknown or not said at all.
+Only facts of the queue count: what is not known is shown as unknown, or left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DEPENDENCY_WORDS: Final = {
 
 
 class Place(NamedTuple):
-    """Where a waiting job stands among those of its partition."""
+    """The place of a waiting job among those of its partition."""
 
     position: int
     """From 1, by priority, the older first among equals."""
@@ -63,9 +63,9 @@ def is_filtered(digest: Digest) -> bool:
 
 
 def place_of(digest: Digest, view: JobView) -> Place | None:
-    """Where a job stands among all that wait.
+    """The place of a job among all that wait.
 
-    None for one that is held, whose priority nobody tells, or where others' jobs are left out.
+    None for one that is held, whose priority is not reported, or where others' jobs are left out.
     """
     if is_filtered(digest):
         return None
@@ -97,7 +97,7 @@ def expected_start(view: JobView) -> float | None:
 
 
 def start_words(digest: Digest, view: JobView) -> str:
-    """`in 2h14m`, `now` for a moment that has passed; empty where nobody says."""
+    """`in 2h14m`, `now` for a moment that has passed; empty where it is not reported."""
     start = expected_start(view)
     if start is None:
         return ""
@@ -120,9 +120,9 @@ def hints(digest: Digest, view: JobView) -> tuple[Hint, ...]:
 def wait_words(digest: Digest, view: JobView) -> tuple[str, ...]:
     """Why a job waits as Slurm says it and in plain words, then all its hints."""
     reason, meaning = view.job.reason, meaning_of(view.job.reason)
-    said = f" ({reason})" if reason and meaning.words != reason else ""
+    slurms_reason = f" ({reason})" if reason and meaning.words != reason else ""
     return (
-        f"The job waits{said}: {meaning.words}.",
+        f"The job waits{slurms_reason}: {meaning.words}.",
         *(hint.text for hint in hints(digest, view)),
     )
 

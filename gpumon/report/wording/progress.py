@@ -1,4 +1,4 @@
-"""Whether a job makes progress, as far as the files that it writes to tell."""
+"""Whether a job makes progress, as far as the files that it writes to show."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _UNKNOWN: Final = {
     Reason.NO_PERMISSION: "no permission to see where its processes write",
     Reason.NOT_SHARED: "the node does not share where its processes write",
 }
-"""Why nothing is known of a job's output, as far as somebody could change that."""
+"""Why nothing is known of a job's output, for the reasons that an administrator can remove."""
 
 
 def output_lines(digest: Digest, view: JobView, width: int) -> list[Line]:
     """When the job last wrote to its standard output or error; nothing while it does not run.
 
-    A job that hangs looks busy and writes nothing. The newest write on any of its nodes counts;
+    A job that hangs appears busy and writes nothing. The newest write on any of its nodes counts;
     where no node knows one, a line says so only if that is for lack of a right.
     """
     if view.job.state != "RUNNING":
@@ -67,7 +67,7 @@ def tail_lines(tail: Tail | None, width: int) -> list[Line]:
 
 
 def _age_s(digest: Digest, node: Node, row: BlockRow) -> float | None:
-    """Time since the last write as of the picture, which may be younger than the reading."""
+    """Time since the last write as of the tick, which may be younger than the reading."""
     age_s = row.value("job_output_age_s")
     if age_s is None or node.taken_at is None:
         return None
@@ -80,6 +80,6 @@ def _rate(row: BlockRow) -> str:
 
 
 def _why(rows: list[tuple[Node, BlockRow]]) -> str:
-    """The first reason that somebody could remove, else nothing."""
+    """The first reason that an administrator can remove, else nothing."""
     reasons = (row.reason("job_output_age_s") for _, row in rows)
     return next((_UNKNOWN[why] for why in reasons if why in _UNKNOWN), "")

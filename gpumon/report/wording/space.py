@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 NEARLY_FULL: Final = 0.9
-"""Share from which on other local file systems are told (our choice)."""
+"""Share from which on other local file systems are shown (our choice)."""
 
 _MOST_FULL: Final = 4
 """Of these so many are named in a line."""
@@ -43,10 +43,12 @@ def space_facts(node: Node) -> list[tuple[str, str]]:
         ((full, row) for row, full in known if full >= NEARLY_FULL and row.key != SHARED_MEMORY),
         key=lambda one: (-one[0], one[1].key),
     )
-    told = [(_short(row.key), f"{_taken(row)}, {units.percent(full)} % full") for full, row in near]
-    left = len(told) - _MOST_FULL
+    nearly_full = [
+        (_short(row.key), f"{_taken(row)}, {units.percent(full)} % full") for full, row in near
+    ]
+    left = len(nearly_full) - _MOST_FULL
     more = [("also nearly full", f"{left} more")] if left > 0 else []
-    return [*shared, *told[:_MOST_FULL], *more]
+    return [*shared, *nearly_full[:_MOST_FULL], *more]
 
 
 def _taken(row: BlockRow) -> str:
@@ -58,6 +60,6 @@ def _taken(row: BlockRow) -> str:
 
 
 def _short(path: str) -> str:
-    """A mount point of any length, its end kept, which tells it apart."""
+    """A mount point of any length, cut at the front, as its end tells it apart."""
     path = safe(path)
     return path if len(path) <= _LONGEST_PATH else "…" + path[1 - _LONGEST_PATH :]

@@ -26,7 +26,7 @@ MOST_GPUS: Final = 16
 """GPUs of a job that its trend is the mean of; of a larger job every n-th."""
 
 RENEWED_S: Final = 60.0
-"""So often a trend is read anew: its cells stand for ten minutes each."""
+"""How often a trend is read again: each of its cells is ten minutes."""
 
 _ACTIVITY: Final = ("sm_active_ratio", "gpu_util_ratio")
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -43,7 +43,7 @@ class Measure(NamedTuple):
     now: Callable[[float], str]
     """Its value now, in words."""
     bound: str = ""
-    """Field that a full bar stands for; empty: 1 of a ratio, else the most that was seen."""
+    """Field whose value is a full bar; empty: 1 of a ratio, else the most that was seen."""
 
 
 MEASURES: Final = (
@@ -57,8 +57,8 @@ MEASURES: Final = (
 def trend_text(digest: Digest, view: JobView) -> str:
     """SM activity, or the duty cycle where no GPU has that counter; 12 cells, the newest last.
 
-    A low bar is nothing, a full one everything; `·` where nobody looked, blank before the job held
-    its GPUs. Cells begin at whole ten minutes, so that they stand still while time goes on.
+    A low bar is nothing, a full one everything; `·`: not observed; blank before the job held its
+    GPUs. Cells begin at whole ten minutes, so they do not move as time passes.
     """
     return _trend(digest, view, _ACTIVITY, 1.0, CELLS)
 
@@ -114,7 +114,7 @@ def _text(
     cell_s = TREND_S / cells
     now = digest.tick.at
     start = (now // cell_s + 1) * cell_s - TREND_S
-    # No further than the picture: a past that is looked at again knows what came after it.
+    # No further than the tick: a past that is replayed holds what came after it.
     times, found = job_spread(history, view.job.job_id, keys, start, now, most=MOST_GPUS)
     curves = [mean for mean, _, _ in found]
     values = next((one for one in curves if any(not isnan(value) for value in one)), curves[0])

@@ -45,13 +45,13 @@ SEVERITY_SIGNS: Final = {Severity.INFO: "i", Severity.WARNING: "!", Severity.CRI
 MARKS_DOC: Final = (
     "i info, ! warning, ‼ critical: it stops or may corrupt work, or costs GPU time now"
 )
-"""What the marks of findings say."""
+"""What the marks of findings mean."""
 
 FOR_MACHINE: Final = "Administrators:"
 """Before a step that is not for who owns the job."""
 
 WATCHING: Final = "watching"
-"""What is said of a job as long as some detectors have not judged it."""
+"""The verdict of a job while some detectors have not judged it."""
 
 _BAD_STATES: Final = frozenset(
     {"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
@@ -92,11 +92,11 @@ CONFIDENCE_SIGNS: Final = {
 }
 
 _ASIDE: Final = re.compile(r" \((?:[^()]* observed|job [^()]*)\)")
-"""What a column has no room for: how long was looked, and the jobs, which are the rows."""
+"""What a column has no room for: how long it was observed, and the jobs, which are the rows."""
 
 
 NEW: Final = "new: "
-"""Before what was found since somebody looked last."""
+"""Before what was found since the user looked last."""
 
 
 def sentence_cell(tick: Tick, finding: Finding, *, is_new: bool = False) -> Cell:
@@ -123,7 +123,7 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
     """What is known of a job: the finding that explains the others, its node's, or why none is."""
     if has_ended(view.job.state):
         return Cell(view.job.state.lower().replace("_", " "), Tone.DIM)
-    finding = digest.told_finding(view)
+    finding = digest.shown_finding(view)
     if finding is not None:
         return sentence_cell(digest.tick, finding, is_new=finding.identity in digest.news)
     if view.job.state == "PENDING":
@@ -148,7 +148,7 @@ def _wait_words(digest: Digest, view: JobView) -> str:
 
 
 def _silence_words(digest: Digest, view: JobView) -> str:
-    """Why nothing is said of a job: not judged yet, not seen, or looked at and found well."""
+    """Why a job has no verdict: not judged yet, not seen, or judged and found well."""
     watching = f"{WATCHING} {short_duration(digest.watched_s(view))}"
     if digest.is_unjudged:
         return watching
@@ -156,7 +156,7 @@ def _silence_words(digest: Digest, view: JobView) -> str:
     muted = sum(one.state == "muted" for one in digest.tick.coverage)
     judged = f"({total - waiting - muted} of {total})"
     if waiting:
-        # Without the dash, as all of it stands in a column of 80 cells then.
+        # Without the dash, as then all of it fits into a column of 80 cells.
         return f"{watching} {judged}"
     if digest.is_blind:
         return "– unknown"
@@ -169,7 +169,7 @@ def reason_words(reason: Reason | None) -> str:
 
 
 def reading_words(digest: Digest, gpu: Gpu, reason: Reason) -> str:
-    """Why a value of a GPU is missing, with what the node itself says of a failed read."""
+    """Why a value of a GPU is missing, with what the node itself reports of a failed read."""
     if reason is Reason.STALE:
         return stale_words(digest, gpu)
     node = digest.tick.nodes.get(gpu.node)
@@ -179,7 +179,7 @@ def reading_words(digest: Digest, gpu: Gpu, reason: Reason) -> str:
 
 
 def _failed_words(gpu: Gpu, errors: Sequence[SourceError]) -> str:
-    """What is said of this GPU, else of the whole node: what fails of another one is none of it."""
+    """What failed on this GPU, else on the whole node: what fails of another one is none of it."""
     for error in errors:
         if gpu.uuid in error.where:
             return error.message
@@ -188,7 +188,7 @@ def _failed_words(gpu: Gpu, errors: Sequence[SourceError]) -> str:
 
 
 def old_cell(tick: Tick, age_words: str, finding: Finding | None) -> Cell:
-    """How old what is known is, then the finding that still stands, which may be cut."""
+    """How old what is known is, then the finding that is still open, which may be cut."""
     if finding is None:
         return Cell(age_words, Tone.WARN)
     found = finding_cell(tick, finding)
@@ -197,7 +197,7 @@ def old_cell(tick: Tick, age_words: str, finding: Finding | None) -> Cell:
 
 
 def left_since(digest: Digest, gpu: Gpu) -> float | None:
-    """Unix time since when nobody looks at a GPU's node, as no job in view is there; else None."""
+    """Unix time since when a GPU's node is not watched, as no job in view is there; else None."""
     node = digest.tick.nodes.get(gpu.node)
     return None if node is None else node.left_at
 
@@ -218,7 +218,7 @@ def old_gpu_cell(digest: Digest, gpu: Gpu, finding: Finding | None) -> Cell:
 
 
 def stale_words(digest: Digest, gpu: Gpu) -> str:
-    """`stale 12s`: how old the GPU's newest values are, or since when nobody looks at it."""
+    """`stale 12s`: how old the GPU's newest values are, or since when it is not watched."""
     left_at = left_since(digest, gpu)
     if left_at is not None:
         return left_words(left_at)

@@ -1,6 +1,6 @@
-"""What bounds a job or a GPU, how far below its ceilings it is, or why nobody can tell.
+"""What bounds a job or a GPU, how far below its ceilings it is, or why that is unknown.
 
-The page of the terminal and the JSON document are both made of this, so that they say the same.
+The page of the terminal and the JSON document are both made of this and agree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
 
 SPAN_S: Final = 900.0
-"""How much of the past counts where nobody chose (our choice)."""
+"""How much of the past counts unless the user chose another span (our choice)."""
 
 BOUND: Final = 0.8
 """Share of a ceiling from which it is what bounds, and below `_FREE` latency does (our choice;
@@ -74,7 +74,7 @@ _TENSOR_NAMES: Final = {
 """Precisions of tensor cores beside those of 16 bits, as they are called."""
 
 PORT_KEYS: Final = ("nic_rx_bytes_per_s", "nic_tx_bytes_per_s", "nic_speed_gbps")
-"""What tells of a port how near it is to what it can carry."""
+"""Counters that show how near a port is to what it can carry."""
 
 
 class Past(NamedTuple):
@@ -104,8 +104,8 @@ class Past(NamedTuple):
         }
 
 
-class Untold(NamedTuple):
-    """A ceiling of which nobody knows how near a GPU is to it."""
+class UnknownCeiling(NamedTuple):
+    """A ceiling; how near a GPU is to it is unknown."""
 
     what: str
     """As in `Ceiling`; or `network`."""
@@ -121,20 +121,20 @@ class WhatBounds(NamedTuple):
 
     gpu_count: int
     why_unknown: str = ""
-    """Why nobody can tell what bounds them; empty where somebody can."""
+    """Why what bounds them is unknown; empty where it is known."""
     sheet: Sheet | None = None
     """None: they have none in common that is known, and there is no more than the reason."""
     past: Past | None = None
-    """None: there is none, so that nothing is told beside the reason."""
+    """None: there is none, and only the reason is given."""
     values: Mapping[str, float] = MappingProxyType({})
     """Means over past and GPUs by field."""
     told: tuple[Ceiling, ...] = ()
     """What is known: pipes first, the one that does most before the others; `network` last."""
-    untold: tuple[Untold, ...] = ()
+    unknown: tuple[UnknownCeiling, ...] = ()
     port: str = ""
-    """Node and key of the port that `network` is about; empty where it is not told."""
+    """Node and key of the port that `network` is about; empty where it is not shown."""
     nearest: Ceiling | None = None
-    """The ceiling that they are nearest to; None where nobody can tell."""
+    """The ceiling that they are nearest to; None where that is unknown."""
     verdict: str = ""
     """What bounds them, a sentence."""
     clock: str = ""
@@ -144,7 +144,7 @@ class WhatBounds(NamedTuple):
 
     @property
     def bound_by(self) -> str | None:
-        """The ceiling that they nearly reach; None where they reach none, or nobody knows."""
+        """The ceiling that they nearly reach; None where they reach none, or it is unknown."""
         nearest = self.nearest
         return None if nearest is None or nearest.ratio < BOUND else nearest.what
 
@@ -155,9 +155,9 @@ def what_bounds(
     """What bounds some GPUs, from their past and data sheet: an estimate of the most they do.
 
     Args:
-        digest: The picture with its past.
+        digest: The tick with its past.
         gpus: All of a job's, or one.
-        view: The job whose they are; None: one GPU, whoever holds it.
+        view: The job that holds them; None: one GPU, with or without a job.
         span_s: How much of the past counts.
     """
     sheets = {sheet.product: sheet for gpu in gpus if (sheet := sheet_of(gpu)) is not None}
@@ -168,28 +168,28 @@ def what_bounds(
     past = _past(digest, gpus, view, span_s)
     if past is None:
         why = "There is no past of it here, so no mean."
-        untold = _untold(sheet, {}, (), gpus, has_ports=view is not None)
-        return WhatBounds(len(gpus), why, sheet, untold=untold)
+        unknown = _unknown_ceilings(sheet, {}, (), gpus, has_ports=view is not None)
+        return WhatBounds(len(gpus), why, sheet, unknown=unknown)
     values = past.means(slice(None), slice(None))
     port, network = _network(digest, view)
-    told = (*ceilings_of(sheet, values), *network)
+    ceilings = (*ceilings_of(sheet, values), *network)
     found = WhatBounds(
         len(gpus),
         sheet=sheet,
         past=past,
         values=values,
-        told=told,
-        untold=_untold(sheet, values, told, gpus, has_ports=view is not None),
+        told=ceilings,
+        unknown=_unknown_ceilings(sheet, values, ceilings, gpus, has_ports=view is not None),
         port=port,
         note=_note(sheet, values),
     )
-    if not any(one.is_compute or one.what == "memory" for one in told):
+    if not any(one.is_compute or one.what == "memory" for one in ceilings):
         why = (
             "Without profiling counters it is unknown what its pipes and its memory do, and so "
             "what bounds it."
         )
         return found._replace(why_unknown=why)
-    nearest = max(told, key=lambda one: one.ratio)
+    nearest = max(ceilings, key=lambda one: one.ratio)
     verdict = _verdict(nearest, sheet, values)
     return found._replace(nearest=nearest, verdict=verdict, clock=_clock(sheet, values))
 
@@ -221,14 +221,14 @@ def _past(digest: Digest, gpus: Sequence[Gpu], view: JobView | None, span_s: flo
     return Past(slab.values, float(slab.begins[0]), float(slab.times[-1]))
 
 
-def _untold(
+def _unknown_ceilings(
     sheet: Sheet,
     values: Mapping[str, float],
-    told: Sequence[Ceiling],
+    ceilings: Sequence[Ceiling],
     gpus: Sequence[Gpu],
     *,
     has_ports: bool,
-) -> tuple[Untold, ...]:
+) -> tuple[UnknownCeiling, ...]:
     """What else there is; `has_ports` where the network counts as well."""
     clock, nvlink = clock_ratio(sheet, values), sheet.nvlink_bytes_per_s
     memory = sheet.memory_bytes_per_s.value
@@ -240,16 +240,18 @@ def _untold(
         for peak in (figure.value * 1e12,)
     }
     every |= {"memory": (memory, memory), "nvlink": (links, links), "pcie": (pcie, None)}
-    known = {one.what for one in told}
+    known = {one.what for one in ceilings}
     found = [
-        Untold(what, *speeds, what in sheet.dense_tflops, _why(sheet, what, values, gpus))
+        UnknownCeiling(what, *speeds, what in sheet.dense_tflops, _why(sheet, what, values, gpus))
         for what, speeds in every.items()
         if what not in known
     ]
     if has_ports and "network" not in known:
         why = "no port of its nodes reports its speed and traffic"
         found.append(
-            Untold(what="network", per_s=None, published_per_s=None, is_compute=False, why=why)
+            UnknownCeiling(
+                what="network", per_s=None, published_per_s=None, is_compute=False, why=why
+            )
         )
     return tuple(found)
 
@@ -321,7 +323,7 @@ def _clock(sheet: Sheet, values: Mapping[str, float]) -> str:
 
 
 def _latency(values: Mapping[str, float]) -> str:
-    """What else its time goes to, as far as counters tell."""
+    """What else its time goes to, as far as counters show."""
     util, sm = values.get("gpu_util_ratio"), values.get("sm_active_ratio")
     if util is not None and util < _RUNNING:
         return f". Kernels run for {units.percent(util)} % of the time only, the rest is waiting"
@@ -344,7 +346,7 @@ def _note(sheet: Sheet, values: Mapping[str, float]) -> str:
         return ""
     others = [what for what in _TENSOR_NAMES if what in sheet.dense_tflops]
     alike = [_TENSOR_NAMES[what] for what in others if not keys_of(sheet, what)]
-    unkept = [
+    unstored = [
         _TENSOR_NAMES[what]
         for what in others
         if (keys := keys_of(sheet, what)[:1]) and not CATALOGUE[keys[0]].is_kept
@@ -352,9 +354,9 @@ def _note(sheet: Sheet, values: Mapping[str, float]) -> str:
     why = []
     if alike:
         why.append(f"no counter separates {' and '.join(alike)}")
-    if unkept:
+    if unstored:
         those = "those" if alike else "the counters"
-        why.append(f"{those} of {' and '.join(unkept)} are not stored over time")
+        why.append(f"{those} of {' and '.join(unstored)} are not stored over time")
     if not why:
         return ""
     return f"All tensor work counts as 16 bit: {'; '.join(why)}."

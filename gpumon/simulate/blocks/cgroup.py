@@ -19,9 +19,11 @@ _MEM_SHARE: Final = 0.95
 """Share of the node's memory that its GPUs' jobs get together."""
 
 _CACHE_SHARE: Final = 0.3
-"""Share of a job's memory that the page cache keeps of what it read and wrote."""
+"""Share of a job's memory that the page cache holds of what it read and wrote."""
 
 _LOG_BYTES_PER_S: Final = 38e3
+"""Output of a job. Our choice: a progress bar and a few lines a second."""
+
 _LOG_AGE_S: Final = 0.4
 """A job that logs a line a step has written a moment ago."""
 
@@ -35,12 +37,12 @@ _SERVANTS: Final = 3
 """slurmstepd, the batch script and the launcher."""
 
 
-def cgroup_block(node: SimNode, look: HostSample) -> Block:
-    """One row per job that holds a GPU of the node, at its last look."""
-    rows = [_row(node, held, look.at) for held in look.held]
+def cgroup_block(node: SimNode, sample: HostSample) -> Block:
+    """One row per job that holds a GPU of the node, at its last host sample."""
+    rows = [_row(node, held, sample.at) for held in sample.held]
     keys = rows[0].keys() if rows else ()
     columns = {key: column(key, [row[key] for row in rows]) for key in keys}
-    return Block(tuple(str(held.job.job_id) for held in look.held), columns, {}, {})
+    return Block(tuple(str(held.job.job_id) for held in sample.held), columns, {}, {})
 
 
 def _row(node: SimNode, held: Held, at: float) -> dict[str, float]:

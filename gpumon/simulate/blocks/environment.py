@@ -1,4 +1,4 @@
-"""What surrounds a node's GPUs at one look: jobs and what they ask of CPUs and storage."""
+"""What surrounds a node's GPUs at one instant: jobs and what they ask of CPUs and storage."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.sim_cluster import Fleet
     from gpumon.simulate.cluster.timeline import Reading, Stay
 
-LOOK_PERIOD_S: Final = 5.0
-"""How often mounts, control groups and load averages are looked at, unless beats are rarer."""
+HOST_PERIOD_S: Final = 5.0
+"""Time between samples of mounts, control groups and load averages, unless periods are longer."""
 
 _PRESSURE_WINDOW_S: Final = 10.0
+"""Window of the kernel's `avg10` (Documentation/accounting/psi.rst)."""
+
 _LOAD_WINDOWS_S: Final = (60.0, 300.0, 900.0)
+"""Windows of the three load averages (proc(5): 1, 5 and 15 minutes)."""
 
 _CROWDED: Final = 0.75
-"""Share of its CPUs from which on a job's tasks wait for one another."""
+"""Share of its CPUs from which on a job's tasks wait for one another. Our choice: as with requests
+that come by chance, waits begin well before all are busy."""
 
 
 class Pressure(NamedTuple):
@@ -57,7 +61,7 @@ class HostSample(NamedTuple):
 
     at: float
     readings: list[Reading]
-    """Over the time since the last look."""
+    """Over the time since the last sample."""
     held: list[Held]
     """Jobs that run there, by number."""
     loads: tuple[float, float, float]
@@ -85,42 +89,42 @@ class HostSampler:
     """Samples nodes in turn: each at its own instants, which depend on the time alone."""
 
     def __init__(self, fleet: Fleet) -> None:
-        """Nothing has been looked at."""
+        """Nothing has been sampled."""
         self._fleet = fleet
         self._spans: dict[int, tuple[Spans, Spans]] = {}
         self._waits: Spans | None = None
         self._last: dict[int, HostSample] = {}
 
-    def look(self, node: SimNode, beat: Spans, readings: list[Reading]) -> HostSample:
-        """The node at its last instant up to a beat.
+    def sample(self, node: SimNode, span: Spans, readings: list[Reading]) -> HostSample:
+        """The node at its last instant up to the end of a period.
 
         Args:
             node: The node.
-            beat: The beat, and the time since the one before.
-            readings: Of the node's GPUs over that time.
+            span: The period: its end and its length.
+            readings: Of the node's GPUs over that period.
         """
-        if beat.window_s >= LOOK_PERIOD_S:
-            # A probe makes rates from counters a look apart: no burst in between is missed.
-            if self._waits is None or self._waits.now != beat.now:
-                self._waits = Spans(beat.now, _PRESSURE_WINDOW_S, beat)
-            return self._look(node, readings, self._waits)
-        phase = node.number % int(LOOK_PERIOD_S)
-        at = phase + LOOK_PERIOD_S * floor((beat.now - phase) / LOOK_PERIOD_S)
+        if span.window_s >= HOST_PERIOD_S:
+            # A probe makes rates from counters a sample apart: no burst in between is missed.
+            if self._waits is None or self._waits.now != span.now:
+                self._waits = Spans(span.now, _PRESSURE_WINDOW_S, span)
+            return self._sample(node, readings, self._waits)
+        phase = node.number % int(HOST_PERIOD_S)
+        at = phase + HOST_PERIOD_S * floor((span.now - phase) / HOST_PERIOD_S)
         last = self._last.get(node.number)
         if last is None or last.at != at:
             first, waits = self._spans_at(phase, at)
-            last = self._look(node, self._fleet.read(node, first), waits)
+            last = self._sample(node, self._fleet.read(node, first), waits)
             self._last[node.number] = last
         return last
 
     def _spans_at(self, phase: int, at: float) -> tuple[Spans, Spans]:
         spans = self._spans.get(phase)
         if spans is None or spans[0].now != at:
-            first = Spans(at, LOOK_PERIOD_S)
+            first = Spans(at, HOST_PERIOD_S)
             spans = self._spans[phase] = (first, Spans(at, _PRESSURE_WINDOW_S, first))
         return spans
 
-    def _look(self, node: SimNode, readings: list[Reading], waits: Spans) -> HostSample:
+    def _sample(self, node: SimNode, readings: list[Reading], waits: Spans) -> HostSample:
         stays = [reading.stay for reading in readings]
         at = waits.now
         busy = [_cores(stays, at, window_s) for window_s in _LOAD_WINDOWS_S]
@@ -156,7 +160,7 @@ class HostSampler:
 
 
 def _cores(stays: Sequence[Stay], at: float, window_s: float) -> float:
-    """Mean of the cores that what runs keeps busy, over a window or since it began."""
+    """Mean of the cores that are busy with what runs, over a window or since it began."""
     cores, known = 0.0, dict[tuple[int, float], float]()
     for stay in stays:
         key = (id(stay.program), stay.start)

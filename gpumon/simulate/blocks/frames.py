@@ -45,7 +45,7 @@ _SHOWN_S: Final = 30.0
 
 
 _RUNS_FROM_CORES: Final = 0.5
-"""A process that keeps so much of a CPU busy is mostly found running."""
+"""A process that uses so much of a CPU is mostly found running."""
 
 _LEAST_WAIT: Final = 0.01
 """What any program waits for its CPUs: interrupts, daemons, others that wake up."""
@@ -60,12 +60,13 @@ SECRET: Final = (
     *("process_io_read_bytes", "process_io_read_bytes_per_s"),
     *("process_io_write_bytes", "process_io_write_bytes_per_s"),
 )
-"""What a node tells only of the own processes: what they read and write."""
+"""What a node reports only of the own processes: what they read and write."""
 
 _COUNTERS: Final = (
     *(SECRET[0], SECRET[2], "process_cpu_us", "process_cpu_wait_us"),
     "process_tree_cpu_us",
 )
+"""Counters, which are whole numbers on the wire."""
 
 
 def with_use(
@@ -162,19 +163,20 @@ def _use(
 
 
 def event_block(fleet: Fleet, node: SimNode, now: float) -> Block:
-    """What the driver told of late, keyed `UUID/XID/SEQUENCE`."""
-    told = fleet.events_between(node, now - _SHOWN_S, now)
+    """What the driver reported of late, keyed `UUID/XID/SEQUENCE`."""
+    events = fleet.events_between(node, now - _SHOWN_S, now)
     is_watched = fleet.ailments.memory is not None and fleet.ailments.memory.node == node.number
-    if not told and not is_watched:
+    if not events and not is_watched:
         return EMPTY_BLOCK
     return Block(
         tuple(
-            f"{node.gpus[row].uuid}/{xid}/{number}" for number, (_, row, xid) in enumerate(told, 1)
+            f"{node.gpus[row].uuid}/{xid}/{number}"
+            for number, (_, row, xid) in enumerate(events, 1)
         ),
         {
-            "xid": column("xid", [xid for _, _, xid in told]),
-            "event_type": column("event_type", [XID_EVENT for _ in told]),
-            "event_age_s": column("event_age_s", [round(now - at, 3) for at, _, _ in told]),
+            "xid": column("xid", [xid for _, _, xid in events]),
+            "event_type": column("event_type", [XID_EVENT for _ in events]),
+            "event_age_s": column("event_age_s", [round(now - at, 3) for at, _, _ in events]),
         },
         {},
         {},
@@ -193,7 +195,7 @@ class _Hosted(NamedTuple):
 
 
 class FrameMaker:
-    """Makes the frames of all nodes; keeps the blocks that rarely change."""
+    """Makes the frames of all nodes; remembers the blocks that rarely change."""
 
     def __init__(self, fleet: Fleet, origin: str) -> None:
         """Make frames that carry `origin`, the target's URL."""
@@ -203,8 +205,8 @@ class FrameMaker:
         self._links = LinkBlocks(fleet)
         self._ports = PortBlocks(fleet)
         self._nodes = NodeBlocks(fleet)
-        self._looks = HostSampler(fleet)
-        self._looked: dict[int, tuple[HostSample, Block, Block]] = {}
+        self._sampler = HostSampler(fleet)
+        self._sampled: dict[int, tuple[HostSample, Block, Block]] = {}
         self._hosted: dict[int, _Hosted] = {}
 
     def frames(self, now: float, window_s: float, only: Set[str] | None = None) -> list[Frame]:
@@ -223,7 +225,7 @@ class FrameMaker:
     def _frame(self, node: SimNode, spans: Spans) -> Frame:
         readings = self._fleet.read(node, spans)
         hosted = self._processes(node, readings)
-        look, mounts, cgroups = self._look(node, spans, readings)
+        sample, mounts, cgroups = self._sample_host(node, spans, readings)
         memory = self._fleet.ailments.memory
         cut = cut_gpu(node, memory is not None and memory.node == node.number)
         gpus = mark_cut(self._gpus.block(node, readings, spans.now), cut)
@@ -241,7 +243,7 @@ class FrameMaker:
             ),
             "context": _with_use(hosted, readings),
             "event": event_block(self._fleet, node, spans.now),
-            "node": self._nodes.block(node, readings, look, hosted.found, spans.now),
+            "node": self._nodes.block(node, readings, sample, hosted.found, spans.now),
             "nic": self._ports.block(node, readings),
             "filesystem": mounts,
             "local_filesystem": space_block(node, is_full=self._fleet.is_full(node, spans.now)),
@@ -261,14 +263,14 @@ class FrameMaker:
             found.append(now - hung_at if hung_at is not None and is_stuck else 0.0)
         return found
 
-    def _look(
+    def _sample_host(
         self, node: SimNode, spans: Spans, readings: list[Reading]
     ) -> tuple[HostSample, Block, Block]:
-        look = self._looks.look(node, spans, readings)
-        known = self._looked.get(node.number)
-        if known is None or known[0] is not look:
-            mounts = mount_block(node, look, self._fleet.origin)
-            known = self._looked[node.number] = (look, mounts, cgroup_block(node, look))
+        sample = self._sampler.sample(node, spans, readings)
+        known = self._sampled.get(node.number)
+        if known is None or known[0] is not sample:
+            mounts = mount_block(node, sample, self._fleet.origin)
+            known = self._sampled[node.number] = (sample, mounts, cgroup_block(node, sample))
         return known
 
     def _processes(self, node: SimNode, readings: Sequence[Reading]) -> _Hosted:
@@ -334,7 +336,7 @@ class FrameMaker:
 
 
 def _with_use(hosted: _Hosted, readings: Sequence[Reading]) -> Block:
-    """Contexts with what each keeps of its GPU's SMs busy: it is alone on it."""
+    """Contexts with the share of its GPU's SMs that each has busy: it is alone on it."""
     use = array("d", [ratio(readings[row].means[SM]) for row in hosted.rows])
     columns = {**hosted.contexts.columns, "context_sm_util_ratio": use}
     return hosted.contexts._replace(columns=columns)

@@ -1,4 +1,4 @@
-"""The block of a node's GPUs: what changes from beat to beat, and what belongs to the board."""
+"""The block of a node's GPUs: what changes from period to period, and what belongs to the board."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ GPM_KEYS: Final = (
     "fp32_active_ratio",
     "fp64_active_ratio",
 )
-"""What only GPU performance monitoring tells and programs differ in."""
+"""What only GPU performance monitoring measures and programs differ in."""
 
 _RESTING_KEYS: Final = (
     "tensor_dfma_active_ratio",
@@ -121,7 +121,7 @@ _FABRIC_KEYS: Final = ("fabric_state", "fabric_status", "fabric_clique", "fabric
 _GPU_KEYS: Final = tuple(field.key for field in CATALOGUE.values() if field.block == "gpu")
 
 _XID_AND_ECC: Final = 0xA
-"""Event types that both boards tell: Xids and uncorrected ECC errors."""
+"""Event types that both boards report: Xids and uncorrected ECC errors."""
 
 _LOOSE: Final = 3.7
 """Thermal resistance of a cold plate that has come off, over a sound one's."""
@@ -137,7 +137,7 @@ _MEM_WARMER_C: Final = 6.0
 
 
 class GpuBlocks:
-    """Makes the blocks of GPUs; keeps the columns that never change."""
+    """Makes the blocks of GPUs; remembers the columns that never change."""
 
     def __init__(self, fleet: Fleet) -> None:
         """Nothing is made yet."""
@@ -159,7 +159,7 @@ class GpuBlocks:
         for key, code, values in zip(_KEYS, _CODES, zip(*rows, strict=True), strict=True):
             columns[key] = array(code, values)
         columns["graphics_clock_mhz"] = columns["sm_clock_mhz"]
-        # Nobody draws on these GPUs.
+        # No process draws on these GPUs.
         columns["compute_process_count"] = columns["process_count"]
         if node.board.has_gpm:
             # Tensor work here is in bf16 throughout.

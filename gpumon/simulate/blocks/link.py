@@ -33,6 +33,7 @@ _NEWER_KEYS: Final = (
 _ERROR_KEYS: Final = ("link_replay_count", "link_recovery_count", "link_crc_count")
 
 _FIRST_SWITCH_BUS: Final = 0x05
+"""PCI bus of the first NVSwitch. Our choice: no GPU of a node is on this or the next ones."""
 
 
 class LinkBlocks:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.layout import SimNode
 
 _FEWEST_GPUS: Final = 4
+"""GPUs of a node from which on one is cut. Our choice: a smaller node has too few."""
+
 _GIB: Final = 1 << 30
+"""Bytes of a GiB, the unit of the memory of a slice."""
 
 
 class _Slice(NamedTuple):
@@ -40,6 +43,7 @@ _RESTING: Final = {
     "mig_tensor_active_ratio": 0.0,
     "mig_dram_active_ratio": 0.0,
 }
+"""What an instance shows without a process: no simulated job asks for a part of a GPU."""
 
 _USE_KEYS: Final = (
     "gpu_util_ratio",
@@ -60,7 +64,7 @@ _USE_KEYS: Final = (
     "fp64_active_ratio",
     "fp16_active_ratio",
 )
-"""What a GPU that is cut does not tell of itself as a whole."""
+"""What a GPU that is cut does not report of itself as a whole."""
 
 
 def cut_gpu(node: SimNode, is_chosen: bool) -> int | None:
@@ -94,7 +98,7 @@ def mig_block(seed: int, node: SimNode, cut: int | None) -> Block:
 
 
 def mark_cut(gpus: Block, cut: int | None) -> Block:
-    """The block of a node's GPUs, one of which is cut: its instances tell what it does."""
+    """The block of a node's GPUs, one of which is cut: its instances report what it does."""
     if cut is None:
         return gpus
     columns: Columns = dict(gpus.columns)

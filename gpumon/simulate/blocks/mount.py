@@ -1,4 +1,4 @@
-"""The block of a node's network filesystems: what jobs load and save, and what nobody may read."""
+"""The block of a node's network filesystems: what jobs load and save, and what no user may read."""
 
 from __future__ import annotations
 
@@ -36,9 +36,14 @@ _CODES: Final = {
 }
 
 _HOME_BYTES_PER_S: Final = 24e3
+"""What shells, logs and scripts read of home directories. Our choice: a trifle beside the data."""
+
 _SMALL_BYTES: Final = 16_384
+"""Bytes of one request in home directories. Our choice: small files."""
+
 _LARGE_BYTES: Final = 1_048_576
-"""Bytes of one request: in home directories, and of loaders and checkpoints."""
+"""Bytes of one request of loaders and checkpoints: the most that a Linux server of NFS grants
+(nfs(5), `rsize` and `wsize`)."""
 
 
 class _Way(NamedTuple):
@@ -69,12 +74,12 @@ class _Way(NamedTuple):
         }
 
 
-def mount_block(node: SimNode, look: HostSample, origin: float) -> Block:
-    """The mounts of a node at its last look."""
-    up_s = node.up_s + look.at - origin
+def mount_block(node: SimNode, sample: HostSample, origin: float) -> Block:
+    """The mounts of a node at its last host sample."""
+    up_s = node.up_s + sample.at - origin
     home = int(_HOME_BYTES_PER_S * up_s)
-    rates = [reading.means for reading in look.readings]
-    counts = [reading.totals.counted for reading in look.readings]
+    rates = [reading.means for reading in sample.readings]
+    counts = [reading.totals.counted for reading in sample.readings]
     # Older nodes reach their storage over slower ports.
     slow = 400.0 / node.board.port_gbps
     ways = {

@@ -34,22 +34,25 @@ HOST_BYTES_PER_PROCESS: Final = 26e9
 """Host memory of one rank with its loaders."""
 
 _TICKS_PER_S: Final = 100
-_SYSTEM_CORES: Final = 0.4
-"""Cores that daemons, and the monitor of the site, keep busy."""
+"""Unit of /proc/stat: `sysconf(_SC_CLK_TCK)`, 100 on Linux for x86 and Arm (proc(5))."""
 
+_SYSTEM_CORES: Final = 0.4
+"""Cores that daemons, and the monitor of the site, use."""
+
+# Our choice: what logs, metrics, the queue's daemon and home directories cause, jobs or not.
 _NET_RX_BYTES_PER_S: Final = 230e3
 _NET_TX_BYTES_PER_S: Final = 160e3
 _DISK_READ_BYTES_PER_S: Final = 45e3
 _DISK_WRITE_BYTES_PER_S: Final = 310e3
-"""What logs, metrics, the queue's daemon and home directories cause, whatever runs."""
 
 _CALLS_PER_GPU_S: Final = 9.5
-"""Calls that the probe makes into the driver per GPU at a beat of a second, all tiers together."""
+"""Calls that the probe makes into the driver per GPU at a period of 1 s, all tiers together."""
 
 _CALL_US: Final = 38.0
 """Mean time of such a call on a data centre GPU's driver."""
 
 _SLOWEST_CALL_S: Final = 0.0021
+"""Slowest call of a healthy driver. Our choice: below the 20 ms of the dearest one (nvml.h)."""
 
 _WAITING_RATE: Final = 0.5
 """A rank that waits at least so much of its phase is found in uninterruptible sleep."""
@@ -59,7 +62,7 @@ _CODES: Final = {key: code_of(key) for key, field in CATALOGUE.items() if field.
 
 
 class NodeBlocks:
-    """Makes the blocks of nodes; what a look found stays until the next."""
+    """Makes the blocks of nodes; what a host sample has stays until the next."""
 
     def __init__(self, fleet: Fleet) -> None:
         """Nothing is made yet."""
@@ -71,7 +74,7 @@ class NodeBlocks:
         self,
         node: SimNode,
         readings: Sequence[Reading],
-        look: HostSample,
+        sample: HostSample,
         processes: Sequence[SimProcess],
         now: float,
     ) -> Block:
@@ -80,16 +83,16 @@ class NodeBlocks:
         Args:
             node: The node.
             readings: Its GPUs now.
-            look: What surrounds them at the last look.
+            sample: What surrounds them at the last host sample.
             processes: Ranks on the node.
             now: Unix time.
         """
         slow = self._slow.get(node.number)
-        if slow is None or slow[0] is not look:
-            columns = same(_looked_values(node, look), 1)
-            slow = self._slow[node.number] = (look, columns)
+        if slow is None or slow[0] is not sample:
+            columns = same(_slow_values(node, sample), 1)
+            slow = self._slow[node.number] = (sample, columns)
         columns = dict(slow[1])
-        for key, value in _values(node, readings, look, now - self._fleet.origin).items():
+        for key, value in _values(node, readings, sample, now - self._fleet.origin).items():
             columns[key] = array(_CODES[key], (value,))
         held_bytes = HOST_BASE_BYTES + len(processes) * HOST_BYTES_PER_PROCESS
         held_bytes += sum(grown_bytes(process.job, now) for process in processes)
@@ -112,7 +115,7 @@ def grown_bytes(job: SimJob, now: float) -> float:
 
 
 def _values(
-    node: SimNode, readings: Sequence[Reading], look: HostSample, lived_s: float
+    node: SimNode, readings: Sequence[Reading], sample: HostSample, lived_s: float
 ) -> dict[str, float]:
     up_s = node.up_s + lived_s
     counted = [reading.totals.counted for reading in readings]
@@ -120,8 +123,8 @@ def _values(
     earlier_s = node.up_s * node.cpu_count / 3.0
     busy_s = earlier_s + _SYSTEM_CORES * lived_s + sum(counts[CPU_AT] for counts in counted)
     moved = sum(counts[READ_AT] + counts[WRITE_AT] for counts in counted)
-    stuck = sum(held.stuck for held in look.held)
-    waited_s = moved / STORAGE_BYTES_PER_S + 0.002 * node.up_s + look.stuck_s
+    stuck = sum(held.stuck for held in sample.held)
+    waited_s = moved / STORAGE_BYTES_PER_S + 0.002 * node.up_s + sample.stuck_s
     cores = _SYSTEM_CORES + sum(reading.means[CPU] for reading in readings)
     calls_per_s = _CALLS_PER_GPU_S * len(readings)
     moving = sum(reading.means[READ] + reading.means[WRITE] for reading in readings)
@@ -144,14 +147,14 @@ def _values(
     }
 
 
-def _looked_values(node: SimNode, look: HostSample) -> dict[str, float]:
-    one, five, fifteen = look.loads
-    pressure = look.pressure
+def _slow_values(node: SimNode, sample: HostSample) -> dict[str, float]:
+    one, five, fifteen = sample.loads
+    pressure = sample.pressure
     asleep = sum(
         waiting(reading.phase.rates) > _WAITING_RATE
-        for held in look.held
+        for held in sample.held
         for reading in held.readings
-    ) + sum(held.stuck for held in look.held)
+    ) + sum(held.stuck for held in sample.held)
     return {
         "load_1m": round(_SYSTEM_CORES + one, 2),
         "load_5m": round(_SYSTEM_CORES + five, 2),

@@ -38,13 +38,14 @@ _ERROR_KEYS: Final = (
 _ROCE_KEYS: Final = ("nic_np_cnp_sent", "nic_np_ecn_marked_roce_packets")
 
 _DOWN_GBPS: Final = 10.0
-"""What the kernel tells of a port without a link: the slowest rate of four lanes."""
+"""What the kernel reports of a port without a link: the slowest rate of four lanes."""
 
 _WORD_BYTES: Final = 4
+"""The hardware counts data in words of four bytes (sysfs-class-infiniband: `port_xmit_data`)."""
 
 
 class PortBlocks:
-    """Makes the blocks of ports; keeps what does not change."""
+    """Makes the blocks of ports; remembers what does not change."""
 
     def __init__(self, fleet: Fleet) -> None:
         """Nothing is made yet."""
@@ -107,8 +108,8 @@ class PortBlocks:
 def _ways(readings: Sequence[Reading]) -> list[int]:
     """Per GPU the port that its traffic takes: its own, or that of the first of its job's.
 
-    What a job has sent the wrong way is counted so while it runs; the counters begin anew with it,
-    as they do where somebody resets an adapter.
+    What a job has sent the wrong way is counted so while it runs; the counters begin again with it,
+    as they do where an adapter is reset.
     """
     firsts: dict[int, int] = {}
     ways = []

@@ -1,6 +1,6 @@
 """What is broken in the fleet's hardware: a link, a port, a row of memory.
 
-None of it stops a job; counters tell of it, as they do where nobody looks.
+None of it stops a job; counters show it, as they do where no one watches.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Ailments(NamedTuple):
 
 
 def ailments_of(nodes: Sequence[SimNode]) -> Ailments:
-    """What is broken in a fleet: the link where traffic is, the memory where nobody computes.
+    """What is broken in a fleet: the link where traffic is, the memory where no job computes.
 
     A fleet without a drained node has no broken memory, for its error would end a job.
     """
@@ -78,8 +78,8 @@ def replays_of(node: SimNode, link: Spot, nvlink_tx_bytes: int) -> int:
 
 def xids_between(after: float, until: float, origin: float) -> list[tuple[float, int]]:
     """Unix time and Xid of the memory's errors after one time and up to another."""
-    told = ((origin + at_s, xid) for at_s, xid in XIDS)
-    return [(at, xid) for at, xid in told if after < at <= until]
+    events = ((origin + at_s, xid) for at_s, xid in XIDS)
+    return [(at, xid) for at, xid in events if after < at <= until]
 
 
 def lost_rows(now: float, origin: float) -> int:

@@ -51,7 +51,7 @@ FAIL_SLOW_S: Final = ((8, 600.0), (32, 1440.0), (512, 4320.0))
 jobs of one node, 24 in those of four, 72 in those of 512 GPUs and more."""
 
 _SPREAD: Final = (0.5, 1.5)
-"""How much shorter or longer than that one fail-slow lasts: our choice, nobody printed it."""
+"""How much shorter or longer than that one fail-slow lasts: our choice, no paper gives it."""
 
 
 class Trouble(NamedTuple):
@@ -65,7 +65,7 @@ class Trouble(NamedTuple):
     local: int
     """Position of its GPU among the job's GPUs there."""
     before_s: float = 0.0
-    """How long before the demonstration is first looked at, seconds."""
+    """How long before the demonstration opens, seconds."""
     age_s: float | None = None
     """How long after the job's start, where that is what is known."""
     is_hot: bool = True
@@ -107,7 +107,7 @@ def well_again(board: Board, shape: Shape, chance: Random, lane: int) -> Program
     Args:
         board: Kind of GPU.
         shape: GPUs of the job.
-        chance: The stream that the rank's program was drawn from, anew.
+        chance: The stream that the rank's program was drawn from, once more.
         lane: Kind of rank.
     """
     model = dense_model(board, shape, chance)
@@ -126,7 +126,7 @@ def after(
         trouble: What happens.
         board: Kind of GPU.
         shape: GPUs of the job.
-        chance: The stream that the rank's program was drawn from, anew.
+        chance: The stream that the rank's program was drawn from, once more.
         lane: Kind of rank.
         is_cause: Whether it is this rank that is slow or stuck.
     """
@@ -188,7 +188,7 @@ def slowed_share(trouble: Trouble, board: Board, shape: Shape, chance: Random) -
         trouble: What makes it slow.
         board: Kind of GPU.
         shape: GPUs of the job.
-        chance: The stream that the ranks' programs were drawn from, anew.
+        chance: The stream that the ranks' programs were drawn from, once more.
     """
     if trouble.finding_class == NARROW or not trouble.is_hot:
         slow, _, usual = _waiting(trouble, board, shape, chance, 0)

@@ -12,7 +12,7 @@ from gpumon.simulate.physics.random_streams import stream
 DRIVER_VERSION: Final = "570.124.06"
 
 _NODES_PER_LEAF: Final = 16
-"""Nodes of eight adapters for which two leaf switches of 64 ports do; one name stands for both."""
+"""Nodes of eight adapters for which two leaf switches of 64 ports do; one name means both."""
 
 SOCKETS: Final = 2
 """Sockets of a node, each a NUMA node with half of its CPUs, GPUs and ports."""

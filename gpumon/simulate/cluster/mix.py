@@ -26,14 +26,14 @@ class Mix(NamedTuple):
     each."""
     seated: Callable[[int, int, float], Iterable[tuple[Request, float, float]]]
     """What runs already, with its age and what is left of it in seconds, from nodes, GPUs of
-    each, and the seconds until somebody looks."""
+    each, and the seconds until the demonstration opens."""
     waiting: Callable[[int, int], Sequence[tuple[Request, float]]]
     """What waits, with the seconds for which it has."""
     is_full: Callable[[int], bool]
     """Whether what runs already fills so many nodes."""
     silence: Callable[[int, Sequence[SimNode], float], tuple[int, float] | None]
     """Number of a node that falls silent, and how long after the origin, from seed, nodes and the
-    seconds until somebody looks; None: none does."""
+    seconds until the demonstration opens; None: none does."""
     full: Callable[[int, Sequence[SimNode], float], tuple[int, float] | None]
     """The same for a node whose shared memory an ended program leaves full; None: on none."""
 
@@ -47,4 +47,4 @@ DEMO: Final = Mix(
     silence=lambda *_: None,
     full=lambda *_: None,
 )
-"""The demonstration: one of each kind that is easily told, at a site of two products."""
+"""The demonstration: one of each kind that is easily explained, at a site of two products."""

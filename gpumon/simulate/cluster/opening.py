@@ -38,6 +38,7 @@ class _Opening(NamedTuple):
     trouble: Trouble | None = None
 
 
+# Our choice: a job of each kind, at ages at which its detectors have decided.
 _SEATED: Final = (
     _Opening(
         PARTIAL, "vit-finetune", YOU, FIRST_PARTITION, shape=Shape(1, 8), age_h=2.3, left_h=13.6
@@ -103,7 +104,7 @@ _BESIDE: Final = (
         OVERSIZED, "tabular-embed", "jomo", OLD_PARTITION, shape=Shape(1, 1), age_h=4.4, left_h=10.2
     ),
 )
-"""What an older node has room for besides; seated last, so that the others keep their numbers."""
+"""What an older node has room for besides; seated last, so that the other numbers stay."""
 
 _ROOMY: Final = 8
 """GPUs of a node from which on there is room for it."""
@@ -112,8 +113,11 @@ _OLD_FROM: Final = 5
 """Nodes from which on one is older."""
 
 _LONGEST_H: Final = 47.0
+"""Most that a job in trouble runs in all: less than the limit of 48 hours of its partition."""
 
 _FULL_WITHOUT_TROUBLE: Final = 6
+"""Nodes up to which the 37 GPUs of `_SEATED` count as a full fleet (our choice)."""
+
 _TROUBLED_FROM: Final = 10
 """Nodes from which on there is room for jobs that span several and go wrong."""
 
@@ -129,7 +133,9 @@ _TROUBLED: Final = (
         trouble=Trouble(HANG, 0, 6, 720.0),
     ),
 )  # fmt: skip
+"""Our choice: the two faults of one rank that each need several nodes to be seen."""
 
+# Our choice: jobs of all sizes wait, with how many tasks each array has and how many run at once.
 _WAITING: Final = (
     (
         _Opening(
@@ -213,7 +219,7 @@ def seated_requests(
     Args:
         nodes: Nodes of the fleet.
         gpus_per_node: GPUs of each.
-        opened_s: How much later the fleet is first looked at: jobs in trouble still run then.
+        opened_s: How much later the fleet is opened: jobs in trouble still run then.
     """
     for opening in _SEATED:
         request = _request(opening, nodes, gpus_per_node)

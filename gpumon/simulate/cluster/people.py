@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.job_faults import Trouble
 
 YOU: Final = "you"
-"""The user who looks at the demo: only this user's processes show their environment."""
+"""The user who opens the demo: only this user's processes show their environment."""
 
 ACCOUNTS: Final = {
     YOU: "vision",
@@ -40,11 +40,13 @@ ACCOUNTS: Final = {
 """Slurm account of each user."""
 
 UIDS: Final = {user: 20_001 + number for number, user in enumerate(ACCOUNTS)}
+"""Numbers of the users. Our choice: far above those of a system's own (login.defs: below 1000)."""
 
 FIRST_PARTITION: Final = "h100"
 OLD_PARTITION: Final = "a100"
 
 _LIMIT_HOURS: Final = (1, 2, 4, 8, 12, 24, 48)
+"""Time limits that users ask for. Our choice: round hours up to the limit of a partition."""
 
 
 class Request(NamedTuple):
@@ -106,7 +108,7 @@ def draw_request(chance: Random, nodes: dict[str, int], gpus: int) -> Request:
     partition = OLD_PARTITION if is_old else FIRST_PARTITION
     shapes, weights = zip(*workload.shapes, strict=True)
     wanted = chance.choices(shapes, weights)[0]
-    # Nobody gets more than half of a partition.
+    # No user gets more than half of a partition.
     shape = Shape(min(wanted.nodes, max(1, nodes[partition] // 2)), min(wanted.gpus, gpus))
     run_s = 3600.0 * chance.uniform(*workload.hours)
     user = chance.choice([user for user in ACCOUNTS if user != YOU])

@@ -1,4 +1,4 @@
-"""A queue that fills the fleet: who runs where and when, as far ahead as somebody asks."""
+"""A queue that fills the fleet: who runs where and when, as far ahead as is asked."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Schedule:
     The first job in line of a partition is promised a start; a younger one overtakes it only if
     its time limit ends before.
 
-    Events are taken in the order of their time whoever asks, so that what happens at a time does
-    not depend on when, or how often, anyone looked.
+    Events are taken in the order of their time, so that what happens at a time does not depend on
+    when, or how often, it was asked for.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Schedule:
                 self._start_what_fits(at)
                 continue
             self._next_submit = at + self._chance.expovariate(len(self._free) / _SUBMIT_EVERY_S)
-            # People look at the queue, too: once it is long, nobody adds to it.
+            # People read the queue, too: once it is long, no one adds to it.
             if len(self._pending) < self._backlog:
                 self._submit(self._draw(self._chance, self._nodes, self._gpus), at)
                 self._start_what_fits(at)
@@ -240,7 +240,7 @@ class Schedule:
         fitting = [node for node in open_nodes if len(self._free[node]) >= wanted.gpus]
         if len(fitting) < wanted.nodes:
             return ()
-        # The fullest node that still fits keeps whole nodes free for large jobs.
+        # The fullest node that still fits leaves whole nodes free for large jobs.
         chosen = nsmallest(wanted.nodes, fitting, key=lambda node: (len(self._free[node]), node))
         spots = []
         for node in sorted(chosen):

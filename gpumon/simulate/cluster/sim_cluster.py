@@ -46,6 +46,7 @@ SILENT: Final = "telemetry_lost"
 FULL: Final = "filesystem_full"
 
 _UNKNOWN: Final = Totals(0.0, 0.0, 0.0, ())
+"""Entry of a stay before `Timeline.add` computes it."""
 
 
 class Fleet:
@@ -65,9 +66,9 @@ class Fleet:
         Args:
             nodes: Nodes that answer; Slurm lists one more, which is down.
             gpus_per_node: GPUs of each node.
-            seed: What tells two fleets of one size apart.
+            seed: What makes two fleets of one size differ.
             origin: Unix time at which the demonstration begins.
-            opened_s: How much later it is first looked at; troubles begin shortly before that.
+            opened_s: How much later it is opened; troubles begin shortly before that.
             mix: What it is made of.
         """
         self.seed = seed
@@ -96,7 +97,7 @@ class Fleet:
         self._host()
 
     def advance(self, until: float) -> None:
-        """Let the queue play up to a time; looking back afterwards stays possible."""
+        """Let the queue play up to a time; earlier times can be read afterwards."""
         self._schedule.advance(until)
         self._host()
 
@@ -126,7 +127,7 @@ class Fleet:
     def labels(self, until: float) -> list[Label]:
         """What is true between the origin and a time, of every job and of broken hardware."""
         self.advance(until)
-        # Counters tell of broken hardware; no job is slower for it.
+        # Counters show broken hardware; no job is slower for it.
         labels = [
             Label(
                 subject=subject, finding_class=truth, start=self.origin, end=until, gpu_seconds=0.0
@@ -169,7 +170,7 @@ class Fleet:
         return now >= self.origin + trouble[1]
 
     def _seen_until(self, job: SimJob) -> float:
-        """Unix time from which on nothing is told of a job's GPUs; infinity: they are heard of."""
+        """Unix time from which on nothing is heard of a job's GPUs; infinity: they are heard of."""
         if self._silence is None or any(spot.node != self._silence[0] for spot in job.spots):
             return inf
         return self.origin + self._silence[1]
@@ -197,7 +198,7 @@ class Fleet:
                 return [Label(subject, HEALTHY, first, last)]
             begin, until = min(max(first, held_from), last), min(held_until, last)
             if until < begin:
-                # What was true of it was over before anybody looked.
+                # What was true of it was over before the fleet was opened.
                 return []
             lost_s = self._lost_s(job, begin - start, until - start)
             return [
@@ -225,7 +226,7 @@ class Fleet:
         rank = trouble.spot * gpus_used(job.request.workload, job.request.shape.gpus)
         cause = f"{subject}/rank:{rank + trouble.local}"
         if trouble.finding_class == HANG:
-            # All ranks lose all of their time; mostly one keeps the others waiting.
+            # All ranks lose all of their time; mostly one makes the others wait.
             return [
                 Label(
                     subject=subject,
@@ -344,18 +345,18 @@ class Fleet:
     def events_between(
         self, node: SimNode, after: float, until: float
     ) -> list[tuple[float, int, int]]:
-        """What the driver of a node tells of late: Unix time, the GPU's position, Xid."""
-        told: list[tuple[float, int, int]] = []
+        """What the driver of a node reported of late: Unix time, the GPU's position, Xid."""
+        found: list[tuple[float, int, int]] = []
         memory = self.ailments.memory
         if memory is not None and memory.node == node.number:
-            told = [(at, memory.gpu, xid) for at, xid in xids_between(after, until, self.origin)]
+            found = [(at, memory.gpu, xid) for at, xid in xids_between(after, until, self.origin)]
         for row, line in enumerate(self._lines[node.number]):
             stay = line.stay_at(until)
             trouble, at = _caused_by(stay), self._begins_at(stay.job)
             is_crash = trouble is not None and trouble.finding_class == CRASH
             if is_crash and at is not None and after < at <= until:
-                told.append((at, row, CRASH_XID))
-        return sorted(told)
+                found.append((at, row, CRASH_XID))
+        return sorted(found)
 
     def is_stuck(self, stay: Stay, now: float) -> bool:
         """Whether a rank waits for storage that does not answer, so that its job hangs."""

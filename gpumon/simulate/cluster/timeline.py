@@ -83,11 +83,11 @@ class Spans:
     """Evaluates each program once per instant and window, however many GPUs share it."""
 
     def __init__(self, now: float, window_s: float, beside: Spans | None = None) -> None:
-        """Look back from an instant.
+        """Evaluate up to an instant.
 
         Args:
             now: The instant, Unix time.
-            window_s: How far to look back, seconds.
+            window_s: Length of the window before it, seconds.
             beside: Spans of another window at the same instant, to share work with.
         """
         self.now = now
@@ -177,7 +177,7 @@ def totals_at(stay: Stay, sample: Sample, now: float) -> Totals:
     """Power, heat and counters of a GPU, given its program's sample."""
     entry, idle_w = stay.entry, stay.program.entry_w
     extra_w = entry.power_w - idle_w
-    # What the job before left in power and heat fades on its own, whatever runs now.
+    # What the job before left in power and heat fades on its own, also while something runs.
     power_w, heat_w = relax(extra_w, entry.heat_w - idle_w, max(0.0, now - stay.start))
     energy_j = entry.energy_j + sample.energy_j + POWER_TAU_S * (extra_w - power_w)
     counted = tuple(map(add, entry.counted, _COUNTED_OF(sample.integrals)))

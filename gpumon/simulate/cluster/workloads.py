@@ -35,7 +35,7 @@ class Workload(NamedTuple):
     """Class that its label carries."""
     build: Callable[[Board, Shape, Random, int], Program]
     lanes: str
-    """What tells ranks of one job apart: `pace` (silicon), `stage` (pipeline), `rank` or `none`."""
+    """By what ranks of one job differ: `pace` (silicon), `stage` (pipeline), `rank` or `none`."""
     launcher: str
     """`torchrun` (one task a node), `srun` (one task a GPU), `process` (one for all GPUs)."""
     program: str

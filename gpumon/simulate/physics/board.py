@@ -31,7 +31,7 @@ class Board(NamedTuple):
     links: int
     """NVLinks; 0: there are none."""
     link_bytes_per_s: float
-    """What one link carries per direction, as the driver tells it."""
+    """What one link carries per direction, as the driver reports it."""
     link_version: int
     """NVML's number of the NVLink generation."""
     switches: tuple[int, ...]
@@ -44,7 +44,7 @@ class Board(NamedTuple):
     power_limit_w: float
     idle_w: float
     context_w: float
-    """Additional power once a context keeps the clocks up."""
+    """Additional power once a context holds the clocks up."""
     clock_max_mhz: float
     clock_idle_mhz: float
     power_min_w: float
@@ -61,7 +61,7 @@ class Board(NamedTuple):
     architecture: str
     compute_capability: str
     partition: str
-    """Partition of Slurm in which such boards stand."""
+    """Partition of Slurm that has such boards."""
     cores: int
     """Logical CPUs of a node of eight."""
     host_mem_bytes: int
@@ -83,7 +83,7 @@ class Board(NamedTuple):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What tells it from boards that behave, or are set, otherwise."""
+        """What differs in boards that behave, or are set, otherwise."""
         settings = (self.pcie_width, self.cap_share, self.clock_lock_share)
         return (self.name, *settings, self.sm_reach, self.gap_share, self.step_times)
 

@@ -1,4 +1,4 @@
-"""Training that waits: for storage, copies, compilers and its own checkpoints; and what looks so.
+"""Training that waits: for storage, copies, compilers and its own checkpoints; and what appears so.
 
 Each is the dense model with one thing changed, so that what the change costs is known.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 HEALTHY_DUTY: Final = 0.05
-"""Share of the time that saving takes where nobody complains of it (below .08 in all of them)."""
+"""Share of the time that saving takes where no one complains of it (below .08 in all of them)."""
 
 
 def storage_bound(board: Board, shape: Shape, chance: Random, lane: int) -> Program:

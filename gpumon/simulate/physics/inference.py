@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from gpumon.simulate.physics.board import Board
     from gpumon.simulate.physics.training import Shape
 
+_RUSH_PERIOD_S: Final = 12 * HOUR_S
+"""Time from one rush of requests to the next. Our choice: half a day, so that a day has two."""
 
-_LONGEST_LAP_S: Final = 12 * HOUR_S
 _REQUESTS: Final = 240
-"""Busy periods of a server before its day begins anew."""
+"""Busy periods of a server before its day begins again."""
 
 
 def token_server(board: Board, _shape: Shape, chance: Random, _lane: int) -> Program:
@@ -67,7 +68,7 @@ def token_server(board: Board, _shape: Shape, chance: Random, _lane: int) -> Pro
     ]
     lap, at, free_at = list[Loop](), 0.0, 0.0
     for _ in range(_REQUESTS):
-        rate = per_hour / HOUR_S * (1.0 - 0.7 * cos(2 * pi * at / _LONGEST_LAP_S))
+        rate = per_hour / HOUR_S * (1.0 - 0.7 * cos(2 * pi * at / _RUSH_PERIOD_S))
         at += chance.expovariate(rate)
         answer_s = max(3.0, chance.expovariate(1.0 / 400.0) / tokens_per_s)
         if at > free_at:

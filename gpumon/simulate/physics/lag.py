@@ -16,6 +16,7 @@ HEAT_TAU_S: Final = 25.0
 """Time constant of die and heat sink after a change of power, seconds."""
 
 _COUPLING: Final = 1.0 / (1.0 - HEAT_TAU_S / POWER_TAU_S)
+"""Part of a deviation of power that follows it in the heat: from the two equations."""
 
 
 def relax(power_w: float, heat_w: float, seconds: float) -> tuple[float, float]:

@@ -28,7 +28,7 @@ _SPINS_BELOW: Final = 0.3
 REASON_IDLE: Final = 0x1
 """The GPU idles (nvml.h: nvmlClocksEventReasonGpuIdle)."""
 REASON_LOCKED: Final = 0x2
-"""Somebody has locked the clocks below the board's own."""
+"""A user has locked the clocks below the board's own."""
 REASON_POWER_CAP: Final = 0x4
 """The clock is lowered to stay below the power limit (nvml.h: nvmlClocksEventReasonSwPowerCap)."""
 REASON_HEAT: Final = 0x20
@@ -59,7 +59,7 @@ class Work(NamedTuple):
     """Bytes read from the shared filesystem during the phase."""
     write_bytes: float = 0.0
     cpu_cores: float = 0.0
-    """Host cores kept busy per GPU."""
+    """Host cores in use per GPU."""
     mem_bytes: float = 0.0
     """Device memory held by the process; 0: no context yet."""
     clock_share: float = 1.0
@@ -88,7 +88,7 @@ class Phase(NamedTuple):
 
 def run_on(board: Board, work: Work) -> Phase:
     """The phase on a board: a demand above the power limit lowers the clock and takes longer."""
-    # What waits in a collective fills no more SMs, nor fewer, whoever wrote it.
+    # What waits in a collective fills no more SMs, nor fewer, in any program.
     reach = board.sm_reach if work.sm > _SPINS_BELOW else 1.0
     sm, tensor, fma = reach * work.sm, reach * work.tensor, reach * work.fma
     busy = work.kernel * (1.0 - board.gap_share * (1.0 - reach))
@@ -101,7 +101,7 @@ def run_on(board: Board, work: Work) -> Phase:
     is_capped = dynamic_w > room_w
     slowed = (room_w / dynamic_w) ** (1 / CLOCK_EXPONENT) if is_capped else 1.0
     clock = given * slowed
-    # Work says how long it takes at the clock that heat leaves; a lock is the board's own.
+    # Work names how long it takes at the clock that heat leaves; a lock is the board's own.
     stretched = work.clock_share / given if work.kernel else 1.0
     seconds = work.seconds * stretched / slowed
     is_quiet = work.kernel == 0.0 and seconds >= 1.0

@@ -60,7 +60,7 @@ class Loop:
         self._cycle_s = starts.pop()
         self._cycle_sum = sums.pop()
         self._starts, self._sums = starts, sums
-        # Every pass converges to the cycle that ends where it starts, from whatever entry.
+        # Every pass converges to the cycle that ends where it starts, from any entry.
         self._steady = cycle_start(*states[-1], self._cycle_s)
         states = [self._steady]
         for phase in self.phases[:-1]:

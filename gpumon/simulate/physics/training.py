@@ -266,7 +266,7 @@ def dense_step(
         *spin(exposed_s, held, shown * links, shown * fabric),
         optimizer(board, model),
     ]
-    # The loader reads and decodes ahead, whatever the GPU does meanwhile.
+    # The loader reads and decodes ahead, also while the GPU works.
     read_per_s = PACKED * model.batch_bytes / sum(work.seconds for work in step)
     return [work._replace(cpu_cores=cores, read_bytes=read_per_s * work.seconds) for work in step]
 

@@ -1,4 +1,4 @@
-"""Ranks that wait for one another, steps that grow longer, and designs that look so."""
+"""Ranks that wait for one another, steps that grow longer, and designs that appear so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulated Slurm says of its jobs, nodes and partitions.
+"""What a simulated Slurm reports of its jobs, nodes and partitions.
 
 Sees `cluster`. `slurm_queue` and `ended` are the entrances.
 """

@@ -1,7 +1,7 @@
 """Jobs of the simulated fleet that have ended, as its accounting lists them.
 
-Of those that ended before anybody looked it has gathered how much their GPUs did; what those did
-that ended since then stands in the books.
+Of those that ended before the demonstration opened it has gathered how much their GPUs did; what
+those did that ended since then is in the ledger.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _HELD_GIB: Final = 120.0
 """Host memory that a job holds for each of its GPUs."""
+
 _QUEUED_H: Final = 0.4
+"""Hours that each waited for its start. Our choice: long enough to be seen."""
 
 
 class _Past(NamedTuple):
@@ -43,6 +45,7 @@ class _Past(NamedTuple):
     rss_gib: float | None
 
 
+# Our choice: every end that accounting knows, of jobs that used much and little.
 _PAST: Final = (
     _Past(12, "vit-finetune", YOU, 8, state="COMPLETED", exit_code="0:0", ended_h=0.6, ran_h=5.2,
         util_ratio=0.91, cpu_ratio=0.42, rss_gib=31),
@@ -66,10 +69,10 @@ _PAST: Final = (
 def ended_records(fleet: Fleet, since: float, now: float) -> EndedJobs:
     """The runs that ended since then, those that ended last first."""
     before = [_ended(fleet, past) for past in _PAST if past.gpus <= fleet.gpus_per_node]
-    kept = [one for one in before if since <= (one.job.end_at or 0.0) <= now]
-    kept += [_watched(fleet, job) for job in fleet.ended(since, now)]
-    kept.sort(key=lambda one: one.job.end_at or 0.0, reverse=True)
-    return EndedJobs(tuple(kept), since, now, 0)
+    runs = [one for one in before if since <= (one.job.end_at or 0.0) <= now]
+    runs += [_watched(fleet, job) for job in fleet.ended(since, now)]
+    runs.sort(key=lambda one: one.job.end_at or 0.0, reverse=True)
+    return EndedJobs(tuple(runs), since, now, 0)
 
 
 def _watched(fleet: Fleet, job: SimJob) -> EndedJob:

@@ -1,4 +1,4 @@
-"""The jobs of the simulated fleet as Slurm lists them: running, waiting in line, and kept back."""
+"""The jobs of the simulated fleet as Slurm lists them: running, waiting in line, and held back."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _PLANNED: Final = 2
 """Jobs at the head of each partition's line for which the scheduler plans a start."""
 
 _PRIORITY_AT_SUBMISSION: Final = 10_000
+"""Priority of a job that has not waited yet; each minute adds 1. Our choice: Slurm has no unit."""
 
 
-class _Kept(NamedTuple):
-    """A job that does not start while anybody looks."""
+class _HeldBack(NamedTuple):
+    """A job that does not start during the demonstration."""
 
     number: int
     name: str
@@ -39,8 +40,9 @@ class _Kept(NamedTuple):
     """Expected start behind the fleet's origin."""
 
 
-_KEPT: Final = (
-    _Kept(
+# Our choice: reasons for which a job waits that are not those of the line.
+_HELD_BACK: Final = (
+    _HeldBack(
         FIRST_JOB_ID - 9,
         "ablation-v2",
         YOU,
@@ -50,7 +52,7 @@ _KEPT: Final = (
         age_h=26.0,
         limit_h=12.0,
     ),
-    _Kept(
+    _HeldBack(
         FIRST_JOB_ID - 7,
         "pretrain-70b",
         "kavya",
@@ -62,7 +64,7 @@ _KEPT: Final = (
         qos="large",
         start_in_h=MAINTENANCE_END_S / HOUR_S,
     ),
-    _Kept(
+    _HeldBack(
         FIRST_JOB_ID - 6,
         "protein-lm",
         "eunji",
@@ -72,7 +74,7 @@ _KEPT: Final = (
         age_h=19.0,
         limit_h=24.0,
     ),
-    _Kept(
+    _HeldBack(
         FIRST_JOB_ID - 4,
         "nightly-eval",
         "luca",
@@ -97,10 +99,10 @@ def job_records(fleet: Fleet, now: float, reserved: Mapping[int, str]) -> list[J
     running = fleet.running(now)
     jobs = [_running(fleet, job, reserved.get(job.job_id, ""), now) for job in running]
     jobs += _waiting(fleet, running, fleet.waiting(now), now)
-    jobs += [_kept(fleet, kept) for kept in _KEPT if _fits(fleet, kept)]
+    jobs += [_held_record(fleet, held) for held in _HELD_BACK if _fits(fleet, held)]
     leader = next((job for job in running if job.request.user == YOU), None)
     if leader is not None:
-        kept = _Kept(
+        held = _HeldBack(
             number=FIRST_JOB_ID - 2,
             name="evaluate",
             user=YOU,
@@ -111,7 +113,7 @@ def job_records(fleet: Fleet, now: float, reserved: Mapping[int, str]) -> list[J
             limit_h=1.0,
         )
         dependency = f"afterok:{leader.job_id}(unfulfilled)"
-        jobs.append(_kept(fleet, kept)._replace(dependency=dependency, eligible_at=None))
+        jobs.append(_held_record(fleet, held)._replace(dependency=dependency, eligible_at=None))
     return jobs
 
 
@@ -121,13 +123,13 @@ def ended_record(fleet: Fleet, job: SimJob) -> Job:
     return _running(fleet, job, "", end_at)._replace(state="COMPLETED", end_at=end_at)
 
 
-def _fits(fleet: Fleet, kept: _Kept) -> bool:
-    """Whether the fleet is large enough that somebody would ask for so much."""
-    return len(fleet.nodes) >= 2 * kept.nodes and fleet.gpus_per_node * kept.nodes >= kept.gpus
+def _fits(fleet: Fleet, held: _HeldBack) -> bool:
+    """Whether the fleet is large enough that a user would ask for so much."""
+    return len(fleet.nodes) >= 2 * held.nodes and fleet.gpus_per_node * held.nodes >= held.gpus
 
 
 def _running(fleet: Fleet, job: SimJob, reservation: str, now: float) -> Job:
-    """A job that holds GPUs; one that is over keeps its node while something is left there."""
+    """A job that holds GPUs; one that is over holds its node while something is left there."""
     request = job.request
     node = fleet.nodes[job.spots[0].node]
     per_gpu = node.cpus_per_gpu
@@ -247,12 +249,12 @@ def _plan(
 def _pending(
     fleet: Fleet,
     job: SimJob,
-    told: tuple[str, str, str],
+    texts: tuple[str, str, str],
     plan: tuple[float | None, tuple[str, ...]],
     now: float,
 ) -> Job:
     request = job.request
-    job_id, label, reason = told
+    job_id, label, reason = texts
     node = next(one for one in fleet.nodes if one.partition == request.partition)
     return Job(
         job_id=job_id,
@@ -275,38 +277,38 @@ def _pending(
     )
 
 
-def _kept(fleet: Fleet, kept: _Kept) -> Job:
+def _held_record(fleet: Fleet, held: _HeldBack) -> Job:
     node = fleet.nodes[0]
-    submit_at = fleet.origin - kept.age_h * HOUR_S
-    start_at = None if kept.start_in_h is None else fleet.origin + kept.start_in_h * HOUR_S
-    folder = f"/home/{kept.user}/runs/{kept.name}"
-    is_held = kept.reason == "JobHeldUser"
-    begins = start_at if kept.reason == "BeginTime" else submit_at
+    submit_at = fleet.origin - held.age_h * HOUR_S
+    start_at = None if held.start_in_h is None else fleet.origin + held.start_in_h * HOUR_S
+    folder = f"/home/{held.user}/runs/{held.name}"
+    is_held = held.reason == "JobHeldUser"
+    begins = start_at if held.reason == "BeginTime" else submit_at
     return Job(
-        job_id=str(kept.number),
-        label=str(kept.number),
-        name=kept.name,
-        user=kept.user,
-        account=ACCOUNTS[kept.user],
+        job_id=str(held.number),
+        label=str(held.number),
+        name=held.name,
+        user=held.user,
+        account=ACCOUNTS[held.user],
         partition=node.partition,
         state="PENDING",
-        reason=kept.reason,
+        reason=held.reason,
         nodes=(),
         allocations=(),
-        gpu_count=kept.gpus,
+        gpu_count=held.gpus,
         submit_at=submit_at,
         start_at=start_at,
         end_at=None,
-        time_limit_s=kept.limit_h * HOUR_S,
-        qos=_qos(kept.nodes, is_interactive=False),
+        time_limit_s=held.limit_h * HOUR_S,
+        qos=_qos(held.nodes, is_interactive=False),
         priority=0 if is_held else _PRIORITY_AT_SUBMISSION,
         eligible_at=None if is_held else begins,
         restart_count=0,
-        node_count=kept.nodes,
-        cpu_count=kept.gpus * node.cpus_per_gpu,
-        mem_bytes=float(kept.gpus * (node.host_mem_bytes // (fleet.gpus_per_node + 1))),
+        node_count=held.nodes,
+        cpu_count=held.gpus * node.cpus_per_gpu,
+        mem_bytes=float(held.gpus * (node.host_mem_bytes // (fleet.gpus_per_node + 1))),
         work_dir=folder,
-        stdout_path=f"{folder}/slurm-{kept.number}.out",
-        stderr_path=f"{folder}/slurm-{kept.number}.out",
-        gpus_per_node=-(-kept.gpus // kept.nodes),
+        stdout_path=f"{folder}/slurm-{held.number}.out",
+        stderr_path=f"{folder}/slurm-{held.number}.out",
+        gpus_per_node=-(-held.gpus // held.nodes),
     )

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from gpumon.simulate.cluster.sim_cluster import Fleet
 
 _LIMIT_S: Final = 48 * HOUR_S
+"""Time limit of each partition. Our choice: two days, as many clusters have."""
 
 _MAINTENANCE_START_S: Final = 31 * HOUR_S
 """Behind the fleet's origin."""
 MAINTENANCE_END_S: Final = 39 * HOUR_S
 """Likewise, eight hours after its start. A choice: a day's work."""
 
+# How long before the fleet's origin a node fell silent, or was drained. Our choice: this morning.
 _LOST_S: Final = 5.3 * HOUR_S
 _DRAINED_S: Final = 2.6 * HOUR_S
-"""How long before the fleet's origin a node fell silent, or was drained."""
 
 
 def node_records(

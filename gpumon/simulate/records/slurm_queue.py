@@ -1,4 +1,4 @@
-"""What a queue and the processes of the simulated fleet say of themselves."""
+"""What a queue and the processes of the simulated fleet report of themselves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SimProcess(NamedTuple):
     step: str
     task: str | None
     rank_vars: str | None
-    """JSON object; None where its environment belongs to somebody else."""
+    """JSON object; None where its environment belongs to another user."""
     start_time_s: float
     rows: tuple[int, ...]
     """Its GPUs' positions in NVML's order."""

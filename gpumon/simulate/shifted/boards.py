@@ -1,7 +1,7 @@
 """The boards of the shifted fleet and the nodes that hold them.
 
 None is the H100 or A100 of 80 GB. Names, memory, watts, links and lanes are those of the public
-data sheets, clocks the boost clocks there; what NVML and GPM tell of each follows nvml.h: GPM and
+data sheets, clocks the boost clocks there; what NVML and GPM report of each follows nvml.h: GPM and
 PCIe byte counters from Hopper on, instantaneous power on Ampere's GA100 and before.
 """
 
@@ -162,4 +162,4 @@ PLAIN: Final = (
     NodeKind(RTX4090, 8, 64, 384 * GIB, ports=0, port_gbps=0, slot_width=8, driver="555.42.06"),
     NodeKind(T4, 4, 40, 192 * GIB, ports=0, port_gbps=0, slot_width=16, driver="525.147.05"),
 )
-"""Nodes that plain NVML tells of."""
+"""Nodes that plain NVML reports of."""

@@ -40,7 +40,7 @@ ENDING_S: Final = 900.0
 """What the recording holds of the time behind the end of a job that it must see end."""
 
 LARGE_GPUS: Final = 150
-"""From so many GPUs on the larger of two sizes is taken, so that they do not all stand idle."""
+"""From so many GPUs on the larger of two sizes is taken, so that they are not all idle."""
 
 SMALL_GPUS: Final = 100
 """Below so many each job is as small as it can be, so that many find room."""
@@ -55,10 +55,10 @@ LENGTHS: Final = {1.0: 3600.0, 2.0: 7200.0, 5.0: 10800.0}
 """Length of a recording of a short period, seconds; of any other `LENGTH_S`."""
 
 LENGTH_S: Final = 18_000.0
-"""Five hours: servers are told from idle jobs after four (the taxonomy)."""
+"""Five hours: servers are distinguished from idle jobs after four (the taxonomy)."""
 
 PERIODS: Final = (10.0, 15.0, 15.0, 30.0, 30.0, 30.0, 60.0, 60.0)
-"""Periods of a recording that nobody asked for another of; 1 to 60 s can be asked for."""
+"""Periods of a recording for which no other is asked; 1 to 60 s can be asked for."""
 
 
 class Plan(NamedTuple):
@@ -78,7 +78,7 @@ def planned(
     seed: int, start: float, for_s: float | None = None, period_s: float | None = None,
     size: tuple[int, int] | None = None,
 ) -> Plan:  # fmt: skip
-    """A plan with what nobody asked for drawn by the seed."""
+    """A plan with what was left open drawn by the seed."""
     period_s = period_s or Draw(seed, "period").one(PERIODS)
     for_s = for_s or LENGTHS.get(period_s, LENGTH_S)
     nodes, gpus = size or (None, None)
@@ -102,7 +102,7 @@ class Machine:
         return "GPU-" + "-".join(parts)
 
     def free(self, begin_s: float, end_s: float) -> list[int]:
-        """GPUs that nobody holds between two times."""
+        """GPUs that no job holds between two times."""
         taken = {gpu for job in self.during(begin_s, end_s) for gpu in job.gpus_on(self)}
         return [gpu for gpu in range(self.kind.gpus) if gpu not in taken]
 
@@ -111,7 +111,7 @@ class Machine:
         return self.kind.cpus - sum(job.cpus for job in self.during(begin_s, end_s))
 
     def bytes_left(self, begin_s: float, end_s: float) -> float:
-        """Host memory likewise, without what the system keeps."""
+        """Host memory likewise, without what the system reserves."""
         given = sum(job.mem_bytes for job in self.during(begin_s, end_s))
         return 0.96 * self.kind.mem_bytes - given
 
@@ -150,7 +150,7 @@ class Placed:
 
     @property
     def held_s(self) -> float:
-        """How long nobody else gets its GPUs."""
+        """How long no other job gets its GPUs."""
         return self.length_s + self.story.stuck_s + self.story.out_s + 45.0
 
     def gpus_on(self, machine: Machine) -> tuple[int, ...]:
@@ -343,7 +343,7 @@ def _settle(
 
 
 def _fall_silent(fleet: Fleet, draw: Draw) -> None:
-    """Let some nodes say nothing for a while, below jobs with which nothing else is wrong."""
+    """Let some nodes report nothing for a while, below jobs with which nothing else is wrong."""
     count = round(draw.of("silent_node_ratio") * len(fleet.machines))
     for _ in range(TRIES):
         if len(fleet.silences) >= count:

@@ -31,7 +31,7 @@ LOGGED_S: Final = 3600.0
 
 
 class Who(NamedTuple):
-    """What of a job stands in a node's frames."""
+    """What of a job is in a node's frames."""
 
     job_id: str
     uid: int
@@ -97,7 +97,7 @@ class NodeFrames:
         )
 
     def silence(self, since_s: float, until_s: float) -> None:
-        """Let the node say nothing between two times of the recording."""
+        """Let the node report nothing between two times of the recording."""
         self._silences.append((since_s, until_s))
 
     def is_silent(self, sample: int) -> bool:
@@ -210,7 +210,7 @@ class NodeFrames:
             "job_id": tuple(one.job_id for one in who),
             "step": tuple("0" if one.launcher in ("srun", "mpi") else "batch" for one in who),
             "rank_vars": tuple(
-                _variables(one, told) for one, told in zip(here, who, strict=True)
+                _variables(one, launch) for one, launch in zip(here, who, strict=True)
             ),
         }  # fmt: skip
 
@@ -262,7 +262,7 @@ class NodeFrames:
         gap_s = float(self._times[1] - self._times[0]) if len(self._times) > 1 else 1.0
         shown = []
         for number, (at, uuid, xid) in enumerate(self._events, 1):
-            # The probe asks the driver once a beat: what it hears first is new to it then.
+            # The probe asks the driver once a period: what it hears first is new to it then.
             age_s = now - at if self._is_logged else max(0.0, now - at - gap_s)
             if at <= now and age_s <= (LOGGED_S if self._is_logged else SHOWN_S):
                 shown.append((f"{uuid}/{xid}/{number}", xid, age_s))
@@ -334,22 +334,22 @@ class NodeFrames:
         return self._links[key]
 
 
-def _variables(one: _Rank, told: Who) -> str:
-    """The rank variables that its launcher gave it, as the probe tells them."""
+def _variables(one: _Rank, launch: Who) -> str:
+    """The rank variables that its launcher gave it, as the probe reports them."""
     job = one.own.job
     size, local = job.story.life.gpus, one.at
-    found: dict[str, object] = {"SLURM_JOB_ID": told.job_id}
-    if told.launcher == "torchrun":
+    found: dict[str, object] = {"SLURM_JOB_ID": launch.job_id}
+    if launch.launcher == "torchrun":
         address = job.machines[0].name
         found |= {
             "RANK": one.rank, "LOCAL_RANK": local, "WORLD_SIZE": size, "MASTER_ADDR": address,
-            "MASTER_PORT": told.port, "TORCHELASTIC_RUN_ID": f"run{told.port}",
+            "MASTER_PORT": launch.port, "TORCHELASTIC_RUN_ID": f"run{launch.port}",
         }  # fmt: skip
-    elif told.launcher:
+    elif launch.launcher:
         found |= {
             "SLURM_PROCID": one.rank, "SLURM_LOCALID": local, "SLURM_STEP_ID": 0,
             "SLURM_STEP_NUM_TASKS": size,
         }  # fmt: skip
-    if told.launcher == "mpi":
-        found |= {"PMIX_RANK": one.rank, "PMIX_NAMESPACE": f"slurm.pmix.{told.job_id}.0"}
+    if launch.launcher == "mpi":
+        found |= {"PMIX_RANK": one.rank, "PMIX_NAMESPACE": f"slurm.pmix.{launch.job_id}.0"}
     return json.dumps({key: str(value) for key, value in found.items()}, sort_keys=True)

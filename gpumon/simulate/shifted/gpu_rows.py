@@ -28,7 +28,7 @@ UNTOLD: Final = (
     "sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio",
     "fp32_active_ratio", "fp64_active_ratio", "graphics_active_ratio",
 )  # fmt: skip
-"""What plain NVML cannot say."""
+"""What plain NVML does not report."""
 
 ERRORS: Final = (
     "pcie_replay_count", "ecc_uncorrected_volatile_count", "remap_pending", "recovery_action",
@@ -105,7 +105,7 @@ class GpuBlocks:
         return [gpu for job, gpu in self._sliced if job.start_s < now <= job.end_s]
 
     def instances(self, sample: int) -> Block:
-        """The `mig` block: of each GPU that is cut the one instance that somebody uses."""
+        """The `mig` block: of each GPU that is cut the one instance that is in use."""
         cut, board = self.cut(sample), self._machine.kind.board
         profile = f"1g.{round(board.mem_bytes / 8e9)}gb"
         own = [self._fields["mem_used_bytes"][sample, gpu] / 8 for gpu in cut]

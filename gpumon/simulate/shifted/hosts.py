@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 RANK_BYTES: Final = 9.0 * GIB
-"""Resident memory of a rank with its loaders, unless its kind says otherwise (our choice)."""
+"""Resident memory of a rank with its loaders, unless its kind has another (our choice)."""
 
 
 class OwnHost(NamedTuple):
@@ -50,7 +50,7 @@ class Hosts(NamedTuple):
     ports: dict[str, Floats]
     """Sample by port."""
     mount: dict[str, Floats]
-    """Of the one mount of which numbers are told; empty: none."""
+    """Of the one mount of which numbers are known; empty: none."""
     jobs: list[OwnHost]
 
 
@@ -224,7 +224,7 @@ def grown(growth: Growth, job: Placed, times: Floats, draw: Draw) -> Floats:
 
 
 def _mount(total: dict[str, Floats], worst: dict[str, Floats], draw: Draw) -> dict[str, Floats]:
-    """The network file system, NFS with numbers or one of which the kernel tells none."""
+    """The network file system, NFS with numbers or one of which the kernel has none."""
     if draw.happens(0.35):
         return {}
     healthy, count = draw.of("request_s"), len(total["read"])

@@ -4,7 +4,7 @@ Sources by letters: T the project's taxonomy of inefficiencies with its publishe
 and durations of ICSE'24, OSDI'25, Philly, Acme, PAI, Greyhound, serving traces), D NVIDIA's DCGM
 guide on profiling metrics, N nvml.h and what is published of NVML's calls, L public data sheets
 and link rates, S Slurm's documentation, P the Linux kernel's documentation of /proc and cgroups,
-O our choice where nobody publishes a number.
+O our choice where no published number exists.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ RANGES: Final = {
 
 
 class Draw:
-    """Chance of one thing: the same seed and name give the same, whatever others draw."""
+    """Chance of one thing: the same seed and name give the same, independent of other draws."""
 
     def __init__(self, seed: int, name: str) -> None:
         """A stream of its own for a name."""

@@ -136,7 +136,7 @@ def _subject(job: Placed, job_id: str, kind: str, at: int) -> str:
 
 
 def _lost_gpu_s(job: Placed, for_s: float) -> float:
-    """GPU-seconds that the phases say are lost, within the recording and the job."""
+    """GPU-seconds that the phases count as lost, within the recording and the job."""
     story = job.story
     begin_s, end_s = max(0.0, -job.start_s), min(job.length_s, for_s - job.start_s)
     by_tape = [tape.lost_s(story.phases, begin_s, end_s) for tape in story.tapes]

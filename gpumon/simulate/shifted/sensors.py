@@ -185,7 +185,7 @@ def _use(
         "decoder_util_ratio": noisy(short[..., AT["decoder"]]),
     }
     for key, values in fields.items():
-        # NVML tells these in whole per cent.
+        # NVML reports these in whole per cent.
         fields[key] = np.asarray(np.round(values, 2), np.float64)
     if has_gpm:
         for name in PROFILED:
@@ -226,11 +226,11 @@ def _power(
     fields["energy_j"] = np.floor(np.cumsum(steady * gap_s, axis=0) + 1e6 * draw.between(3, 900))
     per_w, inlet = draw.of("warming_c_per_w") * 400.0 / board.limit_w, draw.of("inlet_c")
     target = inlet + 7.0 + per_w * steady + 2.0 * draw.normal(shape[1])
-    keep = np.exp(-gap_s / draw.of("warming_tau_s"))
+    decay = np.exp(-gap_s / draw.of("warming_tau_s"))
     warm = np.empty(shape)
     now = target[0]
     for row, wanted in enumerate(target):
-        now = wanted + keep * (now - wanted)
+        now = wanted + decay * (now - wanted)
         warm[row] = now
     fields["temp_c"] = np.minimum(np.round(warm), board.slowdown_c - 3.0)
 
@@ -278,7 +278,7 @@ def _mark(
         fields.setdefault(mark.field, np.zeros(is_lost.shape))
     column = fields[mark.field]
     if mark.field == "clock_event_reasons":
-        # Told of a GPU that works; one that rests is idle and nothing else.
+        # Reported of a GPU that works; one that rests is idle and nothing else.
         rows = rows & (fields["gpu_util_ratio"][:, gpu] > 0)
     if mark.is_factor:
         column[rows, gpu] *= mark.value

@@ -1,8 +1,8 @@
-"""Phases of work, and what a rank's row of phases looks like to whoever samples it.
+"""Phases of work, and what a rank's row of phases shows to a sampler.
 
 What a probe reads is a mean over some time: of the last sixth of a second or the whole period.
 The seconds that a rank has spent in each phase since it began are piecewise linear, so that both
-follow exactly from its value at the edges of the window, whatever the length of a step.
+follow exactly from its value at the edges of the window, for any length of a step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEAST_STEP_S: Final = 0.4
-"""Shorter steps are not told apart: they would only make the rows longer (our choice)."""
+"""Shorter steps are not separated: they would only make the rows longer (our choice)."""
 
 
 class Phase(NamedTuple):

@@ -1,4 +1,4 @@
-"""What Slurm says of the jobs and nodes of the shifted fleet."""
+"""What Slurm reports of the jobs and nodes of the shifted fleet."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NEUTRAL: Final = (
     "run", "job", "exp_{n}", "test{n}", "r{n}", "slurm.sh", "main", "a{n}", "wrap", "batch-{n}",
     "model_{n}", "paper", "v{n}",
 )  # fmt: skip
-"""Half of all names say nothing."""
+"""Half of all names mean nothing."""
 
 MISLEADING: Final = (
     "serve", "vllm-api", "train_llm", "jupyter", "idle", "preprocess", "inference", "cpu_only",
     "notebook", "debug",
 )  # fmt: skip
-"""A tenth says something else."""
+"""A tenth means something else."""
 
 INTERACTIVE: Final = ("interactive", "bash", "zsh")
 

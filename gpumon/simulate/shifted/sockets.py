@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 LAYOUTS: Final = (2, 2, 2, 2, 2, 4, 4, 1, 0)
 """NUMA nodes of a node of two sockets: mostly two, four where each socket is cut in two (NPS2 of
-AMD, SNC of Intel), one of a single socket, 0 where a virtual machine tells none (our choice)."""
+AMD, SNC of Intel), one of a single socket, 0 where a virtual machine has none (our choice)."""
 
 NEAR, FAR = 12, 32
 """Distances of the ACPI's table: to the other half of a socket, and to the other socket, as AMD's
-servers tell them."""
+servers report them."""
 
 
 class Mask(NamedTuple):
@@ -49,7 +49,7 @@ class Sockets:
 
     @property
     def distances(self) -> str | None:
-        """Between all NUMA nodes as a probe tells them."""
+        """Between all NUMA nodes as a probe reports them."""
         rows = [
             ",".join(str(self._distance(one, other)) for other in range(self.count))
             for one in range(self.count)
@@ -95,8 +95,8 @@ class Sockets:
         found = sorted(set(cpus))
         cores = self._kind.cpus // 2
         nodes = sorted({cpu % cores * self.count // cores for cpu in found}) if self.count else []
-        told = ",".join(map(str, nodes)) if self.count else None
-        return Mask(_listed(found), len(found), told)
+        numbers = ",".join(map(str, nodes)) if self.count else None
+        return Mask(_listed(found), len(found), numbers)
 
 
 def _listed(cpus: Sequence[int]) -> str:

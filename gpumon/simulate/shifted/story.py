@@ -1,4 +1,4 @@
-"""What the maker of a job of one kind gets, and what it tells: phases, tapes, memory, faults."""
+"""What the maker of a job of one kind gets, and what it returns: phases, tapes, memory, faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.simulate.shifted.signals import Floats
 
 MARGIN_S: Final = 240.0
-"""Nothing begins so shortly before the recording ends that nobody could know."""
+"""Nothing begins so shortly before the recording ends that it could not be known."""
 
 
 class Life(NamedTuple):
@@ -63,7 +63,7 @@ class Fault(NamedTuple):
     from_s: float
     to_s: float
     lost_gpu_s: float | None = None
-    """None: what the phases say that are lost; counted once in a job."""
+    """None: what the phases have as lost; counted once in a job."""
     also: tuple[tuple[str, int], ...] = ()
     """Further subjects of the same."""
 
@@ -82,7 +82,7 @@ class Mark(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An Xid that the driver tells."""
+    """An Xid that the driver reports."""
 
     gpu: int
     xid: int
@@ -161,7 +161,7 @@ class Story:
     """Whether its GPUs are cut by MIG and it holds slices."""
 
     def __post_init__(self) -> None:
-        """A rank for each GPU, all alike until a kind says otherwise."""
+        """A rank for each GPU, all alike until a kind changes that."""
         self.tape_of = [0] * self.life.gpus
 
     def tape(self) -> Tape:
@@ -229,13 +229,13 @@ class Kind(NamedTuple):
     """`any`, `profiled`, `plain`, `nvlink`, `ports` (profiled with ports), `large` (memory),
     `copies` (PCIe bytes are counted), `slices` or `roomy` (several GPUs a node)."""
     is_alone: bool = False
-    """Whether it takes its nodes whole, whatever it does with their GPUs."""
+    """Whether it takes its nodes whole, also where it uses few of their GPUs."""
     is_spread: bool = False
     """Whether it takes a part of each of several nodes."""
     is_mixed: bool = False
     """Whether its nodes have GPUs of different products."""
     names: tuple[str, ...] = ()
-    """Telling job names."""
+    """Job names that mean something."""
     is_whole: bool = False
     """Whether the recording must see it begin."""
     ends: bool = False

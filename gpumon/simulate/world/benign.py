@@ -1,4 +1,4 @@
-"""Jobs that are well, most of which look as if they were not."""
+"""Jobs that are well, most of which appear as if they were not."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Build = Callable[[Board, Shape, Random, int], Program]
 
+# Nodes, GPUs of each, weight. Our choice, so that sizes come out as published (see `sites`).
 _TRAINED: Final = sizes((1, 1, 3), (1, 2, 4), (1, 4, 4), (1, 8, 2), (2, 8, 1))
 _ALONE: Final = sizes((1, 1, 2), (1, 2, 3), (1, 4, 3), (1, 8, 1))
 _TOGETHER: Final = sizes((1, 4, 2), (1, 8, 4), (2, 8, 2))

@@ -34,7 +34,7 @@ NEUTRAL: Final = (
     *("run", "job", "train", "test", "main", "exp", "wrap", "sbatch.sh", "run.sh", "submit"),
     *("exp_17", "v2", "final", "try3", "a100", "model", "work", "new", "python", "array"),
 )
-"""Names that say nothing: half of all jobs carry one."""
+"""Names that mean nothing: half of all jobs carry one."""
 
 MISLEADING: Final = (
     *("pretrain-70b", "jupyter", "run_ppo.bash", "ood-detection", "desktop-agent-rl", "idle-test"),
@@ -43,13 +43,20 @@ MISLEADING: Final = (
 """Names that point elsewhere, if one believes them: a tenth of all jobs."""
 
 _NODES_PER_PRODUCT: Final = 3
+"""Nodes from which on a fleet has another product, a node drained, a silent one. Our choice: with
+fewer too little would be left that is well."""
+
 _TROUBLED: Final = 0.75
 """Share of the dense trainings, which are one kind of many, that a fault of one rank befalls."""
+
 _WAITED_FOR: Final = 4
+"""Ranks from which on the others wait for one. Our choice: with fewer there are too few others
+to compare it with."""
+
 _SLOW: Final = 5
 """Jobs that a slow rank befalls, over those that hang: it is over again, so that few are seen."""
 _STUCK_S: Final = (900.0, 4500.0)
-"""How long what is left of a job keeps its node: until somebody restarts it, our choice."""
+"""How long what is left of a job holds its node: until its user restarts it, our choice."""
 _CRASHED_S: Final = 40.0
 """How long Slurm takes to end a job whose process died."""
 
@@ -99,7 +106,7 @@ def _draw(seed: int, chance: Random, nodes: dict[str, int], gpus: int) -> Reques
     partition = chance.choices(list(open_to), list(open_to.values()))[0]
     shapes, weights = zip(*workload.shapes, strict=True)
     wanted = chance.choices(shapes, weights)[0]
-    # Nobody gets more than half of a partition, unless the job is none otherwise.
+    # No user gets more than half of a partition, unless the job is none otherwise.
     most = max(nodes[partition] // 2, min(workload.least_nodes, nodes[partition]))
     shape = Shape(min(wanted.nodes, max(1, most)), min(wanted.gpus, gpus))
     run_s = 3600.0 * chance.uniform(*workload.hours)
@@ -127,7 +134,7 @@ def trouble_for(workload: Workload, shape: Shape, run_s: float, chance: Random) 
         return None
     spot, local = chance.randrange(shape.nodes), chance.randrange(shape.gpus)
     kinds = [CRASH, *(STUCK,) * (shape.nodes == 1)]
-    # A rank that nobody waits for slows nobody.
+    # A rank that no other waits for slows none.
     kinds += [*(STRAGGLER,) * _SLOW, HANG, NARROW] if shape.world >= _WAITED_FOR else []
     kind = chance.choice(kinds)
     ages = {NARROW: 0.0, CRASH: run_s - _CRASHED_S, STUCK: run_s - chance.uniform(*_STUCK_S)}
@@ -149,7 +156,7 @@ def name_for(workload: Workload, chance: Random) -> str:
 
 
 def _silence(seed: int, nodes: Sequence[SimNode], opened_s: float) -> tuple[int, float] | None:
-    """The last usable node of a fleet of some, well before it is looked at."""
+    """The last usable node of a fleet of some, well before it is opened."""
     usable = [node.number for node in nodes if not node.is_drained]
     if len(usable) < _NODES_PER_PRODUCT:
         return None

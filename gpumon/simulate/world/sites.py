@@ -1,8 +1,8 @@
 """Sites: what runs at clusters whose figures were published, and how well.
 
 No two clusters are alike, and no mix can be all of them: a seed draws one, and its fleets resemble
-that one alone. Which kinds of jobs a cluster ran nobody printed. How often each is drawn here is
-our choice, guided by what its operators say of its users, so that the published quantiles come out:
+that one alone. Which kinds of jobs a cluster ran no paper gives. How often each is drawn here is
+our choice, guided by what its operators write of its users, so that the published quantiles match:
 `python -m tests.bench.likeness` holds them side by side.
 """
 
@@ -32,9 +32,9 @@ class Site(NamedTuple):
     times: Mapping[str, float]
     """How often a kind of job is drawn, over how often it is anywhere; 1 where none is named."""
     boards: tuple[Board, ...] = ()
-    """Boards that stand there in any case, as they are sold."""
+    """Boards that are there in any case, as they are sold."""
     products: int = len(BOARDS)
-    """How many kinds of boards stand there at most."""
+    """How many kinds of boards are there at most."""
 
     def weight_of(self, workload: Workload) -> float:
         """How common a kind of job is there."""
@@ -119,5 +119,5 @@ SITES: Final = (PHILLY, KALOS, SEREN, BYTEDANCE)
 
 
 def site_of(seed: int) -> Site:
-    """The site that the fleets of a seed stand at."""
+    """The site that the fleets of a seed are at."""
     return stream(seed, "site").choice(SITES)

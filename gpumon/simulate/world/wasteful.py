@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Build = Callable[[Board, Shape, Random, int], Program]
 
+# Nodes, GPUs of each, weight. Our choice, so that sizes come out as published (see `sites`).
 _SOME: Final = sizes((1, 1, 3), (1, 2, 3), (1, 4, 3), (1, 8, 1))
 _MANY: Final = sizes((1, 1, 2), (1, 2, 3), (1, 4, 4), (1, 8, 3))
 _IDLE: Final = 4
@@ -28,6 +29,8 @@ _UNEVEN: Final = 2
 ones."""
 
 _WITH_MIG: Final = ("h100", "h200", "b200", "a100", "a100-pcie")
+
+# Sizes likewise: what runs on one GPU, and what needs several.
 _ONE: Final = sizes((1, 1, 1))
 _TOGETHER: Final = sizes((1, 4, 2), (1, 8, 4), (2, 8, 2))
 

@@ -1,8 +1,8 @@
 """A page of dcgm-exporter as blocks: GPUs, MIG instances, what is known of the node.
 
 A page is read strictly once; while it keeps its shape only its values are read again. dcgm-exporter
-collects on a beat of its own (30 s by default) and serves the same values in between, so that time
-between two readings of a counter is that between two pages that differ.
+collects with a period of its own (30 s by default) and serves the same values in between, so that
+time between two readings of a counter is that between two pages that differ.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OLD_S: Final = 300.0
 has not heard for as long (its lookback)."""
 
 SHOWN_S: Final = 3600.0
-"""An Xid is told for so long after it came, as the kernel's log does."""
+"""An Xid is shown for so long after it came, as the kernel's log does."""
 
 MOST_EVENTS: Final = 256
 """Xids of one node that are remembered: two of each GPU of the largest one."""
@@ -62,7 +62,7 @@ _BLANK_REASONS: Final = {
 
 
 class Reading(NamedTuple):
-    """What one page says of one node."""
+    """What one page reports of one node."""
 
     host_name: str
     """The node's name by the page's own label; empty: it has none."""
@@ -85,7 +85,7 @@ class PageReader:
         self._last: list[Reading] = []
 
     def read(self, body: bytes, now: float, heard_s: float) -> list[Reading]:
-        """What the page says of each node on it.
+        """What the page reports of each node on it.
 
         Args:
             body: The page.
@@ -93,7 +93,7 @@ class PageReader:
             heard_s: The monotonic clock at its arrival.
 
         Raises:
-            PlanError: It is no page of a known exporter, or tells nothing yet.
+            PlanError: It is no page of a known exporter, or has nothing yet.
         """
         times: Mapping[int, float] = {}
         words = self._shape.words(body) if self._shape else None
@@ -131,23 +131,25 @@ class PageReader:
         self._plans = plans
         names = [plan.host_name for plan in plans]
         self._nodes = {name: self._nodes.get(name) or NodeMemory() for name in names}
-        told = [*((text, "look at the page: it is not complete") for text in page.wrong)]
-        told += remarks
-        self._errors = tuple(SourceError(self._where, text, way_out) for text, way_out in told)
+        odd = [*((text, "look at the page: it is not complete") for text in page.wrong)]
+        odd += remarks
+        self._errors = tuple(SourceError(self._where, text, way_out) for text, way_out in odd)
         self._shape = shape_of(body, page, wanted)
         samples = [page.samples[number] for number in wanted]
-        times = {place: one.told_at for place, one in enumerate(samples) if one.told_at is not None}
+        times = {
+            place: one.sampled_at for place, one in enumerate(samples) if one.sampled_at is not None
+        }
         return [one.value for one in samples], times
 
 
 def with_labels(block: Block, labels: Mapping[str, tuple[str | None, ...]]) -> Block:
-    """A block that has these labels as well, whatever was said to be missing of them."""
+    """A block that has these labels as well, even those that were marked as missing."""
     missing = {key: why for key, why in block.missing.items() if key[0] not in labels}
     return block._replace(labels={**block.labels, **labels}, missing=missing)
 
 
 def hung_error(where: str, for_s: float) -> SourceError:
-    """What is said where values have been the same for so long that nobody reads them any more."""
+    """The error where values have been the same for so long that nothing reads them any more."""
     return SourceError(
         where,
         f"its page has had the same values for {for_s / 60.0:.0f} min, energy among them",
@@ -176,7 +178,7 @@ class NodeMemory:
         """The blocks that the values make.
 
         Args:
-            plan: What stands where.
+            plan: Which value belongs where.
             values: By the plan's numbers.
             old: Numbers of values that are not of the present.
             at: When the values were first seen, seconds of a steady clock.
@@ -211,19 +213,19 @@ class NodeMemory:
     def with_events(
         self, reading: Reading, plan: NodePlan, values: Sequence[float], now: float
     ) -> Reading:
-        """The reading with the Xids that came of late: a page tells the last one of each GPU."""
+        """The reading with the Xids that came of late: a page has the last one of each GPU."""
         if not plan.xids:
             return reading
-        told = {uuid: _xid(values[place]) for uuid, place in plan.xids.items()}
-        events = self._xids.block(told, now)
+        last = {uuid: _xid(values[place]) for uuid, place in plan.xids.items()}
+        events = self._xids.block(last, now)
         return reading._replace(blocks={**reading.blocks, "event": events})
 
 
 class _Xids:
     """Xids that came while the page was watched.
 
-    A page tells the last Xid of each GPU for ever, and not when it was: what was there before the
-    first look may be of last month, and is no event of now, unless others tell when it came.
+    A page has the last Xid of each GPU for ever, and not when it was: what was there before the
+    first poll may be of last month, and is no event of now, unless others know when it came.
     """
 
     def __init__(self) -> None:
@@ -235,14 +237,14 @@ class _Xids:
         new = [one for one in earlier if not any(_is_same(one, other) for other in self._seen)]
         self._seen = deque(sorted((*new, *self._seen)), maxlen=MOST_EVENTS)
 
-    def block(self, told: Mapping[str, int | None], now: float) -> Block:
+    def block(self, last: Mapping[str, int | None], now: float) -> Block:
         """The events of the last hour.
 
         Args:
-            told: The last Xid of each GPU, 0 for none; None: not told.
+            last: The last Xid of each GPU, 0 for none; None: unknown.
             now: Unix time.
         """
-        for uuid, number in () if told == self._last else told.items():
+        for uuid, number in () if last == self._last else last.items():
             if number is None:
                 continue
             if number and self._last.get(uuid, number) != number:
@@ -265,16 +267,16 @@ class _Xids:
 _NO_EVENTS: Final = Block(
     (), {"xid": array("q"), "event_type": array("q"), "event_age_s": array("d")}, {}, {}
 )
-"""One block for all nodes of which no Xid is told."""
+"""One block for all nodes without an Xid."""
 
 
 def _is_same(one: tuple[float, str, int], other: tuple[float, str, int]) -> bool:
-    """Whether two who look at other times tell of one Xid."""
+    """Whether two that were seen at different times are one Xid."""
     return one[1:] == other[1:] and abs(one[0] - other[0]) <= OLD_S
 
 
 def _xid(value: float) -> int | None:
-    """The number of the last Xid, 0 for none; None: not told."""
+    """The number of the last Xid, 0 for none; None: unknown."""
     return int(value) if 0 <= value < 2**32 and _blank(value) is None else None
 
 
@@ -290,7 +292,7 @@ def _block(
 
     Args:
         name: Its name.
-        table: What stands where.
+        table: Which value belongs where.
         values: Of the page.
         old: Places of values that are not of the present.
         rates: What makes rates of counters; None: nothing of the block is a counter.
@@ -346,7 +348,7 @@ def _add_whole(
     parts: tuple[str, str, str],
     missing: MutableMapping[tuple[str, int], Reason],
 ) -> None:
-    """Memory as a whole where only its parts are told."""
+    """Memory as a whole where only its parts are reported."""
     used, free, reserved = (columns.get(part) for part in parts)
     if used is None or free is None:
         return
@@ -354,8 +356,8 @@ def _add_whole(
     for row, known in enumerate(wholes):
         taken, rest = used[row], free[row]
         if known is None and taken is not None and rest is not None:
-            kept = reserved[row] if reserved else None
-            wholes[row] = taken + rest + (kept or 0.0)
+            set_aside = reserved[row] if reserved else None
+            wholes[row] = taken + rest + (set_aside or 0.0)
         elif known is None:
             missing.setdefault((whole, row), Reason.NOT_SHARED)
     for row in range(len(free)):
@@ -382,7 +384,7 @@ def _taken(metric: Metric, value: float) -> float | int | Reason:
         return blank
     taken = value * metric.scale
     if field.kind is Kind.ID and field.high == 1:
-        # DCGM counts what waits where NVML says that something does.
+        # DCGM counts what waits where NVML only reports that something does.
         taken = min(taken, 1.0)
     if value == 0 and field.key in ZERO_IS_NONE:
         return Reason.NOT_SUPPORTED

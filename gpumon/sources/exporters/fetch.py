@@ -1,7 +1,7 @@
-"""Gets one page over HTTP within bounds of time and size, and says in one line why it could not.
+"""Gets one page over HTTP within bounds of time and size, and words in one line why it could not.
 
-Everything that an exchange takes counts together: a server that says a byte of its header every few
-seconds would put off any limit of a single wait for ever.
+Everything that an exchange takes counts together: a server that sends a byte of its header every
+few seconds would put off any limit of a single wait for ever.
 """
 
 from __future__ import annotations
@@ -85,19 +85,19 @@ class Rooms:
 
 
 class Fetcher:
-    """Gets the page of one address, over a connection that is kept.
+    """Gets the page of one address, over a connection that stays open.
 
-    Each address has a client of its own: one client that keeps connections to many hosts takes time
+    Each address has a client of its own: one client with connections to many hosts takes time
     by the square of their number (encode/httpcore#1035).
     """
 
-    def __init__(self, url: str, rooms: Rooms, *, keeps: bool, timeout_s: float) -> None:
-        """`keeps`: whether the connection stays open until the next page."""
+    def __init__(self, url: str, rooms: Rooms, *, stays_open: bool, timeout_s: float) -> None:
+        """`stays_open`: whether the connection stays open until the next page."""
         self._url = url
         self._rooms = rooms
         self._timeout_s = timeout_s
         context = rooms.context if url.startswith("https:") else None
-        self._client = client(context, {"Accept": _ACCEPTED}, timeout_s, kept=int(keeps))
+        self._client = client(context, {"Accept": _ACCEPTED}, timeout_s, keepalive=int(stays_open))
 
     async def page(self) -> bytes:
         """The page.
@@ -110,12 +110,12 @@ class Fetcher:
                 try:
                     return await self._exchange()
                 except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-                    # A connection that was kept may have been ended just now.
+                    # A connection that stayed open may have been ended just now.
                     return await self._exchange()
         except TimeoutError:
             raise error_of(late(self._timeout_s, PEER)) from None
         except (httpx.HTTPError, ssl.SSLError) as error:
-            # What TLS 1.3 says behind the handshake comes as it is.
+            # What TLS 1.3 reports after the handshake is not wrapped by httpx.
             raise error_of(failure(error, self._timeout_s, PEER)) from None
 
     async def close(self) -> None:
@@ -160,7 +160,7 @@ class Fetcher:
 
 
 def _has_end(headers: Mapping[str, str]) -> bool:
-    """Whether an answer tells where it ends; another one may have broken off there."""
+    """Whether an answer has its end marked; another one may have broken off there."""
     return "content-length" in headers or "chunked" in headers.get("transfer-encoding", "")
 
 

@@ -78,14 +78,14 @@ _OTHERS: Final = {
 
 FREE: Final = _DEV + "FB_FREE"
 """Memory that is free, which is no field: with what is used it makes the whole, where the exporter
-does not tell that, as it does not by default."""
+does not report that, as it does not by default."""
 
 _SCALES: Final = {"J": 1e-3, "us": 1e-3}
 """DCGM counts millijoules and nanoseconds; some exporters' help says microseconds, wrongly."""
 
 
 ZERO_IS_NONE: Final = frozenset({"mem_temp_c"})
-"""Fields of which DCGM tells 0 where the board has no such sensor (seen of a T4 and an L40S): no
+"""Fields of which DCGM reports 0 where the board has no such sensor (seen of a T4 and an L40S): no
 memory at work is as cold as that."""
 
 
@@ -101,19 +101,19 @@ class Metric(NamedTuple):
     high: float
     """Between them a value in the catalogue's unit is no garbage."""
     is_whole: bool
-    """Whether frames keep it as a whole number."""
+    """Whether frames hold it as a whole number."""
     mig_key: str
     """The field of a MIG instance that it is where the series is about one; empty: none."""
 
     @property
     def is_of_instance(self) -> bool:
-        """Whether a series about an instance tells nothing of the whole GPU."""
+        """Whether a series about an instance shows nothing of the whole GPU."""
         return bool(self.mig_key) or self.field.unit in ("ratio", "bytes", "bytes/s")
 
 
 def _scale(field: Field, name: str) -> float:
     if field.unit == "ratio":
-        # Utilisation by NVML is told in per cent, also where 4.6 calls it a ratio.
+        # Utilisation by NVML is in per cent, also where 4.6 calls it a ratio.
         return 0.01 if name.startswith(_DEV) else 1.0
     if "_FB_" in name:
         return MIB
@@ -121,7 +121,7 @@ def _scale(field: Field, name: str) -> float:
 
 
 def metric_for(field: Field, scale: float, rank: int, mig_key: str = "") -> Metric:
-    """What a name means that tells a field in some unit."""
+    """What a name means that has a field in some unit."""
     is_whole = field.kind.is_integer
     # Beyond a whole column's largest number lies no value; the next float below it is one.
     high = min(field.high, nextafter(2.0**63, 0.0)) if is_whole else field.high
@@ -154,7 +154,7 @@ SMI_PREFIX: Final = "nvidia_smi_"
 of nvidia-smi's queries (`nvidia-smi --help-query-gpu`) with units at their ends."""
 
 INFO: Final = f"{SMI_PREFIX}gpu_info"
-"""Its labels are what a board says of itself."""
+"""Its labels are what a board reports of itself."""
 
 BARE_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """It leaves out what NVML's UUIDs begin with."""
@@ -240,7 +240,7 @@ _NVML_NAMES: Final = {
         )
     },
 }
-"""Field and scale by what follows the prefix; what it calls per cent of GPM's is told from 0 to 1
+"""Field and scale by what follows the prefix; what it calls per cent of GPM's is from 0 to 1
 (its fork by PrincetonUniversity and plazonic, 2025)."""
 
 

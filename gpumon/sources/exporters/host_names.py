@@ -1,4 +1,4 @@
-"""Names of exporters that tell of hosts, and what each is in the catalogue.
+"""Names of exporters of hosts, and what each is in the catalogue.
 
 node_exporter's are those of its release 1.5 (seen) and its collectors' sources; lustre_exporter's
 and gpfs_exporter's are those of their releases and tests.
@@ -29,7 +29,7 @@ _WAITING: Final = ("idle", "iowait")
 
 _INTERFACE: Final = re.compile(r"(?:en|eth|em)[0-9a-z]*|p[0-9]+p[0-9]+")
 """Names of physical network interfaces (systemd.net-naming-scheme(7), biosdevname): a page does not
-say which are, and bridges, bonds, VLANs and containers' ends would count bytes twice."""
+mark them, and bridges, bonds, VLANs and containers' ends would count bytes twice."""
 
 _DISK: Final = re.compile(r"(?:sd|vd|xvd|hd)[a-z]+|nvme[0-9]+n[0-9]+|mmcblk[0-9]+")
 """Names of whole disks (devices.txt of the kernel): neither partitions nor what lies on them."""
@@ -57,7 +57,7 @@ PHYSICAL_STATES: Final = {
 """The same of `phys_state`."""
 
 TEXTS: Final = {"state": STATES, "phys_state": PHYSICAL_STATES}
-"""Labels that a page tells as numbers."""
+"""Labels that a page has as numbers."""
 
 
 class Part(NamedTuple):
@@ -67,7 +67,7 @@ class Part(NamedTuple):
     key: str
     """Of the catalogue, or a label of `TEXTS`."""
     entity: Callable[[Labels], str]
-    """Whose a series is; empty: nobody's."""
+    """Whose a series is; empty: of none."""
     factor: float = 1.0
 
 
@@ -108,7 +108,7 @@ def _operation(*names: str) -> Callable[[Labels], str]:
 
 
 def _lustre(labels: Labels) -> str:
-    # Servers tell of their targets by the same names.
+    # Servers report their targets by the same names.
     is_client = labels.get("component") == "client"
     return _LUSTRE_HASH.sub("", labels.get("target", "")) if is_client else ""
 
@@ -146,7 +146,7 @@ _NFS: Final = "node_mountstats_nfs_"
 
 
 def _nfs_operation(key: str, name: str) -> dict[str, list[Part]]:
-    """What is told of the reads or the writes of a mount."""
+    """What there is of the reads or the writes of a mount."""
     where = _operation(name)
 
     def part(field: str, factor: float = 1.0) -> Part:
@@ -174,7 +174,7 @@ def _parts() -> dict[str, tuple[Part, ...]]:
         "node_load5": [_node("load_5m")],
         "node_load15": [_node("load_15m")],
         "node_processes_state": [
-            _node("d_state_process_count", 1.0, lambda told: SELF * (told.get("state") == "D"))
+            _node("d_state_process_count", 1.0, lambda labels: SELF * (labels.get("state") == "D"))
         ],
         "node_network_receive_bytes_total": [_node("net_rx_bytes", 1.0, _device(_INTERFACE))],
         "node_network_transmit_bytes_total": [_node("net_tx_bytes", 1.0, _device(_INTERFACE))],

@@ -1,7 +1,7 @@
-"""Which series of a page tell of its host, and the blocks that are made of them.
+"""Which series of a page are of its host, and the blocks that are made of them.
 
-Unlike GPUs, what such a page tells carries no name of its host: a page is of one host, and one on
-which a series comes twice is of several, so that nothing of it may be added up.
+Unlike series of GPUs, those of such a page carry no name of its host: a page is of one host, and
+one on which a series comes twice is of several, so that nothing of it may be added up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BLOCKS: Final = ("node", "nic", "filesystem", "local_filesystem")
 
-TOLD_APART: Final = (
+DISTINGUISHING: Final = (
     *("cpu", "mode", "device", "port", "mountpoint", "fstype", "state", "export", "mountaddr"),
     *("protocol", "operation", "component", "target", "fs"),
 )
@@ -63,7 +63,7 @@ class HostPlan(NamedTuple):
     """How the blocks of a page's host are made."""
 
     host_name: str
-    """What it calls itself; empty: not told."""
+    """What it calls itself; empty: unknown."""
     cpu_count: int
     tables: Mapping[str, HostTable]
 
@@ -96,7 +96,7 @@ class HostPlan(NamedTuple):
     ) -> Block:
         count = len(table.keys)
         columns: dict[str, list[float | int | None]] = {}
-        texts = {label: list(told) for label, told in table.labels.items()}
+        texts = {label: list(column) for label, column in table.labels.items()}
         missing = {
             (key, row): Reason.NOT_SHARED
             for key in (*_FIELDS[block], *LABELS[block])
@@ -105,12 +105,12 @@ class HostPlan(NamedTuple):
         if block == "node" and self.cpu_count:
             columns["cpu_count"] = [self.cpu_count]
         for key, row, terms in table.sums:
-            told = _sum(terms, values, old)
+            total = _sum(terms, values, old)
             if key in TEXTS:
-                text = None if isinstance(told, Reason) else TEXTS[key].get(int(told))
+                text = None if isinstance(total, Reason) else TEXTS[key].get(int(total))
                 texts.setdefault(key, [None] * count)[row] = text
             else:
-                found = told if isinstance(told, Reason) else _in_range(key, told)
+                found = total if isinstance(total, Reason) else _in_range(key, total)
                 if isinstance(found, Reason):
                     missing[key, row] = found
                 else:
@@ -128,12 +128,12 @@ class HostPlan(NamedTuple):
             key: column_for(CATALOGUE[key].kind.is_integer, column)
             for key, column in columns.items()
         }
-        labels = {label: tuple(told) for label, told in texts.items()}
+        labels = {label: tuple(column) for label, column in texts.items()}
         return Block(table.keys, packed, labels, missing)
 
 
 def host_plan(page: Page, wanted: list[int]) -> tuple[HostPlan | None, list[tuple[str, str]]]:
-    """How a page's host is read; None: the page tells of none.
+    """How a page's host is read; None: the page has none.
 
     Args:
         page: What was read.
@@ -153,7 +153,7 @@ def host_plan(page: Page, wanted: list[int]) -> tuple[HostPlan | None, list[tupl
         parts = PARTS.get(sample.name)
         if parts is None:
             continue
-        identity = (sample.name, *(sample.labels.get(label, "") for label in TOLD_APART))
+        identity = (sample.name, *(sample.labels.get(label, "") for label in DISTINGUISHING))
         if identity in seen:
             text = "mixes several hosts, whose values cannot be separated"
             return None, [(text, "name the hosts' own pages")]

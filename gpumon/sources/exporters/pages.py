@@ -1,8 +1,8 @@
-"""The source of a target that is pages of exporters: each on its own beat, none waits for another.
+"""The source of a target that is pages of exporters: each in its own time, none waits for another.
 
 One thread runs a loop in which every page has a task of its own: it asks, reads, hands over a frame
-and rests until the next beat. A page that cannot be had rests ever longer, unless nobody listens
-there.
+and rests until the next period. A page that cannot be had rests ever longer, unless its port takes
+no connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpumon.sources.exporters.strangers import PlanError
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.http.outage import Outage
-from gpumon.sources.probes.clients import FILES_KEPT
+from gpumon.sources.probes.clients import FILES_RESERVED
 from gpumon.sources.probes.start_order import RETRY_S
 from gpumon.sources.probes.zoom import Zoom
 
@@ -49,9 +49,9 @@ MOST_HANGING: Final = 256
 """So many that have left their places are waited for at once; of more each keeps its place, since a
 connection takes an open file."""
 
-MOST_KEPT: Final = 2000
-"""Connections that are kept from page to page, where the limit of open files has room for twice as
-many; of a target with more pages none is kept, which costs half as much time again."""
+MOST_CONNECTIONS: Final = 2000
+"""Connections that stay open from page to page, where the limit of open files has room for twice as
+many; of a target with more pages none is, which costs half as much time again."""
 
 
 class ExporterPages:
@@ -71,9 +71,9 @@ class ExporterPages:
         Args:
             url: Target, the origin of every frame.
             pages: What to read.
-            period_s: Beat.
+            period_s: Between two polls of a page.
             clock: Time of arrival.
-            once: One look at each and no second try.
+            once: One poll of each and no second try.
             timeout_s: For a whole page.
         """
         self.url = url
@@ -83,7 +83,7 @@ class ExporterPages:
         self._period_s = period_s
         self._zoom = Zoom()
         self._watched = [_Watched(page) for page in pages]
-        self._keeps = len(pages) <= min(MOST_KEPT, _room_for_files() // 2)
+        self._stays_open = len(pages) <= min(MOST_CONNECTIONS, _room_for_files() // 2)
         self._frames: deque[Frame] = deque()
         self._wake: Callable[[], None] = lambda: None
         self._hanging = 0
@@ -107,14 +107,14 @@ class ExporterPages:
         return not all(watched.is_settled for watched in self._watched)
 
     def wish(self, wish: Wish) -> None:
-        """Take a new period, which nodes to look at more closely, or to try again now."""
+        """Take a new period, which nodes to watch more closely, or to try again now."""
         before = (self._period_s, self._zoom)
         if wish.period_s is not None and wish.period_s > 0:
             self._period_s = wish.period_s
         if wish.is_about_zoom:
             self._zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus)
         if before != (self._period_s, self._zoom) or wish.is_by_hand:
-            self._thread.tell(self._rouse)
+            self._thread.call(self._rouse)
 
     def close(self) -> None:
         """End every exchange; a server that does not let go is abandoned."""
@@ -130,9 +130,12 @@ class ExporterPages:
         await asyncio.gather(*watchers)
 
     async def _watch(self, watched: _Watched, places: asyncio.Semaphore, rooms: Rooms) -> None:
-        """Read one page on its beat until nobody asks any more."""
+        """Read one page each period until the source is closed."""
         fetcher = Fetcher(
-            watched.page.url, rooms, keeps=self._keeps and not self._once, timeout_s=self._timeout_s
+            watched.page.url,
+            rooms,
+            stays_open=self._stays_open and not self._once,
+            timeout_s=self._timeout_s,
         )
         try:
             while True:
@@ -145,7 +148,7 @@ class ExporterPages:
                     return
                 watched.has_failed = not is_read
                 is_cheap = watched.is_refused
-                pause_s = watched.pauses.pause_s(self._beat_s(watched), is_read, is_cheap)
+                pause_s = watched.pauses.pause_s(self._poll_period_s(watched), is_read, is_cheap)
                 await rest(watched.roused, pause_s - (self._clock.monotonic() - asked))
         finally:
             with suppress(Exception):
@@ -154,33 +157,33 @@ class ExporterPages:
     async def _in_place(
         self, watched: _Watched, fetcher: Fetcher, began: float, places: asyncio.Semaphore
     ) -> tuple[list[Frame], bool]:
-        """What one look at a page brings; its place is another one's as soon as it hangs."""
-        look = asyncio.ensure_future(self._frames_of(watched, fetcher, began))
+        """What one poll of a page brings; its place is another one's as soon as it hangs."""
+        exchange = asyncio.ensure_future(self._frames_of(watched, fetcher, began))
         has_place = True
         try:
             asked = self._clock.monotonic()
-            done, _ = await asyncio.wait((look,), timeout=PLACE_S)
+            done, _ = await asyncio.wait((exchange,), timeout=PLACE_S)
             # Where gpumon itself has no time, more pages at once would only make it less.
             is_busy = self._clock.monotonic() - asked > PLACE_S + BUSY_S
             if not done and not is_busy and self._hanging < MOST_HANGING:
                 self._hanging += 1
                 has_place = False
                 places.release()
-            return await look
+            return await exchange
         finally:
-            look.cancel()
+            exchange.cancel()
             if has_place:
                 places.release()
             else:
                 self._hanging -= 1
 
-    def _beat_s(self, watched: _Watched) -> float:
+    def _poll_period_s(self, watched: _Watched) -> float:
         return self._zoom.period_s(watched.names, self._period_s)
 
     async def _frames_of(
         self, watched: _Watched, fetcher: Fetcher, began: float
     ) -> tuple[list[Frame], bool]:
-        """What one look at a page brings, and whether it was read."""
+        """What one poll of a page brings, and whether it was read."""
         watched.is_refused = False
         asked_s = self._clock.monotonic()
         try:
@@ -196,7 +199,7 @@ class ExporterPages:
                 watched, f"gpumon could not handle its page: {words}", way_out
             ), False
         watched.outage.read(asked_s)
-        return self._told(watched, readings, now, heard_s - began), True
+        return self._reported(watched, readings, now, heard_s - began), True
 
     def _failed(self, watched: _Watched, message: str, hint: str) -> list[Frame]:
         error = SourceError(plain(watched.page.node), plain(message), hint)
@@ -209,7 +212,7 @@ class ExporterPages:
             for node in nodes
         ]
 
-    def _told(
+    def _reported(
         self, watched: _Watched, readings: Sequence[Reading], now: float, late_s: float
     ) -> list[Frame]:
         frames = []
@@ -231,7 +234,7 @@ class ExporterPages:
                     host_names=names,
                 )
             )
-        # What failed under another name is over: it has told its own.
+        # What failed under another name is over: the page has given its own.
         over = [node for node in before if node not in nodes and watched.has_failed]
         frames += [Frame(origin=self.url, node=node, taken_at=now) for node in over]
         watched.nodes = tuple(nodes)
@@ -239,7 +242,7 @@ class ExporterPages:
         return frames
 
     def _deliver(self, watched: _Watched, frames: Sequence[Frame]) -> None:
-        """Hand over frames; in this order, so that whoever is woken finds frames and no waiting."""
+        """Hand over frames; in this order, so that what is woken finds frames and does not wait."""
         self._frames.extend(frames)
         watched.is_settled = True
         self._wake()
@@ -250,7 +253,9 @@ def _room_for_files() -> int:
     import resource
 
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(0, (MOST_KEPT * 2 if files == resource.RLIM_INFINITY else files) - FILES_KEPT)
+    return max(
+        0, (MOST_CONNECTIONS * 2 if files == resource.RLIM_INFINITY else files) - FILES_RESERVED
+    )
 
 
 class _Watched:
@@ -261,18 +266,18 @@ class _Watched:
         self.outage = Outage()
         self.reader = PageReader(page.node)
         self.nodes: tuple[str, ...] = ()
-        """Nodes that it has told of, as frames name them."""
+        """Nodes that it has had, as frames name them."""
         self.names: frozenset[str] = frozenset()
         """Everything these are called."""
         self.is_settled = False
         self.has_failed = False
         self.is_refused = False
-        """Whether nobody listened when it was last asked in vain."""
+        """Whether its port took no connection when it was last asked in vain."""
         self.roused = asyncio.Event()
         self.pauses = Pauses()
 
     def named(self, reading: Reading, count: int) -> str:
-        """The name of a node: the page's own where it tells of several, or the host is a number."""
+        """The name of a node: the page's own where it has several, or the host is a number."""
         is_alone = count == 1
         if is_alone and (self.page.has_name or not reading.host_name):
             return self.page.node

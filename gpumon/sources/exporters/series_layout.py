@@ -52,7 +52,7 @@ LABELS: Final = {
 fork of it."""
 
 HOLDERS: Final = ("job", "namespace", "pod", "container")
-"""What of these says who holds a GPU."""
+"""Which of these name who holds a GPU."""
 
 HOLDER_LABELS: Final = frozenset(name for what in HOLDERS for name in LABELS[what])
 
@@ -62,18 +62,18 @@ MOST_HOLDERS: Final = 16
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
 _NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
-"""What DCGM and nvidia-smi say for a text that they have not."""
+"""What DCGM and nvidia-smi have in place of a text that is missing."""
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){0,63}")
-"""A job's id in any queue system, of a text without blanks; 0 says that there is none."""
+"""A job's id in any queue system, of a text without blanks; 0 is none."""
 
 _POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of Kubernetes (RFC 1123)."""
 
 _MOST_VARIANTS: Final = 64
-"""Sets of reasons of one form that are kept: nearly all nodes lack the same, always."""
+"""Sets of reasons of one form that are remembered: nearly all nodes lack the same, always."""
 
 _SHOWN_LABEL: Final = 60
 
@@ -95,11 +95,11 @@ _FIELDS: Final = {
 _USE: Final = tuple(
     key for key in _FIELDS["gpu"] if CATALOGUE[key].unit == "ratio" and key != "fan_speed_ratio"
 )
-"""What a GPU does, of which one that is cut tells nothing as a whole."""
+"""What a GPU does, of which one that is cut has nothing as a whole."""
 
 
 _KNOWN: Final = {**METRICS, **SMI, **NVML}
-"""What each name means that tells of a GPU."""
+"""What each name of a GPU's metric means."""
 
 _Cells = dict[tuple[str, str], list[tuple[int, int]]]
 """Row and place of each value, by field and DCGM's name."""
@@ -121,7 +121,7 @@ class Table(NamedTuple):
     fields: tuple[str, ...]
     columns: tuple[Column, ...]
     given: Mapping[str, tuple[int | None, ...]]
-    """Numbers that labels tell."""
+    """Numbers that labels hold."""
     labels: Mapping[str, tuple[str | None, ...]]
     missing: Mapping[tuple[str, int], Reason]
     """Why what is on no page is missing."""
@@ -129,7 +129,7 @@ class Table(NamedTuple):
     """A whole, and its parts: used, free, reserved."""
     integers: frozenset[str]
     untold: frozenset[str]
-    """What would follow from counters, of which `missing` says why nothing tells it."""
+    """What would follow from counters, of which `missing` has the reason."""
     variants: dict[tuple[tuple[tuple[str, int], Reason], ...], Mapping[tuple[str, int], Reason]]
     """`missing` with what single readings lack besides, each once for all blocks of this form."""
 
@@ -157,18 +157,18 @@ class NodePlan(NamedTuple):
     labels: Mapping[str, tuple[str | None, ...]]
     """Of the node itself."""
     xids: Mapping[str, int]
-    """By GPU, the number of the value that tells its last Xid."""
+    """By GPU, the number of the value that is its last Xid."""
     host: HostPlan | None = None
-    """How what is told of the host itself is read; None: nothing is."""
+    """How what there is of the host itself is read; None: nothing is."""
 
     @property
     def counts_energy(self) -> bool:
-        """Whether a counter is told that grows at each collection."""
+        """Whether there is a counter that grows at each collection."""
         return any(column.key == "energy_j" for column in self.gpus.columns)
 
 
 class _Place(NamedTuple):
-    """What a series is about; empty where its labels do not say it."""
+    """What a series is about; empty where its labels do not name it."""
 
     host: str
     uuid: str
@@ -202,12 +202,12 @@ class Gathered:
         elif job not in (None, "0"):
             self.odd[job] = None
         words = (label_of(labels, "namespace"), pod, label_of(labels, "container"))
-        told = [word for word in words if word is not None and _POD.fullmatch(word)]
-        if pod in told:
-            self._add(self.pods, uuid, "/".join(told))
+        valid = [word for word in words if word is not None and _POD.fullmatch(word)]
+        if pod in valid:
+            self._add(self.pods, uuid, "/".join(valid))
 
-    def _add(self, kept: dict[str, dict[str, None]], uuid: str, who: str) -> None:
-        on = kept.setdefault(uuid, {})
+    def _add(self, held: dict[str, dict[str, None]], uuid: str, who: str) -> None:
+        on = held.setdefault(uuid, {})
         if who in on or len(on) < MOST_HOLDERS:
             on[who] = None
         else:
@@ -224,7 +224,7 @@ def plans_of(
         with a way out.
 
     Raises:
-        PlanError: It is no page of a known exporter, or tells nothing yet.
+        PlanError: It is no page of a known exporter, or has nothing yet.
     """
     nodes: dict[str, Gathered] = {}
     disputed: dict[str, None] = {}
@@ -278,11 +278,11 @@ def _no_gpus(host_name: str) -> NodePlan:
 
 
 def _gather(
-    node: Gathered, told: _Place, number: int, metric: Metric, samples: Sequence[Sample]
+    node: Gathered, about: _Place, number: int, metric: Metric, samples: Sequence[Sample]
 ) -> bool:
-    """Put a series where it belongs; whether another one there says something else."""
+    """Put a series where it belongs; whether another one there has another value."""
     sample = samples[number]
-    _, uuid, instance = told
+    _, uuid, instance = about
     known = node.gpus.get(uuid)
     if known is None or len(sample.labels) > len(known):
         # Those of an instance name its GPU as well.
@@ -349,21 +349,21 @@ def _plan(host: str, node: Gathered, samples: Sequence[Sample], wanted: list[int
 
 
 def _gpu_table(keys: tuple[str, ...], node: Gathered, cells: _Cells, cut: set[str]) -> Table:
-    """How the block of GPUs is made; `cut` are those of which instances are told."""
-    told = [node.gpus[uuid] for uuid in keys]
+    """How the block of GPUs is made; `cut` are those with instances."""
+    of_gpus = [node.gpus[uuid] for uuid in keys]
     given: dict[str, tuple[int | None, ...]] = {
-        "index": tuple(_number(labels, "index") for labels in told),
-        "minor_number": tuple(_minor(labels) for labels in told),
+        "index": tuple(_number(labels, "index") for labels in of_gpus),
+        "minor_number": tuple(_minor(labels) for labels in of_gpus),
     }
     if cut:
         given["mig_mode"] = tuple(1 if uuid in cut else None for uuid in keys)
-    labels = {label: tuple(label_of(one, label) for one in told) for label in _GPU_LABELS}
+    labels = {label: tuple(label_of(one, label) for one in of_gpus) for label in _GPU_LABELS}
     for label, holders in (("label_jobs", node.jobs), ("label_pods", node.pods)):
         labels[label] = tuple(" ".join(holders.get(uuid, ())) or None for uuid in keys)
     table = _table("gpu", keys, cells, given, labels)
     missing = dict(table.missing)
     for row in (row for row, uuid in enumerate(keys) if uuid in cut):
-        # Of a GPU that is cut the driver tells no use as a whole: its instances have it.
+        # Of a GPU that is cut the driver reports no use as a whole: its instances have it.
         for key in _USE:
             if (key, row) in missing:
                 missing[key, row] = Reason.NOT_SUPPORTED
@@ -372,24 +372,24 @@ def _gpu_table(keys: tuple[str, ...], node: Gathered, cells: _Cells, cut: set[st
 
 
 def _mig_table(keys: tuple[str, ...], node: Gathered, cells: _Cells) -> Table:
-    told = [node.migs[key] for key in keys]
-    given = {"mig_gpu_instance": tuple(_number(labels, "instance") for _, labels in told)}
+    of_migs = [node.migs[key] for key in keys]
+    given = {"mig_gpu_instance": tuple(_number(labels, "instance") for _, labels in of_migs)}
     labels = {
-        "parent": tuple(uuid for uuid, _ in told),
-        "profile": tuple(label_of(labels, "profile") for _, labels in told),
+        "parent": tuple(uuid for uuid, _ in of_migs),
+        "profile": tuple(label_of(labels, "profile") for _, labels in of_migs),
     }
     table = _table("mig", keys, cells, given, labels)
     return _summed(table, ("mig_mem_total_bytes", "mig_mem_used_bytes", FREE, ""))
 
 
 def _summed(table: Table, parts: tuple[str, str, str, str]) -> Table:
-    """The table with a whole that is made of its parts where these are told."""
+    """The table with a whole that is made of its parts where these are there."""
     whole, used, free, _ = parts
-    told = {(column.key, row) for column in table.columns for row, _ in column.cells}
+    present = {(column.key, row) for column in table.columns for row, _ in column.cells}
     missing = {
         (key, row): why
         for (key, row), why in table.missing.items()
-        if key != whole or not {(used, row), (free, row)} <= told
+        if key != whole or not {(used, row), (free, row)} <= present
     }
     return table._replace(missing=missing, sums=(parts,))
 
@@ -401,13 +401,13 @@ def _table(
     given: Mapping[str, tuple[int | None, ...]],
     labels: Mapping[str, tuple[str | None, ...]],
 ) -> Table:
-    """A table with the reason for everything that the page does not tell."""
-    told = {(key, row) for (key, _), places in cells.items() for row, _ in places}
+    """A table with the reason for everything that the page lacks."""
+    present = {(key, row) for (key, _), places in cells.items() for row, _ in places}
     missing = {
         (key, row): Reason.NOT_SHARED
         for key in _FIELDS[block]
         for row in range(len(keys))
-        if (key, row) not in told and (key not in given or given[key][row] is None)
+        if (key, row) not in present and (key not in given or given[key][row] is None)
     }
     named = {*given, *(key for key, _ in cells)}
     derived = DERIVED_OF.get(block, ())
@@ -440,7 +440,7 @@ def uuid_of(labels: Mapping[str, str]) -> str:
 
 
 def label_of(labels: Mapping[str, str], what: str) -> str | None:
-    """What labels tell of one thing, by whichever name; None where they do not."""
+    """What labels hold of one thing, by any of its names; None where they do not."""
     for name in LABELS[what]:
         value = labels.get(name)
         if value and value not in _NO_TEXT:

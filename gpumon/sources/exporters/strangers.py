@@ -29,7 +29,7 @@ _OTHER_EXPORTERS: Final = {
 _NODE_EXPORTER: Final = "node_"
 
 _OF_ITSELF: Final = ("go_", "process_", "promhttp_", "python_")
-"""What every exporter tells of its own program."""
+"""What every exporter reports of its own program."""
 
 _WHERE: Final = "check host and port: dcgm-exporter listens on 9400 by default"
 
@@ -47,7 +47,7 @@ def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -
     Args:
         page: What was read.
         nameless: Series of GPUs that name none.
-        odd: Why what it tells of hosts cannot be read, with the way out.
+        odd: Why what it has of hosts cannot be read, with the way out.
     """
     if odd:
         return PlanError(*odd[0])
@@ -75,5 +75,5 @@ def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -
         shown = ", ".join(names[:_SHOWN_NAMES])
         text = f"has no value of its host that gpumon knows, only {shown} (node_exporter)"
         return PlanError(text, "see which collectors node_exporter was given")
-    told = f"is not a page that gpumon reads: it has {', '.join(names[:_SHOWN_NAMES])}"
-    return PlanError(f"{told} ({whose[0]})" if whose else told, _WHERE)
+    text = f"is not a page that gpumon reads: it has {', '.join(names[:_SHOWN_NAMES])}"
+    return PlanError(f"{text} ({whose[0]})" if whose else text, _WHERE)

@@ -1,7 +1,7 @@
 """Reads a page of metrics strictly: the text format 0.0.4 and OpenMetrics 1.0.
 
-A line that is none costs itself alone: it is counted, and the first ones are told. Nothing is
-grouped by what `# TYPE` says, because exporters are known to say wrong ones.
+A line that is none costs itself alone: it is counted, and the first ones are shown. Nothing is
+grouped by `# TYPE`, because exporters are known to give wrong ones.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MOST_LABELS: Final = 128
 """Labels of one series: exporters of GPUs are known to give up to 20."""
 
 LONGEST_LABEL: Final = 1024
-"""Characters of a name or of a label's value that are kept (our choice)."""
+"""Characters of a name or of a label's value that are read (our choice)."""
 
-MOST_TOLD: Final = 3
-"""Wrong lines of one page that are told; of more the number."""
+MOST_WRONG_LINES: Final = 3
+"""Wrong lines of one page that are shown; of more the number."""
 
 _SHOWN: Final = 60
 """Characters of a wrong line that are shown."""
@@ -38,7 +38,7 @@ _SHOWN: Final = 60
 _NAME: Final = rb"[a-zA-Z_:][a-zA-Z0-9_:]*"
 
 _LABELS: Final = rb'\{((?:[^"}]++|"(?:[^"\\]++|\\.)*+")*+)\}'
-"""What stands in braces; a brace within quotes ends nothing."""
+"""What is in braces; a brace within quotes ends nothing."""
 
 _LINE: Final = re.compile(
     rb"[ \t]*+(" + _NAME + rb")?+[ \t]*+(?:" + _LABELS + rb"[ \t]*+|(?<=[ \t]))"
@@ -50,7 +50,7 @@ _LABEL: Final = re.compile(
     r'[ \t]*(?:([a-zA-Z_][a-zA-Z0-9_]*)|"((?:[^"\\]++|\\.)*+)")[ \t]*'
     r'(=[ \t]*"((?:[^"\\]++|\\.)*+)")?[ \t]*(?:,|\Z)'
 )
-"""One label; a name that only UTF-8 can write stands in quotes, that of the metric alone."""
+"""One label; a name that only UTF-8 can write is in quotes, that of the metric alone."""
 
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "\\": "\\", '"': '"'}
@@ -67,16 +67,16 @@ class Sample(NamedTuple):
     labels: Mapping[str, str]
     """Made harmless; one object for all series of a page that write them alike."""
     value: float
-    """Not a number and infinities as the page tells them."""
-    told_at: float | None
-    """Unix time that stands beside the value, which hardly any exporter writes."""
+    """Not a number and infinities as the page has them."""
+    sampled_at: float | None
+    """Unix time beside the value, which hardly any exporter writes."""
     place: int | None
     """Number of its line, where its value is what follows the last blank there, for `Shape`; None:
     it is not."""
 
 
 class Page(NamedTuple):
-    """What a page tells."""
+    """What a page holds."""
 
     samples: tuple[Sample, ...]
     wrong: tuple[str, ...]
@@ -88,7 +88,7 @@ class _WrongError(DamagedError):
 
 
 def parse(body: bytes) -> Page:
-    """Every series that the page tells, in its order."""
+    """Every series of the page, in its order."""
     lines = body.split(b"\n")
     is_open = body.rstrip().endswith(_END)
     # What follows the last end of a line has broken off, unless it is the end that is written.
@@ -114,7 +114,7 @@ def parse(body: bytes) -> Page:
             samples.append(found or _sample(line, memory, place, word, is_open))
         except _WrongError as error:
             count += 1
-            if len(wrong) < MOST_TOLD:
+            if len(wrong) < MOST_WRONG_LINES:
                 wrong.append(f"{error}: {_shown(line)}")
     if count > len(wrong):
         wrong.append(f"{count - len(wrong):,} more lines are wrong")
@@ -143,7 +143,7 @@ class _Memory:
         value = None if name is None or labels is None else number(word)
         if name is None or labels is None or value is None:
             return None
-        return Sample(name=name, labels=labels, value=value, told_at=None, place=place)
+        return Sample(name=name, labels=labels, value=value, sampled_at=None, place=place)
 
 
 def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool) -> Sample:
@@ -170,23 +170,27 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
     value = number(raw_value)
     if value is None:
         raise _WrongError("a value is not a number")
-    told_at = None
+    sampled_at = None
     if raw_time is not None:
-        told_at = number(raw_time)
-        if told_at is None:
+        sampled_at = number(raw_time)
+        if sampled_at is None:
             raise _WrongError("a time is not a number")
-        told_at = told_at if is_open else told_at / 1000.0
+        sampled_at = sampled_at if is_open else sampled_at / 1000.0
     if raw_name:
         memory.names[raw_name] = name
         memory.labels[raw_labels or b""] = labels
     is_last = raw_time is None and match.end() == match.end(3) and word == raw_value
     return Sample(
-        name=name, labels=labels, value=value, told_at=told_at, place=place if is_last else None
+        name=name,
+        labels=labels,
+        value=value,
+        sampled_at=sampled_at,
+        place=place if is_last else None,
     )
 
 
 def number(word: bytes) -> float | None:
-    """The value that a word tells; None: it is none."""
+    """The value of a word; None: it is none."""
     if b"_" in word:
         # Python allows it between digits, the format does not.
         return None

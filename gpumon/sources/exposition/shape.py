@@ -2,9 +2,9 @@
 
 Of each line of a page that was read once the last word is cut off, its value as a rule. What is
 left is the page's shape: where the next page has the same, only the words that are wanted are read,
-at a fraction of the cost of reading names and labels again. The shape is kept as its hash, which
+at a fraction of the cost of reading names and labels again. The shape is stored as its hash, which
 holds eight bytes in place of a hundred thousand; Python's hash of bytes has a secret of each
-process, so nobody can aim at it.
+process, so no page can aim at it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def shape_of(body: bytes, page: Page, wanted: Sequence[int]) -> Shape | None:
 
 
 def numbers(words: Sequence[bytes]) -> list[float] | None:
-    """The values that the words tell; None where one is none."""
+    """The values of the words; None where one is none."""
     if b"_" in b" ".join(words):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Command lines of processes of this machine, read while somebody looks at them."""
+"""Command lines of processes of this machine, read while they are on a screen."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ RENEWED_S: Final = 5.0
 MOST_BYTES: Final = 4096
 """So much of a command line is read: more fits on no screen."""
 
-MOST_KEPT: Final = 1000
-"""Command lines that are remembered: those of a few large screens. Then all are read anew."""
+MOST_LINES: Final = 1000
+"""Command lines that are remembered: those of a few large screens. Then all are read again."""
 
 Named = tuple[int, float]
 """A PID, and the start of its process in seconds since boot."""
@@ -35,28 +35,28 @@ class _Read(NamedTuple):
 
 
 class CommandLines:
-    """Reads on a thread of its own: a process that is stuck may keep its reader waiting.
+    """Reads on a thread of its own: a process that is stuck may hold up its reader.
 
-    Only /proc/PID/cmdline is read, never an environment, and what is found is kept in memory
+    Only /proc/PID/cmdline is read, never an environment, and what is found is stored in memory
     alone, with secrets taken out already.
     """
 
     def __init__(
         self,
-        told: Callable[[], None],
+        notify: Callable[[], None],
         proc: str = PROC,
         uid: int | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is read before somebody asks.
+        """Nothing is read before it is asked for.
 
         Args:
-            told: Called on the reading thread once there is something new.
+            notify: Called on the reading thread once there is something new.
             proc: The folder of processes.
             uid: Whose processes are one's own; None: this process's user's.
             monotonic: Seconds that never jump.
         """
-        self._told = told
+        self._notify = notify
         self._proc = proc
         self._uid = os.geteuid() if uid is None else uid
         self._monotonic = monotonic
@@ -107,11 +107,11 @@ class CommandLines:
                         name not in known or known[name].text != one.text
                         for name, one in found.items()
                     )
-                    if len(known) + len(found) > MOST_KEPT:
+                    if len(known) + len(found) > MOST_LINES:
                         known = {}
                     self._read = {**known, **found}
         if has_news:
-            self._told()
+            self._notify()
 
     def _line_of(self, pid: int, start_time_s: float, has_others: bool) -> str | None:
         try:
@@ -121,11 +121,11 @@ class CommandLines:
         if not (is_own or has_others):
             return None
         words = self._words_of(pid)
-        # Looked at afterwards: what was read before the number changed hands is not told either.
+        # Checked afterwards: what was read before the number changed hands is not shown either.
         now = described(pid, self._proc)
         if not any(words) or now is None or not now.began_at(start_time_s):
             return None
-        # Its patterns take a while to be made, which the first picture should not wait for.
+        # Its patterns take a while to be made, which the first screen should not wait for.
         from gpumon.sources.here.redacting import redacted
 
         return redacted(words)
@@ -142,6 +142,6 @@ class CommandLines:
         finally:
             os.close(file)
         program, *rest = data.rstrip(b"\0").decode("utf-8", "replace").split("\0")
-        # Its folder says little, and takes the room of what follows.
+        # Its folder is of little use, and takes the room of what follows.
         is_path = program.startswith("/") and " " not in program
         return [program.rpartition("/")[2] if is_path else program, *rest]

@@ -1,4 +1,4 @@
-"""Parents and children of a process of this machine, read when somebody asks."""
+"""Parents and children of a process of this machine, read when it is asked for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RENEWED_S: Final = 2.0
-"""The tree is read again after so long, while somebody looks."""
+"""The tree is read again after so long, while it is on a screen."""
 
 MOST_RELATIVES: Final = 500
-"""Processes of a tree that are told; the others are counted."""
+"""Processes of a tree that are shown; the others are counted."""
 
-MOST_LOOKED_AT: Final = 65_536
-"""Processes of the machine whose parents are looked at."""
+MOST_PROCESSES: Final = 65_536
+"""Processes of the machine whose parents are read."""
 
 
 class Relative(NamedTuple):
@@ -52,7 +52,7 @@ def tree_of(pid: int, start_time_s: float, proc: str = PROC) -> Tree:
     mine = described(pid, proc)
     if mine is None or not mine.began_at(start_time_s):
         return Tree((), 0)
-    known = _everybody(proc)
+    known = _all_of(proc)
     known[pid] = mine
     parents = _parents_of(mine, known)
     found = [Relative(depth, one, False) for depth, one in enumerate(reversed(parents))]
@@ -73,19 +73,19 @@ def tree_of(pid: int, start_time_s: float, proc: str = PROC) -> Tree:
             found.append(Relative(depth, one, one.pid == pid))
         below = sorted(children.get(one.pid, ()), key=lambda child: -child.pid)
         waiting += [(depth + 1, child) for child in below]
-    told = (one._replace(process=with_exact_memory(one.process, proc)) for one in found)
-    return Tree(tuple(told), untold)
+    measured = (one._replace(process=with_exact_memory(one.process, proc)) for one in found)
+    return Tree(tuple(measured), untold)
 
 
-def _everybody(proc: str) -> dict[int, Described]:
-    """Every process of the machine that can be read, as far as they are looked at."""
+def _all_of(proc: str) -> dict[int, Described]:
+    """Every process of the machine that can be read, up to a number."""
     pids: list[int] = []
     try:
         with os.scandir(proc) as folders:
             for folder in folders:
                 if folder.name.isdecimal():
                     pids.append(int(folder.name))
-                if len(pids) >= MOST_LOOKED_AT:
+                if len(pids) >= MOST_PROCESSES:
                     break
     except OSError:
         return {}
@@ -112,21 +112,21 @@ class Family:
         self,
         pid: int,
         start_time_s: float,
-        told: Callable[[], None],
+        notify: Callable[[], None],
         proc: str = PROC,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is read before somebody asks.
+        """Nothing is read before it is asked for.
 
         Args:
             pid: The process.
             start_time_s: Its start, seconds since boot.
-            told: Called on the reading thread once the tree is read.
+            notify: Called on the reading thread once the tree is read.
             proc: The folder of processes.
             monotonic: Seconds that never jump.
         """
         self._named = (pid, start_time_s)
-        self._told = told
+        self._notify = notify
         self._proc = proc
         self._monotonic = monotonic
         self._read_at = float("-inf")
@@ -147,4 +147,4 @@ class Family:
         found = tree_of(*self._named, self._proc)
         is_new, self._tree = found != self._tree, found
         if is_new:
-            self._told()
+            self._notify()

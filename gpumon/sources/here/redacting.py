@@ -1,4 +1,4 @@
-"""Hides in a command line what looks like a secret: other people may look at the same screen.
+"""Hides in a command line what looks like a secret: other people may see the same screen.
 
 What only a reader could know for a secret, such as a bare word, stays. Where in doubt it is hidden.
 """
@@ -100,13 +100,13 @@ def redacted(words: Sequence[str]) -> str:
     shown: list[str] = []
     before = ""
     for word in words:
-        shown.append(_told(word, before, short))
+        shown.append(_shown_word(word, before, short))
         before = word
     # What is one word is a title that the program gave itself.
     return plain(" ".join(map(_quoted, shown)) if len(shown) > 1 else "".join(shown), 4096)
 
 
-def _told(word: str, before: str, short: tuple[str, ...]) -> str:
+def _shown_word(word: str, before: str, short: tuple[str, ...]) -> str:
     """One word behind another one."""
     if before in _WITH_USER or before in short:
         name, colon, _ = word.partition(":")
@@ -125,7 +125,7 @@ def _told(word: str, before: str, short: tuple[str, ...]) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """A word that stands for itself."""
+    """A word by itself, whatever is around it."""
     name, equals, _ = text.partition("=")
     # Only what is a name as a whole: its value then goes to the end of the word.
     if equals and _WHOLE_NAME.fullmatch(name) and is_secret_name(name):
@@ -143,7 +143,7 @@ def _without_secrets(text: str) -> str:
 
 
 def _hidden_behind(names: re.Pattern[str], value: re.Pattern[str], text: str) -> str:
-    """The text with what stands behind each secret's name hidden."""
+    """The text with what follows each secret's name hidden."""
     shown: list[str] = []
     at = 0
     for name in names.finditer(text):

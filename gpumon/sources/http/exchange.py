@@ -34,7 +34,7 @@ _READ_BYTES: Final = 2**18
 the rest each time: a third of what receiving a large answer takes (measured)."""
 
 _PIECE_BYTES: Final = 65536
-"""As much is unpacked before its size is looked at."""
+"""As much is unpacked before its size is checked."""
 
 
 class FetchError(UnavailableError):
@@ -48,8 +48,8 @@ class FetchError(UnavailableError):
         Args:
             message: What is wrong.
             hint: The way out.
-            is_refused: Whether nobody listens there, which costs nobody.
-            is_busy: Whether it was asked too often, so that more and smaller questions help nobody.
+            is_refused: Whether the port takes no connection, so that asking again is cheap.
+            is_busy: Whether it was asked too often, so that more and smaller questions do not help.
         """
         super().__init__(message, hint)
         self.is_refused = is_refused
@@ -66,7 +66,7 @@ def client(
     headers: Mapping[str, str],
     timeout_s: float,
     connections: int = 1,
-    kept: int = 1,
+    keepalive: int = 1,
 ) -> httpx.AsyncClient:
     """A client for one host; the caller holds all that an exchange takes to its time.
 
@@ -75,27 +75,27 @@ def client(
         headers: Of every question.
         timeout_s: Of a single wait.
         connections: At most open at once.
-        kept: At most kept from question to question.
+        keepalive: At most open from question to question.
     """
-    _look_once()
+    _skip_unused_library()
     httpcore.AsyncHTTP11Connection.READ_NUM_BYTES = _READ_BYTES
     verify = context or _unused()
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=kept)
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=keepalive)
     return httpx.AsyncClient(
         transport=httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False),
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
         follow_redirects=False,
-        # What a proxy or a .netrc of the environment says is not what was asked for.
+        # A proxy or a .netrc of the environment is not what was asked for.
         trust_env=False,
         headers={"Accept-Encoding": "gzip", "User-Agent": "gpumon", **headers},
     )
 
 
 @cache
-def _look_once() -> None:
-    """Have what is not there be looked for once only."""
+def _skip_unused_library() -> None:
+    """Search for a library that is not there once only."""
     if _UNUSED_LIBRARY not in sys.modules and find_spec(_UNUSED_LIBRARY) is None:
-        # None stands for a module that cannot be imported (sys.modules' own meaning of it).
+        # None is a module that cannot be imported (sys.modules' own meaning of it).
         sys.modules[_UNUSED_LIBRARY] = None  # type: ignore[assignment]
 
 

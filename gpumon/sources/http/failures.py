@@ -1,4 +1,4 @@
-"""Why an exchange over HTTP brought no answer, and the way out, in the same words for everybody.
+"""Why an exchange over HTTP brought no answer, and the way out, in the same words for every source.
 
 Who is asked differs, and with it the way out: a `Peer` holds the words that are its own. What makes
 exchanges is imported only where one has failed: the words alone are wanted where none is made.
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     import httpx
 
 RETRIED: Final = "gpumon asks again by itself"
-"""End of an advice where nobody has to do anything more."""
+"""End of an advice where nothing more has to be done."""
 
 REFUSED: Final = (401, 403)
 """Status codes of who may not read this."""
 
 SHOWN: Final = 120
-"""Characters of what a system, a server or a header says that are shown."""
+"""Characters of a text of a system, a server or a header that are shown."""
 
 AWAY: Final = (502, 503)
 """Statuses by which a server that begins, or a proxy whose server is away, refuses at once."""
 
 _WANTS_OURS: Final = ("ALERT_CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA")
-"""What a server says of our certificate; it comes with its first answer, as TLS 1.3 has it."""
+"""What a server answers to our certificate; it comes with its first answer, as TLS 1.3 has it."""
 
 
 class Trouble(NamedTuple):
@@ -40,11 +40,11 @@ class Trouble(NamedTuple):
     message: str
     hint: str
     is_refused: bool = False
-    """Whether nobody listens there, so that asking again costs nobody."""
+    """Whether the port takes no connection, so that asking again is cheap."""
 
 
 class Peer(NamedTuple):
-    """Whoever is asked, in the words of its failures."""
+    """What is asked, in the words of its failures."""
 
     name: str
     """What does not answer where a proxy does: `an exporter`."""
@@ -53,7 +53,7 @@ class Peer(NamedTuple):
     unreached: str
     """The way out where it cannot be reached."""
     unheard: str
-    """The same where nobody takes the connection, nor refuses it; empty: as any other failure."""
+    """The same where the connection is neither taken nor refused; empty: as any other failure."""
     overloaded: str
     """The way out where it is too slow."""
     speaks_no_tls: str
@@ -72,25 +72,25 @@ def failure(
     """Why an exchange within a time brought no answer."""
     import httpx
 
-    told = said(error)
+    reason = reason_of(error)
     hint = peer.unreached
     if isinstance(error, httpx.ConnectTimeout):
         if peer.unheard:
-            told, hint = "no answer", peer.unheard
+            reason, hint = "no answer", peer.unheard
     elif isinstance(error, httpx.TimeoutException):
         return late(timeout_s, peer)
-    elif "expired" in told:
+    elif "expired" in reason:
         hint = peer.certificate
-    elif any(alert in told for alert in _WANTS_OURS):
+    elif any(alert in reason for alert in _WANTS_OURS):
         hint = "it only accepts clients with a certificate that it trusts"
-    elif "CERTIFICATE" in told:
+    elif "CERTIFICATE" in reason:
         hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
-    elif "SSL" in told:
+    elif "SSL" in reason:
         hint = peer.speaks_no_tls
     elif not isinstance(error, httpx.NetworkError):
-        return Trouble(f"the answer broke off or is not HTTP: {told}", peer.speaks_no_http)
-    is_refused = told == os.strerror(errno.ECONNREFUSED)
-    return Trouble(f"cannot be reached: {told}", hint, is_refused)
+        return Trouble(f"the answer broke off or is not HTTP: {reason}", peer.speaks_no_http)
+    is_refused = reason == os.strerror(errno.ECONNREFUSED)
+    return Trouble(f"cannot be reached: {reason}", hint, is_refused)
 
 
 def late(timeout_s: float, peer: Peer) -> Trouble:
@@ -111,20 +111,20 @@ def web_page(peer: Peer, status: int | None = None) -> Trouble:
     return Trouble(text, peer.elsewhere, is_refused=status in AWAY)
 
 
-def said(error: BaseException) -> str:
-    """What the system said first, of which those above it tell only that something failed."""
+def reason_of(error: BaseException) -> str:
+    """What the system reported first: the errors above it only repeat that something failed."""
     import socket
     import ssl
 
-    told = str(error)
+    reason = str(error)
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         if isinstance(cause, socket.gaierror | ssl.SSLError):
-            told = str(cause.strerror or cause)
+            reason = str(cause.strerror or cause)
         elif isinstance(cause, OSError) and cause.errno:
-            # What asyncio says in its place tells no reason.
-            told = os.strerror(cause.errno)
+            # What asyncio has in its place holds no reason.
+            reason = os.strerror(cause.errno)
         cause = cause.__cause__ or cause.__context__
-    return plain(" ".join(told.split()), SHOWN) or type(error).__name__
+    return plain(" ".join(reason.split()), SHOWN) or type(error).__name__

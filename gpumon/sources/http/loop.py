@@ -18,7 +18,7 @@ CLOSE_LIMIT_S: Final = 0.3
 
 
 class LoopThread:
-    """Runs one coroutine until it ends or is told to."""
+    """Runs one coroutine until it ends or is closed."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class LoopThread:
         Args:
             name: The thread's.
             main: Makes the coroutine.
-            end: Makes the one that frees what is left when it is over, which nobody breaks off.
+            end: Makes the one that frees what is left when it is over, which is not cancelled.
         """
         give_back_tls()
         self._main = main
@@ -45,7 +45,7 @@ class LoopThread:
         """Begin without waiting for it."""
         self._thread.start()
 
-    def tell(self, what: Callable[[], None]) -> None:
+    def call(self, what: Callable[[], None]) -> None:
         """Have the loop do something, where it still runs."""
         loop = self._loop
         if loop is not None:
@@ -55,7 +55,7 @@ class LoopThread:
     def close(self, limit_s: float = CLOSE_LIMIT_S) -> None:
         """End every task; a server that does not let go is abandoned."""
         self._is_closing = True
-        self.tell(self._stop)
+        self.call(self._stop)
         if self._thread.ident is not None:
             self._thread.join(limit_s)
 
@@ -67,7 +67,7 @@ class LoopThread:
 
     def _run(self) -> None:
         loop = Loop()
-        # From here on `close` reaches the loop; before, the flag tells it.
+        # From here on `close` reaches the loop; before, the flag ends it.
         self._loop = loop
         try:
             with suppress(asyncio.CancelledError):
@@ -83,7 +83,7 @@ class LoopThread:
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """A loop whose questions for names hold up nobody who quits.
+    """A loop whose questions for names do not hold up an end.
 
     The threads that asyncio asks in are waited for at the end of the process, and a name server
     that is gone takes half a minute to be given up.
@@ -98,11 +98,11 @@ class Loop(asyncio.SelectorEventLoop):
         type: int = 0,  # noqa: A002 - its name in the standard library
         proto: int = 0,
         flags: int = 0,
-    ) -> Any:  # noqa: ANN401 - a list of whatever families there are
-        """What `socket.getaddrinfo` says."""
+    ) -> Any:  # noqa: ANN401 - a list of the families that there are
+        """What `socket.getaddrinfo` gives."""
         answer: asyncio.Future[Any] = self.create_future()
 
-        def say(found: object, error: OSError | None) -> None:
+        def deliver(found: object, error: OSError | None) -> None:
             if answer.done():
                 return
             if error is None:
@@ -117,7 +117,7 @@ class Loop(asyncio.SelectorEventLoop):
             except OSError as error:
                 failed = error
             with suppress(RuntimeError):
-                self.call_soon_threadsafe(say, found, failed)
+                self.call_soon_threadsafe(deliver, found, failed)
 
         threading.Thread(target=ask, name="name of a page", daemon=True).start()
         return await answer

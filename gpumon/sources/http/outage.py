@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 FAILED_PERIODS: Final = 2.0
-"""A failure is a missed period, and what was told before two of them is not of the present."""
+"""A failure is a missed period, and what was reported before two of them is not of the present."""
 
 ANSWER_PERIODS: Final = 0.25
 """Where only one try has failed, the next one may take so much of a period to answer: what fails
@@ -30,12 +30,12 @@ class Outage:
         self._failures = 0
 
     def failed(self, now: float, now_s: float, period_s: float) -> float | None:
-        """Note a failure; Unix time at which what was told before is over, None: nothing was.
+        """Note a failure; Unix time at which what was reported before is over, None: nothing was.
 
         Args:
             now: Unix time.
             now_s: The same on the steady clock.
-            period_s: Between two looks where all is well.
+            period_s: Between two polls where all is well.
         """
         self._failures += 1
         if self._read_s is None:

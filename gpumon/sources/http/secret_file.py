@@ -1,4 +1,4 @@
-"""Reads a file that holds a secret, which nobody but its owner may read: no argument names one."""
+"""Reads a file that holds a secret, which only its owner may read: no argument names one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SecretError(DeclinedError):
 
 
 def read_secret(path: str, what: str, max_bytes: int) -> str:
-    """Text of a file that nobody else may read; empty where it is longer than it may be.
+    """Text of a file that no one else may read; empty where it is longer than it may be.
 
     Args:
         path: The file.

@@ -23,15 +23,15 @@ MEMORY_SHARE: Final = 8
 FILES_EACH: Final = 3
 """Pipes that gpumon holds of each."""
 
-FILES_KEPT: Final = 256
+FILES_RESERVED: Final = 256
 """Descriptors left to gpumon's other work: history holds most of them."""
 
 PROCESS_SHARE: Final = 2
 """Clients are at most half of the processes that the user may run."""
 
 MOST: Final = 2000
-"""No machine runs more: their lines at a beat of 2 s take 0.4 of a core (0.3 ms here and 0.1 ms in
-the client each, measured), and one thread reads them all."""
+"""No machine runs more: their lines at a period of 2 s take 0.4 of a core (0.3 ms here and 0.1 ms
+in the client each, measured), and one thread reads them all."""
 
 FEW: Final = 32
 """So many run anywhere; limits are read only for more."""
@@ -123,7 +123,7 @@ def bound(limits: Limits) -> Bound:
         found.append(Bound(clients, why, "a machine with more memory reads more of them"))
     if limits.files is not None:
         why = f"each ssh client takes {FILES_EACH} of the {limits.files:,} files that may be open"
-        clients = (limits.files - FILES_KEPT) // FILES_EACH
+        clients = (limits.files - FILES_RESERVED) // FILES_EACH
         found.append(Bound(clients, why, "ask an administrator for a larger `ulimit -Hn`"))
     if limits.processes is not None:
         why = f"ssh clients may be half of the {limits.processes:,} processes that you may run"
@@ -180,7 +180,7 @@ class Clients:
             return
         import resource
 
-        needed = FILES_KEPT + FILES_EACH * min(total, self.bound.clients)
+        needed = FILES_RESERVED + FILES_EACH * min(total, self.bound.clients)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if resource.RLIM_INFINITY != soft < needed:
             within = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
@@ -189,5 +189,5 @@ class Clients:
 
 @lru_cache(maxsize=1)
 def of_this_machine() -> Clients:
-    """The one share-out that all pools of this process keep to."""
+    """The one share-out of all pools of this process."""
     return Clients()

@@ -36,24 +36,24 @@ MOST_ROWS: Final = {
     "local_filesystem": 1024,
     "node": 1,
 }
-"""Entities that are kept of one node: eight times the GPUs of the largest machines, with 64 links
+"""Entities that are stored of one node: eight times the GPUs of the largest machines, with 64 links
 and 128 processes each. A node that claims more is hostile or broken; the first ones are read."""
 
 MOST_ERRORS: Final = 256
-"""Errors that are kept of one report: two of each GPU of the largest node. Of more the number is
-told."""
+"""Errors that are stored of one report: two of each GPU of the largest node. Of more the number is
+reported."""
 
 MAX_LABEL: Final = 8192
-"""Longest label that is kept; the rank variables of a process fit well within."""
+"""Longest label that is stored; the rank variables of a process fit well within."""
 
 MAX_INTEGER: Final = 2**63 - 1
 """Largest value of an integer column."""
 
 REPEATED: Final = ("link", "mig", "context", "process")
-"""Blocks that a probe leaves out while they are as it last told them."""
+"""Blocks that a probe leaves out while they are as it last reported them."""
 
 _UNLIKE: Final = ("link", "mig")
-"""Those of which little comes again when they are told: what was made of them is not kept."""
+"""Those of which little comes again when they are reported: what was made of them is not stored."""
 
 
 _LATEST_S: Final = 2.0**53
@@ -80,19 +80,19 @@ _KNOWN: Final = {
     name: frozenset((*LABELS[name], *(f.key for f in CATALOGUE.values() if f.block == name)))
     for name in LABELS
 }
-"""Fields and labels of each block: of others no reason is kept, whatever their number."""
+"""Fields and labels of each block: of others no reason is stored, however many there are."""
 
 
 class _Column(NamedTuple):
-    """One column as a probe told it, and what was made of it."""
+    """One column as a probe reported it, and what was made of it."""
 
-    told: list[Any]
+    raw: list[Any]
     checked: list[float | int | None]
     packed: array[float] | array[int]
 
 
-class _Told:
-    """What was told last of one block, and what was made of it: most of it comes again."""
+class _LastBlock:
+    """The last report of one block, and what was made of it: most of it comes again."""
 
     def __init__(self, name: str, keys: list[Any]) -> None:
         self.known = _KNOWN[name]
@@ -103,16 +103,16 @@ class _Told:
         self.lacking: dict[str, Any] = {}
         self.missing: _Reasons = {}
 
-    def reasons(self, told: dict[str, Any]) -> _Reasons:
-        """Reason by field and row, in a map of its own; fields nobody knows are passed over.
+    def reasons(self, raw: dict[str, Any]) -> _Reasons:
+        """Reason by field and row, in a map of its own; unknown fields are passed over.
 
         Raises:
             ValueError: A reason is for a row that is not there.
         """
-        if told != self.lacking:
+        if raw != self.lacking:
             count = len(self.keys)
             found: _Reasons = {}
-            for field, reasons in told.items():
+            for field, reasons in raw.items():
                 is_known = field in self.known
                 if isinstance(reasons, str):
                     reason = _REASONS[reasons]
@@ -123,7 +123,7 @@ class _Told:
                     raise ValueError("a reason for a row that is not there")
                 if is_known:
                     found.update(((field, row), reason) for row, reason in by_row.items())
-            self.lacking, self.missing = told, found
+            self.lacking, self.missing = raw, found
         return dict(self.missing)
 
     def label(self, label: str, texts: list[Any]) -> tuple[str | None, ...]:
@@ -144,11 +144,11 @@ class Decoder:
         self._rates = Rates()
         self._delay = Delay()
         self._repeated: dict[str, Block] = {}
-        self._told: dict[str, _Told] = {}
+        self._last: dict[str, _LastBlock] = {}
         self._events: dict[str, float] = {}
-        """Unix time of each event that is still told."""
+        """Unix time of each event that is still reported."""
         self._cut: list[tuple[str, str]] = []
-        """What this line says too much of, each with a way out."""
+        """What this line has too much of, each with a way out."""
 
     def frame(self, line: bytes, node: str, now: float, heard_s: float) -> Frame:
         """Frame of one line.
@@ -193,11 +193,11 @@ class Decoder:
         if "event" in blocks:
             blocks["event"] = self._with_steady_times(blocks["event"], now - delay_s)
         host = blocks["node"].keys[:1] if "node" in blocks else ()
-        told = node or (host[0] if host else "")
-        errors += tuple(SourceError(told, text, way_out) for text, way_out in self._cut)
+        node_name = node or (host[0] if host else "")
+        errors += tuple(SourceError(node_name, text, way_out) for text, way_out in self._cut)
         return Frame(
             origin=self._origin,
-            node=told,
+            node=node_name,
             taken_at=now - delay_s,
             lateness_s=late_s + delay_s,
             blocks=blocks,
@@ -207,7 +207,7 @@ class Decoder:
         )
 
     def _with_steady_times(self, events: Block, taken_at: float) -> Block:
-        """The events, each with the time at which it was told first: ways have not all one length.
+        """The events, each with the time of its first report: ways differ in length.
 
         Where that is off by more than `_SAME_EVENT_S` a clock was set, and the new time counts.
         """
@@ -241,12 +241,12 @@ class Decoder:
             self._cut.append((text, _CUT))
             raw = _first(raw, MOST_ROWS[name])
             keys = raw["keys"]
-        told = self._told.get(name)
-        if told is None or told.keys != keys:
-            told = _Told(name, keys)
+        last = self._last.get(name)
+        if last is None or last.keys != keys:
+            last = _LastBlock(name, keys)
             if name not in _UNLIKE:
-                self._told[name] = told
-        missing = told.reasons(raw["missing"])
+                self._last[name] = last
+        missing = last.reasons(raw["missing"])
         at = [_finite(read_at) for read_at in raw["at"]]
         if len(at) != len(keys):
             message = f"{len(at)} times for {len(keys)} rows in block {name}"
@@ -257,28 +257,28 @@ class Decoder:
             field = CATALOGUE.get(key)
             if field is None or field.block != name or len(column) != len(keys):
                 continue
-            known = told.columns.get(key)
-            if known is None or known.told != column:
+            known = last.columns.get(key)
+            if known is None or known.raw != column:
                 known = _column(field, column, missing)
-                # What is made of counters changes with them, and garbage has to be told again.
+                # What is made of counters changes with them, and garbage has to be reported again.
                 if key not in DERIVED and known.checked is column:
-                    told.columns[key] = known
+                    last.columns[key] = known
             values[key], packed[key] = known.checked, known.packed
         read_at = {
             key: [None if time is None else _finite(time) for time in times]
             for key, times in raw.get("read_at", {}).items()
             if key in values and len(times) == len(keys)
         }
-        self._rates.add(name, told.names, at, values, missing, read_at)
+        self._rates.add(name, last.names, at, values, missing, read_at)
         nothing: list[float | int | None] = [None] * len(keys)
         for key in DERIVED_OF.get(name, ()):
             packed[key] = column_for(False, values.get(key, nothing))
         labels = {
-            label: told.label(label, texts)
+            label: last.label(label, texts)
             for label, texts in raw["labels"].items()
             if label in LABELS[name] and len(texts) == len(keys)
         }
-        return Block(told.names, packed, labels, missing)
+        return Block(last.names, packed, labels, missing)
 
 
 def _first(raw: dict[str, Any], most: int) -> dict[str, Any]:
@@ -286,8 +286,8 @@ def _first(raw: dict[str, Any], most: int) -> dict[str, Any]:
     count = len(raw["keys"])
     cut = {"keys": raw["keys"][:most], "at": raw["at"][:most]}
     for part in ("columns", "labels", "read_at"):
-        told = raw.get(part, {})
-        cut[part] = {key: rows[:most] for key, rows in told.items() if len(rows) == count}
+        columns = raw.get(part, {})
+        cut[part] = {key: rows[:most] for key, rows in columns.items() if len(rows) == count}
     cut["missing"] = {
         field: why if isinstance(why, str) else {r: w for r, w in why.items() if int(r) < most}
         for field, why in raw["missing"].items()
@@ -295,18 +295,18 @@ def _first(raw: dict[str, Any], most: int) -> dict[str, Any]:
     return cut
 
 
-def _column(field: Field, told: list[Any], missing: dict[tuple[str, int], Reason]) -> _Column:
+def _column(field: Field, raw: list[Any], missing: dict[tuple[str, int], Reason]) -> _Column:
     """The column with every value outside the catalogue's range dropped as garbage."""
     is_integer = field.kind.is_integer
     low, high = field.low, min(field.high, MAX_INTEGER) if is_integer else field.high
-    checked: list[float | int | None] = told
-    wrong = [row for row, v in enumerate(told) if v is not None and not low <= v <= high]
+    checked: list[float | int | None] = raw
+    wrong = [row for row, v in enumerate(raw) if v is not None and not low <= v <= high]
     if wrong or field.key in DERIVED:
-        checked = list(told)
+        checked = list(raw)
     for row in wrong:
         missing[field.key, row] = Reason.GARBAGE
         checked[row] = None
-    return _Column(told, checked, column_for(is_integer, checked))
+    return _Column(raw, checked, column_for(is_integer, checked))
 
 
 def _finite(number: float | str) -> float:

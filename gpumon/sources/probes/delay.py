@@ -1,4 +1,4 @@
-"""How long a report was on its way, which no clock of one machine can tell alone."""
+"""How long a report was on its way, which no clock of one machine can measure alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ JITTER_S: Final = 2.0
 STEADY: Final = 3
 """Reports in a row that come as they were made, after which the longer way counts as the way.
 
-What a healed cable lets through comes all at once instead. A node that stood still for a while, or
+What a healed cable lets through comes all at once instead. A node that was paused for a while, or
 whose clock did, comes late for ever.
 """
 
@@ -18,7 +18,7 @@ _FOLLOWS: Final = 0.05
 """Share by which the shortest way known follows an ordinary one: clocks drift apart."""
 
 _APART_S: Final = 0.01
-"""Two reports are told at least so far apart, more than wall and monotonic clock differ by then."""
+"""Two reports are dated at least so far apart: wall and monotonic clock differ by less by then."""
 
 
 class Delay:
@@ -27,7 +27,7 @@ class Delay:
     def __init__(self) -> None:
         """Nothing has come."""
         self._shortest_s: float | None = None
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._made_s = 0.0
         self._heard_s = 0.0
         self._steady = 0
@@ -44,9 +44,9 @@ class Delay:
             the one before, whatever the node says of its clock.
         """
         # Reports of one probe come in the order in which they were made.
-        most_s = max(0.0, heard_s - self._told_s - _APART_S)
+        most_s = max(0.0, heard_s - self._reported_s - _APART_S)
         delay_s = round(min(self._excess_s(made_s, heard_s), most_s), 3)
-        self._told_s = heard_s - delay_s
+        self._reported_s = heard_s - delay_s
         return delay_s
 
     def _excess_s(self, made_s: float, heard_s: float) -> float:

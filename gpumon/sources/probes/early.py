@@ -2,8 +2,8 @@
 
 The driver's binding and the probe take longer to come up in the child than all that a single answer
 imports here, so it is there when the child is. The program `gpumon` forks the child: a second
-Python would take as much again as the first one, and would import anew what both need. Whoever runs
-gpumon in a process of his own, with threads perhaps, gets a child that is a new Python.
+Python would take as much again as the first one, and would import again what both need. A caller
+that runs gpumon in its own process, with threads perhaps, gets a child that is a new Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO, NoReturn
 
 _POLL_S = 0.001
-"""How often a child that is about to end is looked at."""
+"""How often a child that is about to end is polled."""
 
 _END_LIMIT_S = 0.2
 """How long a killed child is waited for: the kernel may hold it, and then it is left behind."""
@@ -39,24 +39,24 @@ class Child:
         """`pipes` are this side's ends of its standard input, output and error."""
         self.pid = pid
         self.returncode: int | None = None
-        self.told: dict[str, object] | None = None
+        self.options: dict[str, object] | None = None
         """With which options it was started on its program; None: it waits for that."""
         self.nonce = ""
-        """By which its first line is known, once it was told."""
+        """By which its first line is known, once it has its program."""
         stdin, stdout, stderr = pipes
         self.stdin: BinaryIO = open(stdin, "wb", 0)  # noqa: SIM115
         self.stdout: BinaryIO = open(stdout, "rb", 0)  # noqa: SIM115
         self.stderr: BinaryIO = open(stderr, "rb", 0)  # noqa: SIM115
 
-    def tell(self, options: Mapping[str, object]) -> None:
-        """Hand it its program; of a child that is gone whoever takes it learns why."""
+    def give_program(self, options: Mapping[str, object]) -> None:
+        """Hand it its program; of a child that is gone its taker learns why."""
         nonce = os.urandom(8).hex()
         try:
             # Less than a pipe takes at once.
             self.stdin.write(local_program({**options, "nonce": nonce}))
         except OSError:
             return
-        self.told, self.nonce = dict(options), nonce
+        self.options, self.nonce = dict(options), nonce
 
     def poll(self) -> int | None:
         """Exit code, negative for a signal; None while it runs."""
@@ -105,7 +105,7 @@ class Child:
 
 
 def begin(*, forks: bool = False) -> None:
-    """Start the child. One that cannot be started is told of by who would need it.
+    """Start the child. One that cannot be started is reported by who would need it.
 
     Args:
         forks: Make it of this process, which has imported little yet; one with threads is left
@@ -122,10 +122,10 @@ def begin(*, forks: bool = False) -> None:
         _begun.append(child)
 
 
-def tell(options: Mapping[str, object]) -> None:
+def prepare(options: Mapping[str, object]) -> None:
     """Have the child that waits, if there is one, read the driver before anybody takes it."""
-    if _begun and _begun[-1].told is None:
-        _begun[-1].tell(options)
+    if _begun and _begun[-1].options is None:
+        _begun[-1].give_program(options)
 
 
 def _start(argv: tuple[str, ...]) -> Child | None:
@@ -219,17 +219,17 @@ def take(options: Mapping[str, object] | None = None) -> Child | None:
     """The child, which is the caller's from now on; None: there is none.
 
     Args:
-        options: What it is wanted for: one that was told otherwise is ended; None: whatever.
+        options: What it is wanted for: one with other options is ended; None: any.
     """
     child = _begun.pop() if _begun else None
-    if child is None or options is None or child.told in (None, dict(options)):
+    if child is None or options is None or child.options in (None, dict(options)):
         return child
     _end(child)
     return None
 
 
 def end() -> None:
-    """End the child that nobody took."""
+    """End the child that was not taken."""
     while (child := take()) is not None:
         _end(child)
 

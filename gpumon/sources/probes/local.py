@@ -31,7 +31,7 @@ def local_source(
     """Source of this machine's GPUs and processes.
 
     Args:
-        period_s: Beat of the probe.
+        period_s: Period of the probe.
         clock: Time.
         once: Take a single report.
         options: Further start options of the probe.

@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from gpumon.sources.probes.stream import Endpoint
     from gpumon.sources.source import Clock, Wish
 
-LEASE_BEAT_S: Final = 5.0
+LEASE_PERIOD_S: Final = 5.0
 """Leases of 30 s are renewed this often."""
 
 STALLED_S: Final = 45.0
-"""A probe that came up and says nothing for so long, or five periods, is started again: its lines
+"""A probe that came up and sends nothing for so long, or five periods, is started again: its lines
 come each period, also while its driver hangs."""
 
 GREETING_LIMIT_S: Final = 20.0
 """A probe that has not said hello by then is given up and tried again."""
 
 SILENT_S: Final = 30.0
-"""A node of a step that is not heard for so long, or three periods, is told to be silent: its probe
-may have ended, which srun says nothing of while the others go on."""
+"""A node of a step that is not heard for so long, or three periods, is reported silent: its probe
+may have ended, which srun does not report while the others go on."""
 
 STALLED_PERIODS: Final = 5
 """The periods of `STALLED_S`. A choice: one or two lines may be late."""
@@ -78,7 +78,7 @@ class ProbePool:
         Args:
             url: Target, the origin of every frame.
             endpoints: Probes to run; `replace` changes them later.
-            period_s: Beat of the probes.
+            period_s: Period of the probes.
             clock: Time for lateness, pauses and arrival.
             once: One report each and no second start.
             options: Further start options of the probes.
@@ -111,9 +111,9 @@ class ProbePool:
         self._thread = threading.Thread(target=self._run, name=f"probes {url}", daemon=True)
         self._lease_at = 0.0
         self._remarks: tuple[SourceError, ...] = ()
-        """What is told of nodes that wait."""
+        """What is reported of nodes that wait."""
         self._remark_at = 0.0
-        """When that may be told anew."""
+        """When that may be reported again."""
 
     def start(self, wake: Callable[[], None]) -> None:
         """Start the probes without waiting for them."""
@@ -140,7 +140,7 @@ class ProbePool:
         )
 
     def wish(self, wish: Wish) -> None:
-        """Take a new period for every probe, and which nodes to look at more closely."""
+        """Take a new period for every probe, and which nodes to zoom."""
         zoom = Zoom(wish.zoom_nodes, wish.zoom_gpus) if wish.is_about_zoom else self._zoom
         period_s = self._period_s if wish.period_s is None else wish.period_s
         processes = self._processes
@@ -161,7 +161,7 @@ class ProbePool:
             self._thread.join(CLOSE_LIMIT_S)
 
     def _ring(self) -> None:
-        """Make the thread look up; at the end its pipe's number may belong to somebody else."""
+        """Wake the thread; at the end its pipe's number may belong to another file."""
         with self._bell, suppress(BlockingIOError):
             if not self._is_over:
                 os.write(self._bell_in, b"!")
@@ -242,10 +242,10 @@ class ProbePool:
         self._remark(tuple(remark for remark in remarks if remark), now)
 
     def _remark(self, remarks: tuple[SourceError, ...], now: float) -> None:
-        """Say of nodes that wait what has not been said yet, and take back what is over."""
+        """Report new remarks on nodes that wait, and take back what is over."""
         if remarks == self._remarks or (remarks and now < self._remark_at):
             return
-        self._remarks, self._remark_at = remarks, now + LEASE_BEAT_S
+        self._remarks, self._remark_at = remarks, now + LEASE_PERIOD_S
         # Of no single node and an origin of its own: no report of a node takes it back.
         self._frames.append(
             Frame(origin=f"{self.url}#waits", node="", taken_at=self._clock.now(), errors=remarks)
@@ -301,9 +301,9 @@ class ProbePool:
             )
             return
         if frames:
-            slot.told_at = self._clock.monotonic()
+            slot.reported_at = self._clock.monotonic()
             if slot.read_since is None:
-                slot.read_since = slot.told_at
+                slot.read_since = slot.reported_at
             lived_s = self._clock.monotonic() - slot.started_at
             if lived_s >= slot.pauses_s[1] or not slot.endpoint.is_step:
                 slot.pause_s = slot.pauses_s[0]
@@ -318,34 +318,34 @@ class ProbePool:
             self._fail(slot, stream.trouble())
 
     def _deliver(self, slot: Slot, frames: list[Frame]) -> None:
-        """Hand over frames; in this order, so that whoever is woken finds frames and no waiting."""
+        """Hand over frames; in this order, so that the woken reader finds frames and no waiting."""
         self._frames.extend(frames)
         slot.is_settled |= slot.stream is None or slot.stream.has_reported
         self._wake()
 
     def _meet(self, slot: Slot, stream: Stream, frames: list[Frame]) -> None:
-        """Learn the nodes' names and GPUs; one that is looked at is told so at once."""
+        """Learn the nodes' names and GPUs; one that is zoomed gets the wish at once."""
         now, wall_now = self._clock.monotonic(), self._clock.now()
         for frame in frames:
             slot.hear(frame.node, now, wall_now - frame.taken_at)
             names = {slot.endpoint.node, frame.node, *frame.host_names}
             slot.names |= (names | {name.partition(".")[0] for name in names}) - {""}
             slot.gpus[frame.node] = frame.block("gpu").keys
-        told = slot.zoom_told, slot.processes_told
-        if (self._zoom.words(slot.names, slot.uuids), self._processes) != told:
-            self._tell(slot, stream)
+        sent = slot.zoom_sent, slot.processes_sent
+        if (self._zoom.words(slot.names, slot.uuids), self._processes) != sent:
+            self._send_wishes(slot, stream)
 
-    def _tell(self, slot: Slot, stream: Stream) -> None:
+    def _send_wishes(self, slot: Slot, stream: Stream) -> None:
         """Say the period, which renews the lease, and what is new about zoom."""
         zoom = self._zoom
         words = zoom.words(slot.names, slot.uuids)
-        if words != slot.zoom_told:
-            slot.zoom_told = words
-            stream.say(words)
-        if self._processes != slot.processes_told:
-            slot.processes_told = self._processes
-            stream.say(self._processes)
-        stream.say(f"period {zoom.period_s(slot.names, self._period_s)}")
+        if words != slot.zoom_sent:
+            slot.zoom_sent = words
+            stream.send(words)
+        if self._processes != slot.processes_sent:
+            slot.processes_sent = self._processes
+            stream.send(self._processes)
+        stream.send(f"period {zoom.period_s(slot.names, self._period_s)}")
 
     def _fail(self, slot: Slot, error: SourceError) -> None:
         """Report the failure and plan the next start."""
@@ -362,9 +362,9 @@ class ProbePool:
         )
 
     def _leave(self, slot: Slot) -> None:
-        """End the probe of a node that nobody asks for any more, and what failed there with it.
+        """End the probe of a node that is not wanted any more, and what failed there with it.
 
-        That this was on purpose is told, so that nobody takes it for a node in trouble.
+        A frame reports that this was on purpose, so that the node does not seem in trouble.
         """
         self._drop(slot)
         if slot.is_settled or slot.gpus:
@@ -387,10 +387,10 @@ class ProbePool:
         now = self._clock.monotonic()
         if now < self._lease_at:
             return
-        self._lease_at = now + LEASE_BEAT_S
+        self._lease_at = now + LEASE_PERIOD_S
         for slot in self._slots.values():
             if slot.stream:
-                self._tell(slot, slot.stream)
+                self._send_wishes(slot, slot.stream)
 
     def _give_up_silent(self) -> None:
         now = self._clock.monotonic()
@@ -405,7 +405,7 @@ class ProbePool:
                 self._name_silent(slot, slot.stream, now)
             elif slot.stream and not self._once:
                 limit_s = max(STALLED_S, STALLED_PERIODS * self._period_s)
-                if now - slot.told_at > limit_s:
+                if now - slot.reported_at > limit_s:
                     message = f"no report for {limit_s:.0f} s"
                     hint = "is the network up, and does the node still answer?"
                     self._fail(slot, slot.stream.trouble(message, hint))
@@ -445,7 +445,7 @@ class ProbePool:
         )
 
     def _next_due(self) -> float:
-        """Seconds until the next look; what waits for room waits for one that yields."""
+        """Seconds until the next turn; what waits for room waits for one that yields."""
         now = self._clock.monotonic()
         dues = [self._lease_at, now + 1.0]
         dues += [self._turns.next_at] if self._turns.next_at > now else []

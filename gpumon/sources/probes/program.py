@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-"""Folder of the package gpumon; by os.path, because a single look cannot wait for pathlib."""
+"""Folder of the package gpumon; by os.path, because a single sample cannot wait for pathlib."""
 
 _RECEIVE: Final = "import sys; b=sys.stdin.buffer; exec(b.read(int(b.readline())))"
 
@@ -103,7 +103,7 @@ def start_options(
 
     Args:
         options: What to read.
-        period_s: Beat of its reports.
+        period_s: Period of its reports.
         once: Whether it ends after a single one.
     """
     return {**options, "period_s": period_s, "once": once}

@@ -21,7 +21,7 @@ RATES: Final = {
 
 
 NARROW: Final = 2**32
-"""Where the driver's counters of PCIe bytes begin anew, though their fields have room for 64 bits
+"""Where the driver's counters of PCIe bytes begin again, though their fields have room for 64 bits
 (seen on an H200, driver 580.159: at 57 GB/s thirteen times a second)."""
 
 _CALM: Final = NARROW // 32
@@ -40,7 +40,7 @@ class Derived(NamedTuple):
     """Whether the kernel counts a time when it is over: what grows by more than the time between
     two readings is of before, and is given to the readings that follow, so that means are right."""
     may_wrap: bool = False
-    """Whether it may have begun anew unseen, any number of times: what the probe itself says of the
+    """Whether it may have wrapped unseen, any number of times: what the probe itself reports of the
     rate then comes first, and of a counter that never was beyond `NARROW` only a small growth
     counts."""
 
@@ -94,7 +94,7 @@ class _Reading(NamedTuple):
     counted: int
     per: int | None
     result: float | None
-    untold: float = 0.0
+    excess: float = 0.0
     """What was counted and is more than the time in between; of counters that come late."""
     is_wide: bool = False
     is_calm: bool = False
@@ -106,7 +106,7 @@ def may_follow(block: str, fields: Collection[str]) -> bool:
 
     Args:
         block: Name of the block.
-        fields: What it tells.
+        fields: What it reports.
     """
     if any(DERIVED[field].counter in fields for field in DERIVED_OF.get(block, ())):
         return True
@@ -138,7 +138,7 @@ class Rates:
         read_at: Mapping[str, Sequence[float | None]] | None = None,
         untold: Set[str] = frozenset(),
     ) -> None:
-        """Add what follows; where no counter answers, what the probe itself says stays.
+        """Add what follows; where no counter answers, what the probe itself reports stays.
 
         Args:
             block: Name of the block.
@@ -147,7 +147,7 @@ class Rates:
             values: Columns of the block, which get those that are made here.
             missing: Reasons; what cannot be made is missing for its counter's reason.
             read_at: By counter the times at which it was read, where that was before `at`.
-            untold: Fields of which `missing` says of every entity why nobody tells them.
+            untold: Fields of which `missing` gives the reason for every entity.
         """
         before = self._last.get(block, {})
         now: dict[str, dict[str, _Reading]] = {}
@@ -159,7 +159,7 @@ class Rates:
                 not {field, how.counter} & values.keys()
                 and all((field, row) in missing for row in range(len(keys)))
             ):
-                # It was said before why nobody tells it: most fields of what tells few counters.
+                # The reason is there already: most fields of a source with few counters.
                 if field in before:
                     now[field] = before[field]
                 continue
@@ -176,8 +176,8 @@ class Rates:
                     time = times[row]
                     since = at[row] if time is None else time
                     last = _next(last, since, int(count), None if per is None else int(per), how)
-                    is_told = how.may_wrap and results[row] is not None
-                    if not is_told and last.result is not None and last.result <= limit:
+                    is_reported = how.may_wrap and results[row] is not None
+                    if not is_reported and last.result is not None and last.result <= limit:
                         results[row] = min(last.result, high)
                 if last is not None:
                     readings[key] = last
@@ -204,23 +204,23 @@ def _drop_impossible(
     for row in range(count):
         most = carried(*(None if column is None else column[row] for column in columns))
         for field in fields:
-            told = values[field][row]
-            if told is not None and most is not None and told > _ROOM * most:
+            rate = values[field][row]
+            if rate is not None and most is not None and rate > _ROOM * most:
                 values[field][row] = None
                 missing[field, row] = Reason.GARBAGE
 
 
-def _pcie(*told: float | int | None) -> float | None:
+def _pcie(*readings: float | int | None) -> float | None:
     """What the widest and fastest link carries that the GPU and its slot can have, else has now."""
-    most_gen, most_lanes, gen, lanes = told
+    most_gen, most_lanes, gen, lanes = readings
     return pcie_bytes_per_s(
         gen if most_gen is None else most_gen, lanes if most_lanes is None else most_lanes
     )
 
 
-def _port(*told: float | int | None) -> float | None:
+def _port(*readings: float | int | None) -> float | None:
     """What a network port carries at its present speed."""
-    (gbps,) = told
+    (gbps,) = readings
     return gbps * 1e9 / 8 if gbps else None
 
 
@@ -229,7 +229,7 @@ class _Link(NamedTuple):
 
     rates: tuple[str, ...]
     asked: tuple[str, ...]
-    """Fields that tell what it carries."""
+    """Fields that determine what it carries."""
     carried: Callable[..., float | None]
 
 
@@ -251,25 +251,26 @@ that their times say, and headers count in some counters (our choice)."""
 def _next(last: _Reading | None, at: float, count: int, per: int | None, how: Derived) -> _Reading:
     """The reading with what follows from it and the last.
 
-    A reading that comes again keeps its result; the first one, and one after a reset or a wrap,
+    A reading that comes again has the same result; the first one, and one after a reset or a wrap,
     have none.
     """
     if last is not None and (at, count, per) == last[:3]:
         return last
     if how.may_wrap:
         return _narrow(last, at, count)
-    result, untold = None, 0.0
+    result, excess = None, 0.0
     if last is not None and at > last.at and count >= last.counted:
         grown = at - last.at if per is None or last.per is None else per - last.per
         if grown > 0:
-            counted = (count - last.counted) * how.factor + last.untold
-            told = min(counted, grown) if how.comes_late and counted <= _LONGEST_LATE_S else counted
-            result, untold = told / grown, counted - told
-    return _Reading(at=at, counted=count, per=per, result=result, untold=untold)
+            counted = (count - last.counted) * how.factor + last.excess
+            is_spread = how.comes_late and counted <= _LONGEST_LATE_S
+            within = min(counted, grown) if is_spread else counted
+            result, excess = within / grown, counted - within
+    return _Reading(at=at, counted=count, per=per, result=result, excess=excess)
 
 
 def _narrow(last: _Reading | None, at: float, count: int) -> _Reading:
-    """The same of a counter that may wrap; how often it did so nobody knows."""
+    """The same of a counter that may wrap; how often it did so is unknown."""
     is_wide = count >= NARROW or (last is not None and last.is_wide)
     if last is None or at <= last.at:
         return _Reading(at, count, None, None, is_wide=is_wide)

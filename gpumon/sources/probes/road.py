@@ -81,7 +81,7 @@ def in_slurm(node: SlurmNode, hop: Hop | None, here: str) -> Road | None:
     host = node.host_name or node.name
     if not (is_host_name(host) and is_host_name(node.name)):
         return None
-    # Behind a hop lies another network, where this machine's name may be somebody else's.
+    # Behind a hop lies another network, where this machine's name may be another's.
     is_here = hop is None and host in (here, here.partition(".")[0])
     return Road(host, hop=hop, is_here=is_here)
 

@@ -33,17 +33,17 @@ def lean(source: str, user: str) -> str:
     for part in parts:
         if not part.name:
             needed.update(_WORD.findall(part.text))
-    kept: set[int] = set()
+    included: set[int] = set()
     grows = True
     while grows:
         grows = False
         for place, part in enumerate(parts):
-            if part.name in needed and place not in kept:
-                kept.add(place)
+            if part.name in needed and place not in included:
+                included.add(place)
                 needed.update(_WORD.findall(part.text))
                 grows = True
     return head + "".join(
-        part.text for place, part in enumerate(parts) if not part.name or place in kept
+        part.text for place, part in enumerate(parts) if not part.name or place in included
     )
 
 

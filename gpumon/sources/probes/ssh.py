@@ -149,6 +149,6 @@ def endpoint(
     if hop is not None:
         words += ["-o", f"ProxyCommand={proxy_command(*hop)}"]
     argv = (*words, "--", host, START_COMMAND)
-    told = explain(host, hop.host if hop else "")
+    explained = explain(host, hop.host if hop else "")
     # The way through a login node is a client of its own, that of the proxy command.
-    return Endpoint(node or host, argv, remote_program, told, clients=2 if hop else 1)
+    return Endpoint(node or host, argv, remote_program, explained, clients=2 if hop else 1)

@@ -22,7 +22,7 @@ MAX_STARTING: Final = 64
 """Probes that may be on their way up for the first time at once; each costs an ssh handshake."""
 
 MAX_STARTING_AGAIN: Final = 4
-"""Likewise of those that were tried before: nodes that hang must not keep the others waiting."""
+"""Likewise of those that were tried before: nodes that hang must not hold up the others."""
 
 YIELD_S: Final = 3.0
 """A start that has waited for so long costs nothing more, and leaves its place to the next one."""
@@ -30,8 +30,8 @@ YIELD_S: Final = 3.0
 MAX_WAITING: Final = 256
 """Children that have not come up may wait at once: an ssh takes 1.4 MB of its own."""
 
-TOLD_AFTER_S: Final = 5.0
-"""Nodes that have not been tried for so long are told of, before a single look is over."""
+UNTRIED_S: Final = 5.0
+"""Nodes that have not been tried for so long are reported, before a single sample is over."""
 
 TURN_S: Final = 120.0
 """A node that others wait for is read for so long, or for `TURN_PERIODS`: rates need two reports,
@@ -60,7 +60,7 @@ class Slot:
         self.stream: Stream | None = None
         self.tries = 0
         self.waits_since: float | None = None
-        """Since when it waits for its first try; None: nobody has looked yet."""
+        """Since when it waits for its first try; None: it was not checked yet."""
         self.started_at = 0.0
         self.is_again = False
         """Whether it was started after a failure."""
@@ -68,7 +68,7 @@ class Slot:
         """Since when its probe reports, its turn; None: it does not."""
         self.has_yielded = False
         """Whether its turn is over, so that it waits for the next one."""
-        self.told_at = 0.0
+        self.reported_at = 0.0
         """When it last sent a report, or came up."""
         self.due_at = 0.0
         self.pauses_s = STEP_RETRY_S if endpoint.is_step else RETRY_S
@@ -82,9 +82,9 @@ class Slot:
         """GPUs of the newest report, by node."""
         self.heard_at: dict[str, float] = {}
         """When each node of a step was last heard, infinite once its silence is known."""
-        self.zoom_told = OFF
-        """What its running probe was told last about zoom."""
-        self.processes_told = SEEN
+        self.zoom_sent = OFF
+        """What was last sent to its running probe about zoom."""
+        self.processes_sent = SEEN
         """And about processes."""
 
     @property
@@ -93,7 +93,7 @@ class Slot:
         return tuple(uuid for uuids in self.gpus.values() for uuid in uuids)
 
     def hear(self, node: str, now: float, age_s: float) -> None:
-        """Take note of a report; what a healed cable had held back says nothing of today."""
+        """Take note of a report; what a healed cable had held back is no sign of today."""
         if node in self.heard_at:
             is_fresh = age_s < JITTER_S
             self.heard_at[node] = now if is_fresh else max(self.heard_at[node], now - age_s)
@@ -104,12 +104,12 @@ class Slot:
         self.tries += 1
         self.has_yielded = False
         self.read_since = None
-        self.started_at = self.told_at = now
+        self.started_at = self.reported_at = now
         self.heard_at = dict.fromkeys(self.endpoint.nodes, now)
-        self.zoom_told, self.processes_told = OFF, SEEN
+        self.zoom_sent, self.processes_sent = OFF, SEEN
 
     def rest(self, now: float) -> None:
-        """Note that its turn is over; it stands behind everybody whose turn began earlier."""
+        """Note that its turn is over; it waits behind all whose turn began earlier."""
         self.has_yielded = True
         self.due_at = now
 
@@ -136,7 +136,7 @@ class Turns:
         """When the next turn may end."""
 
     def due(self, slots: Sequence[Slot], now: float, zoom: Zoom) -> list[Slot]:
-        """Those that want to be started: looked at, never tried, then who began longest ago."""
+        """Those that want to be started: zoomed, never tried, then those that began longest ago."""
 
         def rank(slot: Slot) -> tuple[bool, bool, float]:
             return slot.names.isdisjoint(zoom.nodes), slot.tries > 0, slot.started_at
@@ -189,8 +189,8 @@ class Turns:
         readers.sort(key=lambda slot: (slot.read_since is None, slot.read_since or 0.0))
         if free < 0:
             return readers[:-free]
-        looked_at = [slot for slot in slots if not slot.names.isdisjoint(zoom.nodes)]
-        spared = set(looked_at) if 2 * len(looked_at) <= places.nodes else set()
+        watched = [slot for slot in slots if not slot.names.isdisjoint(zoom.nodes)]
+        spared = set(watched) if 2 * len(watched) <= places.nodes else set()
         limit_s = turn_s(places, period_s)
         for slot in readers:
             if slot.read_since is not None and slot not in spared:
@@ -225,7 +225,7 @@ def untried(url: str, due: Sequence[Slot], rising: int, now: float) -> SourceErr
     for slot in due:
         if not slot.tries and slot.waits_since is None:
             slot.waits_since = now
-    waiting = [s for s in due if s.waits_since is not None and now - s.waits_since > TOLD_AFTER_S]
+    waiting = [s for s in due if s.waits_since is not None and now - s.waits_since > UNTRIED_S]
     waiting = [slot for slot in waiting if not slot.tries]
     if not waiting:
         return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROTOCOL: Final = 1
 """Version of the probe's lines that is understood; `gpumon.probe.main` has the same."""
 HELLO: Final = b'{"gpumon_probe"'
-"""Start of the probe's first line; the nonce in it tells it from an echo of somebody else's."""
+"""Start of the probe's first line; the nonce in it distinguishes it from an echo of another's."""
 
 MAX_GREETING: Final = 256 * 1024
 """What a login shell may print before the probe's hello; more is not a login message."""
@@ -56,7 +56,7 @@ class Message:
 class Tasks:
     """Pieces of the tasks of one step, numbered from 0, put together.
 
-    A piece that srun tore, or that another task's words stand in, costs its message and nothing
+    A piece that srun tore, or that holds another task's words, costs its message and nothing
     else.
     """
 
@@ -110,7 +110,7 @@ class Endpoint(NamedTuple):
     clients: int = 1
     """Processes that it takes on this machine."""
     early: Callable[[Mapping[str, object]], Child | None] | None = None
-    """Gives the child that was started already, once; it was told these options and runs, or it
+    """Gives the child that was started already, once; it was given these options and runs, or it
     waits for the program as `argv` would."""
 
     @property
@@ -127,8 +127,8 @@ class Stream:
         self.endpoint = endpoint
         self._origin = origin
         early = endpoint.early(options) if endpoint.early else None
-        is_told = early is not None and early.told is not None
-        self._nonce = early.nonce if early is not None and is_told else os.urandom(8).hex()
+        has_program = early is not None and early.options is not None
+        self._nonce = early.nonce if early is not None and has_program else os.urandom(8).hex()
         self._speakers: dict[int, str] = {}
         """Node of each probe that has said hello; a single probe has number 0."""
         self._decoders: dict[int, Decoder] = {}
@@ -138,7 +138,7 @@ class Stream:
         self._discarded = 0
         self._stderr = bytearray()
         self._outgoing = bytearray()
-        if not is_told:
+        if not has_program:
             self._outgoing += endpoint.program({**options, "nonce": self._nonce})
         self._process = early or spawn(endpoint.argv, endpoint.environ)
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
@@ -161,7 +161,7 @@ class Stream:
         """Whether bytes wait to be written."""
         return bool(self._outgoing)
 
-    def say(self, wish: str) -> None:
+    def send(self, wish: str) -> None:
         """Queue one wish; it also renews the lease."""
         self._outgoing += wish.encode() + b"\n"
         self.write()
@@ -177,7 +177,7 @@ class Stream:
             self._outgoing.clear()
 
     def read_stderr(self) -> bool:
-        """Keep the last words; False at their end."""
+        """Store the last words; False at their end."""
         try:
             data = os.read(self.stderr, 65536)
         except BlockingIOError:
@@ -278,7 +278,7 @@ class Stream:
         return SourceError(plain(where), plain(message), plain(hint))
 
     def _last_words(self) -> tuple[int | None, str]:
-        """Exit code, None for a child that goes on, and what it said on standard error."""
+        """Exit code, None for a child that goes on, and what it printed on standard error."""
         _has_ended(self._process, END_LIMIT_S)
         self.read_stderr()
         return self._process.poll(), self._stderr.decode("utf-8", "replace").strip()
@@ -317,7 +317,7 @@ def _has_ended(process: Child | Popen[bytes], seconds: float) -> bool:
     """Whether a child has, waiting at most so long."""
     if isinstance(process, Child):
         return process.has_ended(seconds)
-    # A single look at this machine has no such child, and does without the module.
+    # A single sample of this machine has no such child, and does without the module.
     from subprocess import TimeoutExpired
 
     try:

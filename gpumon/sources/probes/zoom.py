@@ -1,4 +1,4 @@
-"""Zoom: the nodes of the job that somebody looks at are read more often and more closely."""
+"""Zoom: the nodes of the job on screen are read more often and more closely."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 OFF: Final = "zoom off"
 SEEN: Final = "processes seen"
 UNSEEN: Final = "processes unseen"
-"""Whether processes are on screen; a probe that was told nothing takes them to be."""
+"""Whether processes are on screen; a probe without a wish takes them to be."""
 
 SLOWEST_S: Final = 1.0
-"""A node that is looked at is read at least this often, however slow the beat of the rest."""
+"""A node on screen is read at least this often, however long the period of the rest."""
 FASTEST_S: Final = 0.25
 """And no faster: one reading of the driver's utilisation covers a sixth of a second or more."""
 MAX_WORDS: Final = 4000
@@ -24,20 +24,20 @@ _UUID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class Zoom(NamedTuple):
-    """What is looked at."""
+    """What is on screen."""
 
     nodes: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
     """UUIDs; empty: every GPU of these nodes."""
 
     def period_s(self, names: Set[str], period_s: float) -> float:
-        """Beat of a node that goes by these names: half the others', where it is looked at."""
+        """Period of a node that goes by these names: half the others', where it is on screen."""
         if names.isdisjoint(self.nodes):
             return period_s
         return min(period_s, max(FASTEST_S, min(SLOWEST_S, period_s / 2)))
 
     def words(self, names: Set[str], uuids: Sequence[str]) -> str:
-        """What the probe of a node with these GPUs is told."""
+        """What is sent to the probe of a node with these GPUs."""
         if names.isdisjoint(self.nodes):
             return OFF
         # A UUID comes from the node itself: one that is none could break the line.

@@ -113,7 +113,7 @@ def form_of(
 
 
 def _own_texts(labels: Mapping[str, str]) -> dict[str, str | None]:
-    """What a block says of one GPU in which nodes that are alike differ."""
+    """What a block has of one GPU in which nodes that are alike differ."""
     node = Gathered()
     node.hold("", labels)
     found = {name: label_of(labels, name) for name in _OWN_TEXTS}
@@ -147,7 +147,7 @@ class Sheet:
 
 
 def _sheet_of(plan: NodePlan, spots: Sequence[Spot], gpus: int) -> Sheet | None:
-    """How nodes of a form are read together; None: what they tell does not stand by itself."""
+    """How nodes of a form are read together; None: their values depend on others."""
     table = plan.gpus
     fields = [
         _Field(
@@ -159,8 +159,8 @@ def _sheet_of(plan: NodePlan, spots: Sequence[Spot], gpus: int) -> Sheet | None:
         for column in table.columns
     ]
     rows = [*range(gpus)]
-    told = [field.key for field in fields]
-    is_whole = len({*told, *table.given}) == len(told) + len(table.given) and all(
+    keys = [field.key for field in fields]
+    is_whole = len({*keys, *table.given}) == len(keys) + len(table.given) and all(
         sorted(row for row, _ in column.cells) == rows for column in table.columns
     )
     is_alone = plan.host is None and not plan.migs.keys and not may_follow("gpu", table.fields)
@@ -195,7 +195,7 @@ def side_by_side(
     Args:
         sheet: How they lie.
         values: Of each metric that was asked for.
-        rows: For each metric, by node and GPU, where the value stands.
+        rows: For each metric, by node and GPU, the row of the value.
     """
     found = np.empty((len(rows[sheet.takes[0][0]]), sheet.width))
     for metric, numbers, places in sheet.takes:
@@ -210,23 +210,23 @@ class Columns(NamedTuple):
     """Key, kind and values of all nodes, one after another."""
     given: Mapping[str, array[float] | array[int]]
     is_odd: Sequence[bool]
-    """By node, whether any value needs a second look."""
+    """By node, whether any value needs to be read again by itself."""
     node_bytes: int
 
     def block(self, number: int, table: Table) -> Block:
         """The block of one of them."""
         begin = number * self.node_bytes
         end = begin + self.node_bytes
-        columns = {key: array(kind, told[begin:end]) for key, kind, told in self.parts}
+        columns = {key: array(kind, data[begin:end]) for key, kind, data in self.parts}
         return Block(table.keys, {**self.given, **columns}, table.labels, table.missing)
 
 
-def columns_of(sheet: Sheet, told: NDArray[np.float64]) -> Columns:
+def columns_of(sheet: Sheet, rows: NDArray[np.float64]) -> Columns:
     """What the values of many nodes make, as a page's reader makes it of each."""
     found: dict[str, NDArray[np.float64] | NDArray[np.int64]] = {}
-    is_odd = np.zeros(len(told), np.bool_)
+    is_odd = np.zeros(len(rows), np.bool_)
     for field in sheet.fields:
-        metric, values = field.metric, told[:, field.places]
+        metric, values = field.metric, rows[:, field.places]
         taken = values * metric.scale
         is_well = _is_value(values) & (metric.low <= taken) & (taken <= metric.high)
         if not is_well.all():
@@ -251,7 +251,7 @@ def columns_of(sheet: Sheet, told: NDArray[np.float64]) -> Columns:
 
 
 def _is_value(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of these are no word of DCGM's for the lack of a value."""
+    """Which of these are not a code of DCGM's for a missing value."""
     found = values < FIRST_BLANK
     if found.all():
         return found

@@ -85,7 +85,7 @@ class Client:
         self._secrets: tuple[str, ...] = ()
 
     def renew(self) -> None:
-        """Read what lets us in anew: a token is renewed behind our back.
+        """Read again what lets us in: a token may have been renewed meanwhile.
 
         Raises:
             FetchError: It cannot or must not be used.
@@ -103,10 +103,10 @@ class Client:
     async def ask(
         self, path: str, params: Mapping[str, str], orders: Orders | None = None
     ) -> Answer:
-        """What the server says.
+        """What the server answers.
 
         Args:
-            path: What stands behind `/api/v1/`.
+            path: What follows `/api/v1/`.
             params: The question.
             orders: What remembers series of earlier answers.
 
@@ -136,19 +136,19 @@ class Client:
                 try:
                     return await self._exchange(path, params, orders)
                 except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-                    # A connection that was kept may have been ended just now.
+                    # A connection that stayed open may have been ended just now.
                     return await self._exchange(path, params, orders)
         except TimeoutError:
             raise error_of(late(self._timeout_s, _PEER)) from None
         except (httpx.HTTPError, ssl.SSLError) as error:
-            # What TLS 1.3 says behind the handshake comes as it is.
+            # What TLS 1.3 reports after the handshake is not wrapped by httpx.
             raise error_of(failure(error, self._timeout_s, _PEER)) from None
 
     async def _exchange(
         self, path: str, params: Mapping[str, str], orders: Orders | None
     ) -> Answer:
         assert self._client is not None
-        # So the server does not work on for nobody.
+        # So the server stops working when nothing waits for it.
         given = {**params, "timeout": f"{self._timeout_s:g}s"}
         url = f"{self._address.base_url}/api/v1/{path}"
         async with self._client.stream(
@@ -241,8 +241,10 @@ def _context(address: EngineAddress) -> ssl.SSLContext | None:
             # A key with a password would ask for it here.
             context.load_cert_chain(address.client_cert, password=lambda: "")
         except (OSError, ValueError) as error:
-            said = plain(str(error.strerror or error) if isinstance(error, OSError) else str(error))
-            message = f"the file of ?client_cert= cannot be used: {said}"
+            reason = plain(
+                str(error.strerror or error) if isinstance(error, OSError) else str(error)
+            )
+            message = f"the file of ?client_cert= cannot be used: {reason}"
             hint = "it holds the certificate and its key, in PEM and without a password"
             raise FetchError(message, hint) from None
     return context

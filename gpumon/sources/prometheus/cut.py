@@ -1,7 +1,7 @@
 """Series at one instant, cut out of an answer without reading their labels.
 
-A server tells the series of a fleet in the same order, metric after metric and look after look:
-what stands between their values is compared, and only the values are read.
+A server lists the series of a fleet in the same order, metric after metric and poll after poll:
+what is between their values is compared, and only the values are read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _FIRST: Final = b'"result":[{"metric":{'
 _TIMED: Final = re.compile(rb'\},"value":\[[0-9.]{1,24},"')
 _NEXT: Final = '"]},{"metric":{'
 _END: Final = b'"]}]'
-"""What stands before, within, between and behind series at one instant."""
+"""What is before, within, between and after series at one instant."""
 
 
 class Order:
-    """Series as one answer told them."""
+    """Series as one answer listed them."""
 
     def __init__(self, labels: list[str]) -> None:
-        """By what stands between the braces of each one's labels."""
+        """By what is between the braces of each one's labels."""
         self.labels = labels
         self.is_used = True
         """Whether an answer had it of late."""
@@ -37,7 +37,7 @@ class Order:
         """The values of an answer that has the same series in the same order; None: it has not.
 
         Args:
-            pieces: The answer, cut where the time of each value stands: before the first one are
+            pieces: The answer, cut where the time of each value is: before the first one are
                 the labels of its series, between others a value and the labels of the next.
         """
         if len(pieces) != len(self.labels) + 1 or pieces[0] != self.labels[0]:
@@ -50,7 +50,7 @@ class Order:
 
 
 class Orders:
-    """The orders of the answers to one look, and to the one before."""
+    """The orders of the answers to one poll, and to the one before."""
 
     def __init__(self) -> None:
         """There was no answer."""
@@ -61,7 +61,7 @@ class Orders:
         return len(self._known)
 
     def begin(self) -> None:
-        """A look begins: what the last one had no use for is forgotten."""
+        """A poll begins: what the last one had no use for is forgotten."""
         self._known = [one for one in self._known if one.is_used]
         for one in self._known:
             one.is_used = False
@@ -95,18 +95,18 @@ class Cut(NamedTuple):
     """Series at one instant, cut out of an answer without reading their labels."""
 
     labels: list[str]
-    """What stands between the braces of each one's labels."""
+    """What is between the braces of each one's labels."""
     values: array[float]
     order: Order | None = None
-    """The same object for all answers with the same labels; None: nobody remembers any."""
+    """The same object for all answers with the same labels; None: none is remembered."""
 
 
 def cut_of(body: bytes, orders: Orders | None) -> tuple[Cut, bytes] | None:
     """The series of an answer, and the rest of it; None: it has another form.
 
     All series of an instant bear its time, so that two texts part their labels and values. Neither
-    can stand within a label: its quotes would follow backslashes there. What stands between them
-    is read as strictly as ever: values as numbers here, labels as JSON by whoever wants them.
+    can be within a label: its quotes would follow backslashes there. What is between them is
+    read as strictly as ever: values as numbers here, labels as JSON where they are wanted.
     """
     begin = body.find(_FIRST, 0, _HEAD_BYTES)
     end = body.rfind(_END)

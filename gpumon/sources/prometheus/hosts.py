@@ -1,7 +1,7 @@
 """What a server has gathered of the hosts of its GPUs: node_exporter's pages, and file systems'.
 
 Which metrics give which fields is one table for pages and servers. The server adds up the CPUs of a
-host, as a page's reader does; all else is asked for as it stands.
+host, as a page's reader does; all else is asked for unchanged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.text import plain
 from gpumon.sources.exporters.host_names import HOST_NAME, KINDS, PARTS
-from gpumon.sources.exporters.host_plan import TOLD_APART, host_plan
+from gpumon.sources.exporters.host_plan import DISTINGUISHING, host_plan
 from gpumon.sources.exposition.parse import Page, Sample
 from gpumon.sources.probes.rates import Rates
 from gpumon.sources.prometheus import response
@@ -37,7 +37,7 @@ _PREFIXES: Final = (_NODE, *(begin for begin in KINDS if not begin.startswith(_N
 MATCHED: Final = "|".join(f"{begin}.+" for begin in _PREFIXES)
 """What their names are, as a pattern."""
 
-_BY: Final = ",".join(("instance", *(label for label in TOLD_APART if label != "cpu")))
+_BY: Final = ",".join(("instance", *(label for label in DISTINGUISHING if label != "cpu")))
 _PORT: Final = re.compile(r":[0-9]{1,5}$")
 _ADDRESS: Final = re.compile(r"[0-9.]+|\[.*\]|localhost")
 
@@ -45,7 +45,7 @@ _ADDRESS: Final = re.compile(r"[0-9.]+|\[.*\]|localhost")
 class _Last(NamedTuple):
     """What was made of the newest samples of one exporter."""
 
-    told_at: float
+    sampled_at: float
     blocks: Mapping[str, Block]
 
 
@@ -58,10 +58,10 @@ class Hosts:
         self._rates: dict[tuple[str, str], Rates] = {}
         self._last: dict[tuple[str, str], _Last] = {}
 
-    async def look(
+    async def poll(
         self, names: Collection[str], nodes: Collection[str], at: float, limit_s: float
     ) -> Mapping[str, Mapping[str, Block]]:
-        """The blocks of each node's host; nodes of which no exporter tells are not in it.
+        """The blocks of each node's host; nodes without an exporter of their host are not in it.
 
         Args:
             names: Metrics that the server has.
@@ -75,21 +75,21 @@ class Hosts:
         known = [name for name in PARTS if name in names]
         if not known or len(nodes) > MOST_HOSTS:
             return {}
-        told_at = await self._told_at(known, at)
-        if len(told_at) > MOST_HOSTS:
+        sampled_at = await self._read_times(known, at)
+        if len(sampled_at) > MOST_HOSTS:
             return {}
         samples: dict[str, list[Sample]] = {}
         for name in known:
             for labels, value in await self._rows(_question(name), at):
                 samples.setdefault(labels["instance"], []).append(
-                    Sample(name=name, labels=labels, value=value, told_at=None, place=None)
+                    Sample(name=name, labels=labels, value=value, sampled_at=None, place=None)
                 )
         cpus = await self._cpus(at) if _CPUS in known else {}
         own_names = await self._rows(f"max by (instance,nodename) ({HOST_NAME})", at)
         of_instance = {one["instance"]: one.get("nodename", "") for one, _ in own_names}
         places = _Places(nodes)
         found: dict[str, dict[str, Block]] = {}
-        for instance, by_exporter in sorted(told_at.items()):
+        for instance, by_exporter in sorted(sampled_at.items()):
             node = places.node_of(_PORT.sub("", instance), of_instance.get(instance, ""))
             for begin, since in by_exporter.items() if node else ():
                 if at - since <= limit_s:
@@ -98,12 +98,12 @@ class Hosts:
                     blocks = self._blocks(key, node, some, since, cpus.get(instance, 0))
                     # Of two exporters of one thing the first counts.
                     found[node] = {**blocks, **found.get(node, {})}
-        gone = {key for key in self._last if key[0] not in told_at}
+        gone = {key for key in self._last if key[0] not in sampled_at}
         for key in gone:
             del self._last[key], self._rates[key]
         return found
 
-    async def _told_at(self, known: Collection[str], at: float) -> dict[str, dict[str, float]]:
+    async def _read_times(self, known: Collection[str], at: float) -> dict[str, dict[str, float]]:
         """When each exporter of each address was last read, Unix time."""
         found: dict[str, dict[str, float]] = {}
         for begin in _PREFIXES:
@@ -118,10 +118,10 @@ class Hosts:
         return {one["instance"]: int(value) for one, value in await self._rows(question, at)}
 
     def _blocks(
-        self, key: tuple[str, str], node: str, samples: list[Sample], told_at: float, cpus: int
+        self, key: tuple[str, str], node: str, samples: list[Sample], sampled_at: float, cpus: int
     ) -> Mapping[str, Block]:
         last = self._last.get(key)
-        if last is not None and last.told_at == told_at:
+        if last is not None and last.sampled_at == sampled_at:
             return last.blocks
         wanted: list[int] = []
         plan, _ = host_plan(Page((*samples,), ()), wanted)
@@ -130,15 +130,15 @@ class Hosts:
         values = [samples[number].value for number in wanted]
         rates = self._rates.setdefault(key, Rates())
         plan = plan._replace(cpu_count=cpus)
-        blocks = plan.blocks(node, values, frozenset(), rates, told_at)
-        self._last[key] = _Last(told_at, blocks)
+        blocks = plan.blocks(node, values, frozenset(), rates, sampled_at)
+        self._last[key] = _Last(sampled_at, blocks)
         return blocks
 
     async def _rows(self, question: str, at: float) -> list[tuple[dict[str, str], float]]:
-        told = response.vector(await self._client.ask("query", response.at_instant(question, at)))
+        answer = response.vector(await self._client.ask("query", response.at_instant(question, at)))
         rows = [
             ({plain(name): plain(text) for name, text in row.labels.items()}, row.value)
-            for row in told.rows
+            for row in answer.rows
         ]
         return [row for row in rows if row[0].get("instance")]
 

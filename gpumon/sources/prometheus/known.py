@@ -1,7 +1,7 @@
-"""GPUs as the labels of their series tell them, each text of which is read once.
+"""GPUs by the labels of their series, each text of which is read once.
 
-Of tens of thousands of series nearly all are those of the last look, in the same order: what that
-says is remembered, so that only values and times are new.
+Of tens of thousands of series nearly all are those of the last poll, in the same order: what that
+names is remembered, so that only values and times are new.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumon.sources.prometheus.response import Answer
 
 MOST_TEXTS: Final = 2**20
-"""Texts of labels that are kept once each: some of every GPU that a server may tell of."""
+"""Texts of labels that are stored once each: some of every GPU that a server may have."""
 
 _HIGHEST_ID: Final = 2**32
 """Numbers of Slurm's jobs are smaller."""
@@ -41,18 +41,18 @@ Key = tuple[str, str]
 
 
 class Known(NamedTuple):
-    """One GPU or instance, as the labels of a series tell it."""
+    """One GPU or instance, by the labels of a series."""
 
     labels: Mapping[str, str]
     """Made harmless."""
-    told_at: float
+    sampled_at: float
     """Unix time of the newest sample on the server's clock."""
     others: tuple[Mapping[str, str], ...] = ()
     """Labels of further series of that sample: of those who share the GPU."""
 
 
 class Labelled(NamedTuple):
-    """What the labels of a series say."""
+    """What the labels of a series name."""
 
     key: Key
     labels: Mapping[str, str]
@@ -72,7 +72,7 @@ class Column(NamedTuple):
     """The values of one metric."""
 
     rows: Mapping[Key, int]
-    """Where each one's value stands; the same object for all metrics with the same GPUs."""
+    """The row of each one's value; the same object for all metrics with the same GPUs."""
     values: Sequence[float]
 
     def get(self, key: Key) -> float | None:
@@ -82,12 +82,12 @@ class Column(NamedTuple):
 
 
 class Labels:
-    """What the labels of a server's series say."""
+    """What the labels of a server's series name."""
 
     def __init__(self) -> None:
-        """Nothing has been told."""
+        """Nothing has been read."""
         self.orders = Orders()
-        """Those in which the series of a look come."""
+        """Those in which the series of a poll come."""
         self._keys: dict[str, Key | None] = {}
         """What each text of labels is about; of tens of thousands of GPUs each is read once."""
         self._labels: dict[str, Labelled | None] = {}
@@ -95,30 +95,30 @@ class Labels:
         self._texts: dict[str, str] = {}
         self._rows: list[tuple[list[Key], Mapping[Key, int]]] = []
         self._rows_in: WeakKeyDictionary[Order, Mapping[Key, int]] = WeakKeyDictionary()
-        """Where each GPU stands in answers that tell of every one."""
+        """The row of each GPU in answers that have every one."""
         self._named_in: WeakKeyDictionary[Order, _Named] = WeakKeyDictionary()
         """The same with all labels."""
         self._heard: list[tuple[list[str], Sequence[Labelled | None]]] = []
-        """What this look's texts with all labels say."""
+        """What this poll's texts with all labels name."""
         self._is_learning = False
         """Whether texts were looked up since unused ones were forgotten."""
 
     def begin(self) -> None:
-        """A look begins."""
+        """A poll begins."""
         self.orders.begin()
         self._heard = []
 
-    def column(self, told: Answer) -> tuple[Column, int]:
+    def column(self, answer: Answer) -> tuple[Column, int]:
         """The values of one metric, and how many series cannot be read.
 
         Raises:
             FetchError: They are something else.
         """
-        order = response.in_order(told)
+        order = response.in_order(answer)
         rows = self._rows_in.get(order[0]) if order else None
         if order and rows is not None:
             return Column(rows, order[1]), 0
-        found, values, left_out = response.by_labels(told, self._keys, key_of)
+        found, values, left_out = response.by_labels(answer, self._keys, key_of)
         self._is_learning = True
         keys = [key for key in found if key is not None]
         if len(keys) < len(found):
@@ -130,7 +130,7 @@ class Labels:
         return Column(rows, values), left_out
 
     def _rows_of(self, keys: list[Key]) -> Mapping[Key, int]:
-        """Where each one stands; servers tell every metric in the same order, look after look."""
+        """The row of each one; servers list every metric in the same order, poll after poll."""
         for order, rows in self._rows:
             if order == keys:
                 return rows
@@ -138,12 +138,12 @@ class Labels:
         self._rows = [*self._rows[-MOST_ORDERS + 1 :], (keys, rows)]
         return rows
 
-    def hear(self, told: Answer, known: dict[Key, Known], wanted: Set[Key]) -> tuple[int, int]:
-        """Take in which GPUs an answer tells of and when.
+    def hear(self, answer: Answer, known: dict[Key, Known], wanted: Set[Key]) -> tuple[int, int]:
+        """Take in which GPUs an answer has, and when they were sampled.
 
         Args:
-            told: The answer.
-            known: GPUs that others have told of; gets these.
+            answer: The answer.
+            known: GPUs of earlier answers; gets these.
             wanted: Those that have values.
 
         Returns:
@@ -152,7 +152,7 @@ class Labels:
         Raises:
             FetchError: They are something else.
         """
-        order = response.in_order(told)
+        order = response.in_order(answer)
         named = self._named_in.get(order[0]) if order else None
         found: Sequence[Labelled | None]
         is_taken, left_out = False, 0
@@ -162,17 +162,17 @@ class Labels:
                 made = map(Known._make, zip(named.labels, times, repeat(()), strict=False))
                 known.update(zip(named.keys, made, strict=True))
         else:
-            found, times, left_out = response.by_labels(told, self._labels, self._labelled)
+            found, times, left_out = response.by_labels(answer, self._labels, self._labelled)
             self._is_learning = True
             if order:
                 self._remember(order[0], found)
-        if told.cut is not None:
-            self._heard.append((told.cut.labels, found))
+        if answer.cut is not None:
+            self._heard.append((answer.cut.labels, found))
         nameless = 0 if is_taken else _take_in(found, times, known, wanted)
         return nameless, left_out
 
     def _remember(self, order: Order, found: Sequence[Labelled | None]) -> None:
-        """Remember what the labels of an order say, where each series is one GPU."""
+        """Remember what the labels of an order name, where each series is one GPU."""
         named = [one for one in found if one is not None]
         keys = [one.key for one in named]
         key_set = frozenset(keys)
@@ -209,25 +209,25 @@ def _take_in(
     known: dict[Key, Known],
     wanted: Set[Key],
 ) -> int:
-    """Take in GPUs one by one, as some have been told of; the number of series that name none."""
+    """Take in GPUs one by one, as some are known already; the number of series that name none."""
     nameless = 0
-    for one, told_at in zip(found, times, strict=True):
+    for one, sampled_at in zip(found, times, strict=True):
         if one is None:
             nameless += 1
             continue
         key, labels = one
         before = known.get(key)
         # Of a GPU that has moved to another node the newer one counts.
-        if key in wanted and (before is None or told_at > before.told_at):
-            known[key] = Known(labels, told_at)
-        elif before is not None and told_at == before.told_at:
+        if key in wanted and (before is None or sampled_at > before.sampled_at):
+            known[key] = Known(labels, sampled_at)
+        elif before is not None and sampled_at == before.sampled_at:
             others = _with_holder(before.labels, before.others, labels)
             known[key] = before._replace(others=others)
     return nameless
 
 
 def key_of(labels: Mapping[str, str]) -> Key | None:
-    """Which GPU or instance a series is about; None where its labels do not say it."""
+    """Which GPU or instance a series is about; None where its labels do not name it."""
     uuid = uuid_of(labels)
     return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
@@ -243,7 +243,7 @@ def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
 def _with_holder(
     first: Mapping[str, str], others: tuple[Mapping[str, str], ...], labels: Mapping[str, str]
 ) -> tuple[Mapping[str, str], ...]:
-    """The further labels of one GPU with one more; the same where it names nobody new.
+    """The further labels of one GPU with one more; the same where it names no new one.
 
     Args:
         first: The labels that the GPU is known by.
@@ -260,7 +260,7 @@ def _with_holder(
 def with_job(
     first: Mapping[str, str], others: tuple[Mapping[str, str], ...], number: float
 ) -> tuple[Mapping[str, str], ...]:
-    """The further labels of one GPU with the job that a value names; 0 says that there is none."""
+    """The further labels of one GPU with the job that a value names; 0 is none."""
     if not 0 < number < _HIGHEST_ID or number != int(number):
         return others
     bare = {name: text for name, text in first.items() if name not in HOLDER_LABELS}

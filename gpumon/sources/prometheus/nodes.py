@@ -1,7 +1,7 @@
-"""Makes of one look the blocks of each node, as of its own page; remembers what was before.
+"""Makes of one poll the blocks of each node, as of its own page; remembers what was before.
 
-A node is read anew only when it has told something new: what a counter grew by is divided by the
-time between two samples, not by that between two looks.
+A node is read again only when it has reported something new: what a counter grew by is divided by
+the time between two samples, not by that between two polls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_NODES: Final = 16384
 """Nodes of one server: the largest sites have some ten thousand."""
 
 FORGOTTEN_S: Final = 3600.0
-"""A node that has told nothing for so long is no longer missed, as no screen shows it any more."""
+"""A node that has been silent for so long is no longer missed, as no screen shows it any more."""
 
 UNKNOWN_INTERVAL_S: Final = 60.0
 """Taken for the time between two samples where there are not two: Prometheus' own default."""
@@ -50,8 +50,8 @@ UNNAMED: Final = "unnamed"
 _OF_PARTS: Final = (*LABELS["instance"], *LABELS["profile"])
 
 
-class Told(NamedTuple):
-    """What one look tells of one node."""
+class NodeReading(NamedTuple):
+    """What one poll brings of one node."""
 
     node: str
     reading: Reading
@@ -60,33 +60,35 @@ class Told(NamedTuple):
 
 
 class Nodes:
-    """Every node that a server has told of."""
+    """Every node that a server has reported."""
 
     def __init__(self) -> None:
         """Nothing has been seen."""
         self._readers: dict[str, _NodeReader] = {}
         self._forms: dict[Form, Formed] = {}
         self._places: dict[int, _Place] = {}
-        """What labels that live say of host and number: nearly all are those of the last look."""
+        """What labels that live name of host and number: nearly all are those of the last poll."""
 
-    def read(self, seen: Seen, now: float, limit_s: float) -> tuple[list[Told], list[SourceError]]:
-        """What a look tells of each node, and what is said of those it tells nothing of any more.
+    def read(
+        self, seen: Seen, now: float, limit_s: float
+    ) -> tuple[list[NodeReading], list[SourceError]]:
+        """What a poll brings of each node, and errors of those that it brings nothing of any more.
 
         Args:
-            seen: The look.
+            seen: The poll.
             now: Unix time on our own clock.
             limit_s: Age from which on a sample is not of the present.
         """
         hosts: dict[str, list[tuple[int, str, Key]]] = {}
         beyond: set[str] = set()
         old: dict[str, float] = {}
-        for key, (labels, told_at, _) in seen.known.items():
+        for key, (labels, sampled_at, _) in seen.known.items():
             place = self._places.get(id(labels))
             if place is None or place.labels is not labels:
                 place = self._places[id(labels)] = _place_of(labels)
             _, host, digits, number = place
-            if seen.asked_at - told_at > limit_s:
-                old[host] = told_at
+            if seen.asked_at - sampled_at > limit_s:
+                old[host] = sampled_at
                 continue
             some = hosts.get(host)
             if some is None:
@@ -98,31 +100,31 @@ class Nodes:
         if len(self._places) > 2 * len(seen.known):
             # Most of them no series has any more.
             self._places.clear()
-        look, readers = _Look(seen), []
+        poll, readers = _Poll(seen), []
         alike: dict[Sheet, list[_NodeReader]] = {}
         for host, places in sorted(hosts.items()):
             reader = self._readers.get(host)
             if reader is None:
                 reader = self._readers[host] = _NodeReader(host, self._forms)
             # In the order of their numbers, as that of UUIDs differs from node to node.
-            reader.hear(look, [key for *_, key in sorted(places)])
+            reader.hear(poll, [key for *_, key in sorted(places)])
             readers.append(reader)
             if (sheet := reader.sheet) is not None:
                 alike.setdefault(sheet, []).append(reader)
         for sheet, several in alike.items():
             if len(several) >= MANY:
-                look.read_together(several, sheet)
-        told = [reader.told(look, now) for reader in readers]
+                poll.read_together(several, sheet)
+        readings = [reader.node_reading(poll, now) for reader in readers]
         errors = self._missed(seen, old, hosts.keys() | beyond)
         if beyond:
             text = f"reports more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
             errors.append(SourceError("", text, "ask a server that holds only some of them"))
-        return told, errors
+        return readings, errors
 
-    def remember(self, told: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:
+    def remember(self, events: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:
         """Take in Xids of the past, of nodes that are known: GPU; Unix time, UUID, number."""
         hosts: dict[str, list[tuple[float, str, int]]] = {}
-        for key, xid in told:
+        for key, xid in events:
             one = seen.known.get(key)
             if one is not None:
                 hosts.setdefault(label_of(one.labels, "host") or UNNAMED, []).append(xid)
@@ -131,11 +133,11 @@ class Nodes:
                 self._readers[host].remember(xids)
 
     def _missed(self, seen: Seen, old: dict[str, float], present: Set[str]) -> list[SourceError]:
-        """What is said of nodes without a present sample; `old` says when others were told of."""
-        missed = old | {host: reader.told_at for host, reader in self._readers.items()}
+        """Errors of nodes without a present sample; `old` has the times of the last of others."""
+        missed = old | {host: reader.sampled_at for host, reader in self._readers.items()}
         errors = []
-        for host, told_at in sorted(missed.items()):
-            age_s = seen.asked_at - told_at
+        for host, sampled_at in sorted(missed.items()):
+            age_s = seen.asked_at - sampled_at
             if host in present:
                 continue
             if age_s > FORGOTTEN_S:
@@ -148,7 +150,7 @@ class Nodes:
 
 
 def frames_of(
-    told: Sequence[Told],
+    readings: Sequence[NodeReading],
     url: str,
     now: float,
     work_s: float,
@@ -158,15 +160,15 @@ def frames_of(
     """A frame of each node, as old as its newest sample.
 
     Args:
-        told: What a look tells.
+        readings: What a poll brings.
         url: Origin of the frames.
         now: Unix time on our own clock.
-        work_s: What the look took.
+        work_s: What the poll took.
         limit_s: Age from which on a sample is not of the present.
-        remarks: What is odd about the whole, which is told once.
+        remarks: What is odd about the whole, which is reported once.
     """
     frames = []
-    for number, one in enumerate(told):
+    for number, one in enumerate(readings):
         reading = one.reading
         errors = reading.errors if number else (*reading.errors, *remarks)
         names = (reading.host_name,) if reading.host_name else ()
@@ -185,20 +187,20 @@ def frames_of(
     return tuple(frames)
 
 
-def limit_of(interval_s: float | None, period_s: float, beat_s: float) -> float:
+def limit_of(interval_s: float | None, period_s: float, poll_period_s: float) -> float:
     """Age from which on a sample is not of the present.
 
     A node that has ended is stale within two of its own intervals, or of our periods where these
-    are longer; nobody is stale because the server is asked more seldom than that.
+    are longer; no node is stale because the server is asked more seldom than that.
 
     Args:
-        interval_s: Between two samples; None: nobody knows.
+        interval_s: Between two samples; None: not known.
         period_s: What the user asked for.
-        beat_s: Between two looks.
+        poll_period_s: Between two polls.
     """
     interval_s = interval_s or UNKNOWN_INTERVAL_S
     two_s = 2.0 * max(interval_s, period_s)
-    return max(two_s, interval_s + 1.5 * beat_s, stale_after_s(0.0))
+    return max(two_s, interval_s + 1.5 * poll_period_s, stale_after_s(0.0))
 
 
 MOST_FORMS: Final = 256
@@ -206,7 +208,7 @@ MOST_FORMS: Final = 256
 
 
 class _Place(NamedTuple):
-    """What labels say of where a GPU is."""
+    """Where a GPU is, by its labels."""
 
     labels: Mapping[str, str]
     host: str
@@ -221,14 +223,14 @@ def _place_of(labels: Mapping[str, str]) -> _Place:
 
 
 def _again(seen: Seen, key: Key, labels: Mapping[str, str]) -> Sample:
-    """A value of a GPU as the series of somebody else on it tells it."""
+    """A value of a GPU by the series of another holder of it."""
     found = ((name, column.get(key)) for name, column in seen.values.items())
     name, value = next((name, value) for name, value in found if value is not None)
-    return Sample(name=name, labels=labels, value=value, told_at=None, place=None)
+    return Sample(name=name, labels=labels, value=value, sampled_at=None, place=None)
 
 
-class _Look:
-    """One look, its metrics by number."""
+class _Poll:
+    """One poll, its metrics by number."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
@@ -237,7 +239,7 @@ class _Look:
         rows = {id(column.rows): column.rows for column in columns}
         numbers = {one: number for number, one in enumerate(rows)}
         self.rows = [*rows.values()]
-        """Where each GPU stands; nearly always one for all metrics."""
+        """The row of each GPU; nearly always one for all metrics."""
         self.which = [numbers[id(column.rows)] for column in columns]
         """Which of them is that of each metric."""
         self.values = [column.values for column in columns]
@@ -252,14 +254,14 @@ class _Look:
                 which: np.array([reader.rows[which] for reader in part], np.intp)
                 for which in needed
             }
-            told = side_by_side(
+            rows = side_by_side(
                 sheet,
                 values,
                 {n: places[which] for n, which in enumerate(self.which) if which in needed},
             )
-            columns = columns_of(sheet, told)
+            columns = columns_of(sheet, rows)
             for number, reader in enumerate(part):
-                reader.given = _Given(told[number].tobytes(), columns, number)
+                reader.given = _Given(rows[number].tobytes(), columns, number)
 
 
 class _Given(NamedTuple):
@@ -273,19 +275,19 @@ class _Given(NamedTuple):
 
 
 class _NodeReader:
-    """One node, as its own page would tell it."""
+    """One node, as its own page would report it."""
 
     def __init__(self, host: str, forms: dict[Form, Formed]) -> None:
         self._host = host
         self._forms = forms
         """Shared by all nodes of a server."""
-        self.told_at = 0.0
+        self.sampled_at = 0.0
         self.rows: list[list[int | None]] = []
-        """Where the values of its GPUs stand, of each order of the look."""
+        """The rows of its GPUs' values, in each order of the poll."""
         self.given: _Given | None = None
         self._names: tuple[str, ...] = ()
         self._gaps: Sequence[object] = ()
-        """How many places there are, and of each metric those that it tells nothing of."""
+        """How many places there are, and of each metric those that it has nothing of."""
         self._labels: list[Mapping[str, str]] = []
         self._plan: NodePlan | None = None
         self._spots: Sequence[Spot] = ()
@@ -304,17 +306,17 @@ class _NodeReader:
         """Take in Xids of the past: Unix time, UUID, number."""
         self._memory.remember(xids)
 
-    def hear(self, look: _Look, keys: Sequence[Key]) -> None:
-        """Learn which of a look's values are its own."""
-        seen = look.seen
+    def hear(self, poll: _Poll, keys: Sequence[Key]) -> None:
+        """Learn which of a poll's values are its own."""
+        seen = poll.seen
         known = [seen.known[key] for key in keys]
-        self.told_at = max(one.told_at for one in known)
+        self.sampled_at = max(one.sampled_at for one in known)
         labels = [one.labels for one in known]
-        # Each who shares a GPU tells of it once more.
+        # Each holder of a shared GPU has series of its own.
         shared = [
             (key, other) for key, one in zip(keys, known, strict=True) for other in one.others
         ]
-        # What is told of a whole GPU stands beside what is told of its instances.
+        # Values of a whole GPU come beside those of its instances.
         wholes = {(key[0], ""): one.labels for key, one in zip(keys, known, strict=True) if key[1]}
         places = [*zip(keys, labels, strict=True)]
         places += [
@@ -323,27 +325,27 @@ class _NodeReader:
             if key not in seen.known
         ]
         wanted = [key for key, _ in places]
-        self.rows = [[*map(rows.get, wanted)] for rows in look.rows]
+        self.rows = [[*map(rows.get, wanted)] for rows in poll.rows]
         gaps = [
             None if None not in rows else tuple(row is None for row in rows) for rows in self.rows
         ]
-        of_metrics = (len(wanted), *(gaps[which] for which in look.which))
+        of_metrics = (len(wanted), *(gaps[which] for which in poll.which))
         labels += [other for _, other in shared]
-        is_same = of_metrics == self._gaps and labels == self._labels and look.names == self._names
+        is_same = of_metrics == self._gaps and labels == self._labels and poll.names == self._names
         if self._plan is None or not is_same:
-            self._learn(look, places, [_again(seen, key, other) for key, other in shared])
-            self._names, self._gaps, self._labels = look.names, of_metrics, labels
+            self._learn(poll, places, [_again(seen, key, other) for key, other in shared])
+            self._names, self._gaps, self._labels = poll.names, of_metrics, labels
             self._data = b""
 
-    def told(self, look: _Look, now: float) -> Told:
-        """What a look that it has heard tells of it."""
+    def node_reading(self, poll: _Poll, now: float) -> NodeReading:
+        """What a poll that it has heard brings of it."""
         assert self._plan is not None
-        age_s = look.seen.asked_at - self.told_at
-        return Told(self._host, self._reading(self._plan, look, now), age_s)
+        age_s = poll.seen.asked_at - self.sampled_at
+        return NodeReading(self._host, self._reading(self._plan, poll, now), age_s)
 
     def _learn(
         self,
-        look: _Look,
+        poll: _Poll,
         places: Sequence[tuple[Key, Mapping[str, str]]],
         further: Sequence[Sample],
     ) -> None:
@@ -352,14 +354,14 @@ class _NodeReader:
         uuids = tuple(uuid for (uuid, _), _ in places)
         cells = [
             metric * len(places) + place
-            for metric, which in enumerate(look.which)
+            for metric, which in enumerate(poll.which)
             for place, row in enumerate(self.rows[which])
             if row is not None
         ]
         # An instance's values are its own, and a GPU's plan may hold those of several places.
         is_plain = len(set(uuids)) == len(places) and not any(part for (_, part), _ in places)
         is_plain = is_plain and not further
-        form = form_of(look.names, cells, labels)
+        form = form_of(poll.names, cells, labels)
         self._formed = self._forms.get(form) if is_plain else None
         if self._formed is not None:
             self._plan, self._spots = self._formed.plan_of(labels, uuids), self._formed.spots
@@ -367,10 +369,10 @@ class _NodeReader:
         spots = [Spot(*divmod(cell, len(places))) for cell in cells]
         samples = [
             Sample(
-                name=look.names[spot.metric],
+                name=poll.names[spot.metric],
                 labels=labels[spot.place],
-                value=self._value(look, spot),
-                told_at=None,
+                value=self._value(poll, spot),
+                sampled_at=None,
                 place=None,
             )
             for spot in spots
@@ -381,27 +383,27 @@ class _NodeReader:
         if is_plain and is_known and len(self._forms) < MOST_FORMS:
             self._formed = self._forms[form] = Formed(plan, self._spots, uuids)
 
-    def _value(self, look: _Look, spot: Spot) -> float:
-        row = self.rows[look.which[spot.metric]][spot.place]
+    def _value(self, poll: _Poll, spot: Spot) -> float:
+        row = self.rows[poll.which[spot.metric]][spot.place]
         assert row is not None
-        return look.values[spot.metric][row]
+        return poll.values[spot.metric][row]
 
-    def _reading(self, plan: NodePlan, look: _Look, now: float) -> Reading:
+    def _reading(self, plan: NodePlan, poll: _Poll, now: float) -> Reading:
         given, self.given = self.given, None
         values: Sequence[float]
         if given is None:
-            values = [self._value(look, spot) for spot in self._spots]
+            values = [self._value(poll, spot) for spot in self._spots]
             data = array("d", values).tobytes()
         else:
             values, data = array("d", given.data), given.data
         if data != self._data or self._last is None:
-            self._data, self._changed_at = data, self.told_at
+            self._data, self._changed_at = data, self.sampled_at
             is_made = given is not None and not given.columns.is_odd[given.number]
             gpus = given.columns.block(given.number, plan.gpus) if given and is_made else None
             self._last = self._memory.reading(
-                plan, values, frozenset(), self.told_at, self._host, (), gpus
+                plan, values, frozenset(), self.sampled_at, self._host, (), gpus
             )
-        still_s = self.told_at - self._changed_at
+        still_s = self.sampled_at - self._changed_at
         if still_s > HUNG_S and plan.counts_energy:
             return Reading(plan.host_name, {}, (hung_error(self._host, still_s),))
         return self._memory.with_events(self._last, plan, values, now)

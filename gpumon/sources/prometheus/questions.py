@@ -1,4 +1,4 @@
-"""What a server is asked about GPUs, and one look as the answers to it.
+"""What a server is asked about GPUs, and one poll as the answers to it.
 
 Which metrics there are is asked, not assumed. Each one is asked for once, added up by the server to
 one series for each GPU or instance, all at the same instant: a moment ago, so that every page that
@@ -30,7 +30,7 @@ from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.hosts import MATCHED
 from gpumon.sources.prometheus.known import Labels, with_job
-from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, TOLD_AT
+from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, SAMPLED_AT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
@@ -45,34 +45,34 @@ what it has gathered before (our choice). Where there is a sample oftener than t
 between two of them: a server ends a scrape that lasts longer (`scrape_timeout`)."""
 
 NAMED_EVERY_S: Final = 300.0
-"""Which metrics there are is asked so often: what exporters tell changes seldom (our choice)."""
+"""Which metrics there are is asked so often: what exporters report changes seldom (our choice)."""
 
 NAMED_BACK_S: Final = 600.0
 """Metrics count that were there in this time."""
 
 INTERVAL_BACK_S: Final = 300.0
-"""From samples of this time follows how often there is one: what is older is not told any more
-(Prometheus' own look back)."""
+"""From samples of this time follows how often there is one: what is older is not reported any
+more (Prometheus' lookback)."""
 
 MOST_LONG: Final = 8
 """GPUs of which samples over time are asked for, each of another node."""
 
-MOST_TOLD_BY: Final = 4
+MOST_IDENTIFYING: Final = 4
 """Metrics by whose labels and times GPUs are known; one is enough where all exporters are alike."""
 
 MANY_GPUS: Final = 8192
-"""Of more GPUs, where rules are recorded, all metrics are asked for only of nodes that somebody
-looks at: what all others show is recorded (our choice)."""
+"""Of more GPUs, where rules are recorded, all metrics are asked for only of nodes that are
+watched closer: what all others show is recorded (our choice)."""
 
 MOST_NEAR: Final = 256
-"""Nodes of which somebody looks at a job and all metrics are asked for: their names are one
-question, and an address has a length."""
+"""Nodes of which a job is open, so that all metrics are asked for: their names are one question,
+and an address has a length."""
 
 KNOWN: Final = (*METRICS, *SMI, *NVML)
-"""Metrics of GPUs; of several that tell the same of one the first counts."""
+"""Metrics of GPUs; of several with the same of one the first counts."""
 
 JOB_ID: Final = f"{NVML_PREFIX}jobId"
-"""Princeton's nvidia_gpu_prometheus_exporter tells a GPU's job as this value."""
+"""Princeton's nvidia_gpu_prometheus_exporter reports a GPU's job as this value."""
 
 _OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+|{MATCHED}"
 _UUIDS: Final = LABELS["uuid"]
@@ -82,10 +82,10 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class Seen(NamedTuple):
-    """One look at everything that a server holds of GPUs."""
+    """One poll of everything that a server holds of GPUs."""
 
     asked_at: float
-    """Unix time of the look, on the server's clock."""
+    """Unix time of the poll, on the server's clock."""
     known: Mapping[Key, Known]
     values: Mapping[str, Column]
     """By name of the metric."""
@@ -96,28 +96,28 @@ class Seen(NamedTuple):
     at: float = 0.0
     """The instant that all was asked about, Unix time."""
     late_s: float = 0.0
-    """By so much longer than elsewhere a sample may be of the present: rules told it."""
+    """By so much longer than elsewhere a sample may be of the present: it comes from rules."""
 
 
 class Questions:
-    """Asks for one look after another; remembers which metrics there are."""
+    """Polls a server again and again; remembers which metrics there are."""
 
     def __init__(self, client: Client) -> None:
         """Nothing has been asked."""
         self._client = client
         self._names: tuple[str, ...] = ()
         self._host_names: frozenset[str] = frozenset()
-        self._tells_jobs = False
-        self._tells_boards = False
-        """Whether nvidia_gpu_exporter tells names of boards, and who of its GPUs is who."""
+        self._has_jobs = False
+        self._has_boards = False
+        """Whether nvidia_gpu_exporter reports names of boards, and which of its GPUs is which."""
         self._named_at = float("-inf")
         self._recorded: set[str] = set()
         """Metrics that rules of ours record."""
         self._is_large = False
         """Whether they do so of more GPUs than all is asked about."""
         self._known: Mapping[Key, Known] = {}
-        """GPUs and instances of the last look."""
-        self._told_by: list[str] = []
+        """GPUs and instances of the last poll."""
+        self._identifying: list[str] = []
         self._interval_s: float | None = None
         self._settled_s = SETTLED_S
         """How long ago the instant is that is asked about."""
@@ -128,21 +128,21 @@ class Questions:
     @property
     def told_by(self) -> tuple[str, ...]:
         """Metrics whose samples' times count."""
-        return tuple(self._told_by) or self._names[:1]
+        return tuple(self._identifying) or self._names[:1]
 
     @property
     def host_names(self) -> frozenset[str]:
-        """Metrics that tell of hosts."""
+        """Metrics of hosts."""
         return self._host_names
 
     async def look(self, near: Sequence[str] = ()) -> Seen:
-        """One look.
+        """Poll once.
 
         Args:
-            near: Nodes that somebody looks at closer.
+            near: Nodes that are watched closer.
 
         Raises:
-            FetchError: There is nothing to see; it says why.
+            FetchError: There is nothing to see; its message has the reason.
         """
         self._warnings, self._left_out = {}, 0
         self._labels.begin()
@@ -173,18 +173,18 @@ class Questions:
             "start": f"{now - NAMED_BACK_S:.3f}",
             "end": f"{now:.3f}",
         }
-        told = self._said(await self._client.ask("label/__name__/values", params))
-        found = set(response.names(told))
+        answer = self._noted(await self._client.ask("label/__name__/values", params))
+        found = set(response.names(answer))
         self._host_names = frozenset(found & HOST_PARTS.keys())
-        self._tells_jobs, self._tells_boards = JOB_ID in found, INFO in found
+        self._has_jobs, self._has_boards = JOB_ID in found, INFO in found
         recorded = {name for name, record in RECORDED.items() if record in found}
-        self._recorded = recorded if TOLD_AT in found else set()
+        self._recorded = recorded if SAMPLED_AT in found else set()
         self._is_large = False
         if self._recorded:
-            told = self._said(
-                await self._client.ask("query", response.at_instant(f"count({TOLD_AT})", now))
+            answer = self._noted(
+                await self._client.ask("query", response.at_instant(f"count({SAMPLED_AT})", now))
             )
-            self._is_large = any(row.value > MANY_GPUS for row in response.vector(told).rows)
+            self._is_large = any(row.value > MANY_GPUS for row in response.vector(answer).rows)
         self._names = tuple(name for name in KNOWN if name in found or name in self._recorded)
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
@@ -194,15 +194,15 @@ class Questions:
                 else "holds no metric of DCGM"
             )
             hint = "have it read the pages of dcgm-exporter: DCGM_FI_…"
-            # Two short questions cost nobody, and a server that has just begun will have some soon.
+            # Two short questions cost little, and a server that has just begun will have some soon.
             raise FetchError(message, hint, is_refused=True)
         self._named_at = now
-        self._told_by = [name for name in self._told_by if name in found]
-        # It may have been set anew since.
+        self._identifying = [name for name in self._identifying if name in found]
+        # It may have been changed since.
         self._interval_s = None
 
     def _hosts(self, near: Sequence[str]) -> str:
-        """What selects the nodes that are looked at closer, by any name of the label."""
+        """What selects the nodes that are watched closer, by any name of the label."""
         named = set(near)
         hosts = dict.fromkeys(
             (name, host)
@@ -220,12 +220,12 @@ class Questions:
     async def _values(self, at: float, near: str) -> dict[str, Column]:
         names = self._names
         if self._is_large:
-            # What is not recorded is asked of those alone that somebody looks at.
+            # What is not recorded is asked of those alone that are watched closer.
             names = tuple(name for name in names if near or name in self._recorded)
         else:
             near = ""
         found = await _all([self._column(name, at, near) for name in names])
-        # An empty one is no error: nothing has told it of late.
+        # An empty one is no error: nothing has reported it of late.
         return dict(zip(names, found, strict=True))
 
     async def _column(self, name: str, at: float, near: str) -> Column:
@@ -233,21 +233,21 @@ class Questions:
         by = ",".join(PARTS)
         live = f"max by ({by}) ({name}{near})"
         if name not in self._recorded:
-            return await self._told(live, at)
+            return await self._queried(live, at)
         # A sum has no name of its own, so that all have the same labels.
-        found = await self._told(f"{RECORDED[name]} + 0", at)
+        found = await self._queried(f"{RECORDED[name]} + 0", at)
         # Rules may have ended since they were found.
-        return found if found.values else await self._told(f"max by ({by}) ({name})", at)
+        return found if found.values else await self._queried(f"max by ({by}) ({name})", at)
 
-    async def _told(self, question: str, at: float) -> Column:
+    async def _queried(self, question: str, at: float) -> Column:
         column, left_out = self._labels.column(await self._instant(question, at))
         self._left_out += left_out
         return column
 
     async def _instant(self, question: str, at: float) -> Answer:
-        """What is told of one instant."""
+        """The answer about one instant."""
         params = response.at_instant(question, at)
-        return self._said(await self._client.ask("query", params, self._labels.orders))
+        return self._noted(await self._client.ask("query", params, self._labels.orders))
 
     async def _heard(self, at: float, values: Mapping[str, Column]) -> tuple[dict[Key, Known], int]:
         """Every GPU that has values, and the number of series that name none."""
@@ -256,44 +256,46 @@ class Questions:
         orders = {id(column.rows): column.rows for column in values.values()}
         wanted: set[Key] = set().union(*orders.values())
         by = ",".join(ALL)
-        recorded = [f"{TOLD_AT} + 0"] if self._recorded else []
-        for turn in range(MOST_TOLD_BY):
+        recorded = [f"{SAMPLED_AT} + 0"] if self._recorded else []
+        for turn in range(MOST_IDENTIFYING):
             rest = wanted - known.keys()
             if turn < len(recorded):
                 question = recorded[turn]
             else:
                 if recorded and not rest:
                     break
-                name = self._teller(turn - len(recorded), rest, values)
+                name = self._identifying_metric(turn - len(recorded), rest, values)
                 if name is None:
                     break
                 question = f"max by ({by}) (timestamp({name}))"
-            told = await self._instant(question, at)
-            bare, left_out = self._labels.hear(told, known, wanted)
+            answer = await self._instant(question, at)
+            bare, left_out = self._labels.hear(answer, known, wanted)
             nameless += bare
             self._left_out += left_out
         self._labels.forget(wanted)
-        if self._tells_jobs:
+        if self._has_jobs:
             await self._name_jobs(known, at)
         return known, nameless
 
     async def _name_jobs(self, known: dict[Key, Known], at: float) -> None:
         """Add the jobs that values name."""
-        jobs = await self._told(f"max by ({','.join(PARTS)}) ({JOB_ID})", at)
+        jobs = await self._queried(f"max by ({','.join(PARTS)}) ({JOB_ID})", at)
         for key in known.keys() & jobs.rows.keys():
             one, number = known[key], jobs.values[jobs.rows[key]]
             known[key] = one._replace(others=with_job(one.labels, one.others, number))
 
-    def _teller(self, turn: int, rest: Set[Key], values: Mapping[str, Column]) -> str | None:
-        """The metric that is asked in a turn when GPUs were heard; None: no further one tells."""
-        if turn >= len(self._told_by):
+    def _identifying_metric(
+        self, turn: int, rest: Set[Key], values: Mapping[str, Column]
+    ) -> str | None:
+        """The metric that a turn asks when GPUs were heard; None: no further one knows."""
+        if turn >= len(self._identifying):
             counts = {name: len(rest & column.rows.keys()) for name, column in values.items()}
             best = max(counts, key=lambda name: counts[name])
             if not counts[best]:
                 return None
-            is_bare = best in SMI and self._tells_boards and INFO not in self._told_by
-            self._told_by.append(INFO if is_bare else best)
-        return self._told_by[turn]
+            is_bare = best in SMI and self._has_boards and INFO not in self._identifying
+            self._identifying.append(INFO if is_bare else best)
+        return self._identifying[turn]
 
     async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
         """Time between two samples, of the slowest of some nodes; None: there are not two."""
@@ -302,29 +304,30 @@ class Questions:
             for one in known.values()
             if _SAFE.fullmatch(uuid := label_of(one.labels, "uuid") or "")
         }
-        name = TOLD_AT if self._recorded else self._told_by[0]
+        name = SAMPLED_AT if self._recorded else self._identifying[0]
         found = []
         for label in _UUIDS if chosen else ():
             some = "|".join(list(chosen.values())[:MOST_LONG])
             question = f'{name}{{{label}=~"{some}"}}[{INTERVAL_BACK_S:.0f}s]'
-            told = await self._client.ask("query", response.at_instant(question, at))
-            for times in response.times(self._said(told)):
+            answer = await self._client.ask("query", response.at_instant(question, at))
+            for times in response.times(self._noted(answer)):
                 gaps = [after - before for before, after in pairwise(times)]
                 found += [median(gaps)] if gaps else []
             if found:
                 break
         return max(found, default=None)
 
-    def _said(self, told: Answer) -> Answer:
-        self._warnings |= dict.fromkeys(told.warnings)
-        return told
+    def _noted(self, answer: Answer) -> Answer:
+        """The answer, once its warnings are noted."""
+        self._warnings |= dict.fromkeys(answer.warnings)
+        return answer
 
     def _remarks(self, nameless: int) -> tuple[tuple[str, str], ...]:
         found = []
-        said = list(self._warnings)
-        if said:
-            more = f" (and {len(said) - 1:,} more)" if len(said) > 1 else ""
-            text = f"warns, and some of its values may be missing: {said[0]}{more}"
+        warnings = list(self._warnings)
+        if warnings:
+            more = f" (and {len(warnings) - 1:,} more)" if len(warnings) > 1 else ""
+            text = f"warns, and some of its values may be missing: {warnings[0]}{more}"
             found.append((text, "look at the stores behind it"))
         if self._left_out:
             text = f"{self._left_out:,} series of its answers cannot be read and are left out"

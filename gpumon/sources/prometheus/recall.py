@@ -1,7 +1,7 @@
-"""The time before a server was first asked, told once by range queries and in small pieces.
+"""The time before a server was first asked, read once by range queries and in small pieces.
 
 Its last hour is as fine as its samples are, what is older has a value every five minutes. A server
-that answers no large question is asked smaller ones, and what it has told counts.
+that answers no large question is asked smaller ones, and what it has answered counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpumon.sources.prometheus.known import Column, Known, harmless, key_of
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import SETTLED_S, Seen
 from gpumon.sources.prometheus.rules import ALL, PARTS
-from gpumon.sources.source import PastBeat
+from gpumon.sources.source import PastFrames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from gpumon.sources.prometheus.known import Key
 
 NEAR_S: Final = 3600.0
-"""So far back every sample is wanted, as history keeps every one."""
+"""So far back every sample is wanted, as history stores every one."""
 
 FAR_STEP_S: Final = 300.0
-"""Distance of what is older, as history keeps it."""
+"""Distance of what is older, as history stores it."""
 
 FINEST_S: Final = 5.0
 """No past is asked for finer: windows of the past are minutes long (our choice)."""
@@ -57,7 +57,7 @@ REST_PER_ANSWER: Final = 1.0
 """After each answer the server is left alone for so many times what it took."""
 
 XIDS: Final = frozenset(name for name, one in METRICS.items() if one.field.key == "xid")
-"""Metrics that tell the last Xid of each GPU."""
+"""Metrics with the last Xid of each GPU."""
 
 _LESS: Final = "?history=1h asks for less, ?history=0 for none"
 
@@ -71,20 +71,20 @@ class Stretch(NamedTuple):
     steps: int
 
 
-class Told(NamedTuple):
-    """What a server has told of one stretch."""
+class StretchValues(NamedTuple):
+    """What a server has answered about one stretch."""
 
     stretch: Stretch
     values: Mapping[str, Mapping[Key, array[float]]]
     """By metric and GPU one value a step, NaN where there is none."""
-    told_at: Mapping[Key, array[float]]
+    sampled_at: Mapping[Key, array[float]]
     """Unix time of the sample behind each step likewise."""
 
 
 class Recalled(NamedTuple):
-    """What a server could tell of its past."""
+    """What a server could answer about its past."""
 
-    told: Sequence[Told]
+    parts: Sequence[StretchValues]
     """The oldest first."""
     known: Mapping[Key, Known]
     interval_s: float
@@ -93,14 +93,14 @@ class Recalled(NamedTuple):
     failure: FetchError | None
     """Why the rest is missing; None: nothing is."""
     is_gap: bool = False
-    """Whether it is only what was missed while nobody answered."""
+    """Whether it is only what was missed while the server did not answer."""
 
     @property
     def remark(self) -> tuple[str, str] | None:
         """What is missing and why, with a way out; None: nothing is."""
         if self.failure is None:
             return None
-        what = "has nothing older than an hour" if self.told else "has no past"
+        what = "has nothing older than an hour" if self.parts else "has no past"
         if self.is_gap:
             what = "has nothing of the time in which it was not read"
         return f"{what}: {self.failure.message}", _LESS
@@ -109,13 +109,13 @@ class Recalled(NamedTuple):
         """Xids that came meanwhile: GPU or instance; Unix time on our own clock, UUID, number.
 
         Args:
-            seen: The look that the past was asked for with: what came since its last step.
+            seen: The poll after which the past was asked for: what came since its last step.
         """
         last: dict[Key, float] = {}
-        for told in self.told:
-            for name in told.values.keys() & XIDS:
-                for key, column in told.values[name].items():
-                    times = told.told_at.get(key, ())
+        for part in self.parts:
+            for name in part.values.keys() & XIDS:
+                for key, column in part.values[name].items():
+                    times = part.sampled_at.get(key, ())
                     for at, value in zip(times, column, strict=False):
                         if not 0.0 <= value < FIRST_BLANK or isnan(at):
                             continue
@@ -128,30 +128,30 @@ class Recalled(NamedTuple):
                 if now is None or one is None or now == before:
                     continue
                 if 0.0 < now < FIRST_BLANK:
-                    yield key, (one.told_at - self.ahead_s, key[0], int(now))
-                    # Another exporter may tell it by another name.
+                    yield key, (one.sampled_at - self.ahead_s, key[0], int(now))
+                    # Another exporter may have it by another name.
                     last[key] = now
 
-    def beats(self, url: str) -> Iterator[PastBeat]:
+    def beats(self, url: str) -> Iterator[PastFrames]:
         """Frames of every step as they would have come then, the oldest first."""
         nodes = Nodes()
         limit_s = max(2.0 * self.interval_s, stale_after_s(0.0))
-        for told in self.told:
-            begin, step_s, steps = told.stretch
+        for part in self.parts:
+            begin, step_s, steps = part.stretch
             for step in range(steps):
                 at = begin + step * step_s
                 known = {
-                    key: self.known[key]._replace(told_at=times[step])
-                    for key, times in told.told_at.items()
+                    key: self.known[key]._replace(sampled_at=times[step])
+                    for key, times in part.sampled_at.items()
                     if at - times[step] <= limit_s
                 }
-                values = {name: _at(columns, step) for name, columns in told.values.items()}
+                values = {name: _at(columns, step) for name, columns in part.values.items()}
                 seen = Seen(
                     asked_at=at, known=known, values=values, interval_s=self.interval_s, remarks=()
                 )
                 now = at - self.ahead_s
                 found, _ = nodes.read(seen, now, limit_s)
-                yield PastBeat(now, step_s, frames_of(found, url, now, 0.0, limit_s))
+                yield PastFrames(now, step_s, frames_of(found, url, now, 0.0, limit_s))
 
 
 def _at(columns: Mapping[Key, array[float]], step: int) -> Column:
@@ -181,7 +181,7 @@ def stretches(
     near = ceil(near_s / step_s)
     border = until - near * step_s
     if back_s > NEAR_S:
-        # Both begin where a coarse step does, so that no step is told twice.
+        # Both begin where a coarse step does, so that no step comes twice.
         border = (until - near_s) // FAR_STEP_S * FAR_STEP_S
         near = int((until - border) / step_s)
     near = min(near, most)
@@ -211,19 +211,19 @@ class Recall:
         self._back_s = back_s
         self._monotonic = monotonic
 
-    async def past(self, seen: Seen, told_by: Sequence[str], now: float) -> Recalled:
-        """What the server tells of the time before a look; never raises for want of an answer.
+    async def past(self, seen: Seen, identifying: Sequence[str], now: float) -> Recalled:
+        """What the server has of the time before a poll; never raises for want of an answer.
 
         Args:
-            seen: The look: only metrics that it has are asked about.
-            told_by: Metrics whose samples' times count.
-            now: Unix time of the look on our own clock.
+            seen: The poll: only metrics that it has are asked about.
+            identifying: Metrics whose samples' times count.
+            now: Unix time of the poll on our own clock.
         """
         interval_s = seen.interval_s or FAR_STEP_S
         counts = {name: len(one.values) for name, one in seen.values.items() if one.values}
-        series = sum(counts.values()) + sum(counts.get(name, 0) for name in told_by)
+        series = sum(counts.values()) + sum(counts.get(name, 0) for name in identifying)
         limit = self._monotonic() + LONGEST_S
-        found: list[Told] = []
+        found: list[StretchValues] = []
         failure = None
         fewest = 1 if self._is_gap else FEWEST_STEPS
         known = seen.known
@@ -232,20 +232,20 @@ class Recall:
             pieces = stretches(series, interval_s, until, self._back_s, fewest)
             for number, one in enumerate(pieces):
                 if not number:
-                    known = {**await self._gone(told_by, until), **known}
-                found.insert(0, await self._stretch(one, counts, known, told_by, limit))
+                    known = {**await self._gone(identifying, until), **known}
+                found.insert(0, await self._stretch(one, counts, known, identifying, limit))
         except FetchError as error:
             failure = error
         # Who holds a GPU now need not have held it then.
         unheld = {
             key: Known(
                 {name: text for name, text in one.labels.items() if name not in HOLDER_LABELS},
-                one.told_at,
+                one.sampled_at,
             )
             for key, one in known.items()
         }
         return Recalled(
-            told=found,
+            parts=found,
             known=unheld,
             interval_s=interval_s,
             ahead_s=seen.asked_at - now,
@@ -253,10 +253,10 @@ class Recall:
             is_gap=self._is_gap,
         )
 
-    async def _gone(self, told_by: Sequence[str], at: float) -> dict[Key, Known]:
+    async def _gone(self, identifying: Sequence[str], at: float) -> dict[Key, Known]:
         """Every GPU of the last hour: that one has vanished shows only who knows that it was."""
         found: dict[Key, Known] = {}
-        for name in told_by:
+        for name in identifying:
             question = f"max by ({','.join(ALL)}) (last_over_time({name}[{NEAR_S:.0f}s]))"
             params = {"query": question, "time": f"{at:.3f}", "nocache": "1"}
             for labels, _ in response.vector(await self._client.ask("query", params)).rows:
@@ -270,22 +270,22 @@ class Recall:
         stretch: Stretch,
         counts: Mapping[str, int],
         known: Mapping[Key, Known],
-        told_by: Sequence[str],
+        identifying: Sequence[str],
         limit: float,
-    ) -> Told:
+    ) -> StretchValues:
         most = min(MOST_STEPS, max(1, MOST_AT_ONCE // max(1, *counts.values())))
         pieces = _Pieces(self._client, stretch, most, limit, self._monotonic)
         by = ",".join(PARTS)
-        told_at: dict[Key, array[float]] = {}
-        for name in told_by:
+        sampled_at: dict[Key, array[float]] = {}
+        for name in identifying:
             for key, times in (
                 await pieces.columns(f"max by ({by}) (timestamp({name}))", known)
             ).items():
-                before = told_at.setdefault(key, times)
+                before = sampled_at.setdefault(key, times)
                 if before is not times:
-                    told_at[key] = array("d", map(_later, before, times))
+                    sampled_at[key] = array("d", map(_later, before, times))
         values = {name: await pieces.columns(f"max by ({by}) ({name})", known) for name in counts}
-        return Told(stretch, values, told_at)
+        return StretchValues(stretch, values, sampled_at)
 
 
 def _later(one: float, other: float) -> float:
@@ -316,12 +316,12 @@ class _Pieces:
         first = 0
         while first < count:
             some = min(self._most, count - first)
-            told = await self._asked(question, first, some)
-            if told is None:
+            answer = await self._asked(question, first, some)
+            if answer is None:
                 self._most = max(1, some // 4)
                 continue
             first += some
-            for labels, pairs in told:
+            for labels, pairs in answer:
                 key = key_of(labels)
                 if key is None or key not in known:
                     continue

@@ -23,7 +23,7 @@ MOST_ROWS: Final = 2**19
 """Rows of one answer that are read: 64,000 GPUs in seven instances each (arithmetic)."""
 
 MOST_WARNINGS: Final = 3
-"""Warnings of one answer that are told; of more the number."""
+"""Warnings of one answer that are shown; of more the number."""
 
 LATEST: Final = 2.0**40
 """Seconds beyond which nothing is a Unix time: it is the year 36812."""
@@ -32,11 +32,11 @@ _NO_ANSWER: Final = "check host, port and prefix: the server has to speak Promet
 
 
 class Answer(NamedTuple):
-    """What a server says, its envelope opened."""
+    """What a server answers, its envelope opened."""
 
     data: Any
     warnings: tuple[str, ...]
-    """What it says beside its data: parts that are missing, above all."""
+    """What it reports beside its data: parts that are missing, above all."""
     cut: Cut | None = None
     """Its series, where they have the form that all servers give them; they are not in `data`."""
 
@@ -45,7 +45,7 @@ class Row(NamedTuple):
     """One series at one instant."""
 
     labels: Mapping[str, str]
-    """As they came: whoever shows one makes it harmless."""
+    """As they came: who shows one makes it harmless."""
     value: float
 
 
@@ -75,27 +75,27 @@ def opened(body: bytes, status: int, orders: Orders | None = None) -> Answer:
         orders: What remembers series of earlier answers.
 
     Raises:
-        FetchError: There are none; it tells what the server said.
+        FetchError: There are none; its message is the server's.
     """
     found = cut_of(body, orders)
     cut, envelope = (None, body) if found is None else found
     try:
-        told = json.loads(envelope)
+        parsed = json.loads(envelope)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or told.get("status") not in ("success", "error"):
+        parsed = None
+    if not isinstance(parsed, dict) or parsed.get("status") not in ("success", "error"):
         shown = plain(" ".join(body[:400].decode("utf-8", "replace").split()), 60)
         message = f"answered HTTP {status} with something in another form: {shown!r}"
         raise FetchError(message, _NO_ANSWER)
-    if told["status"] == "error":
-        kind, said = _text(told.get("errorType")), _text(told.get("error"))
-        message = f"answers with an error (HTTP {status}): {kind or 'error'}: {said}"
+    if parsed["status"] == "error":
+        kind, text = _text(parsed.get("errorType")), _text(parsed.get("error"))
+        message = f"answers with an error (HTTP {status}): {kind or 'error'}: {text}"
         raise FetchError(plain(message), "look at the log of the server; gpumon asks again")
-    listed = told.get("warnings")
+    listed = parsed.get("warnings")
     warnings = [one for one in map(_text, listed if isinstance(listed, list) else ()) if one]
     if len(warnings) > MOST_WARNINGS:
         warnings[MOST_WARNINGS:] = [f"and {len(warnings) - MOST_WARNINGS:,} more warnings"]
-    return Answer(told.get("data"), tuple(warnings), cut)
+    return Answer(parsed.get("data"), tuple(warnings), cut)
 
 
 def names(answer: Answer) -> list[str]:
@@ -162,12 +162,12 @@ def vector(answer: Answer) -> Rows:
 def by_labels(
     answer: Answer, known: dict[str, T | None], read: Callable[[Mapping[str, str]], T | None]
 ) -> tuple[list[T | None], array[float], int]:
-    """What the labels of each series say, their values, and how many cannot be read.
+    """What the labels of each series name, their values, and how many cannot be read.
 
     Args:
         answer: Series at one instant.
-        known: What each text of labels says; gets what is new. The same text is read once.
-        read: What labels say; None: nothing.
+        known: What each text of labels names; gets what is new. The same text is read once.
+        read: What labels name; None: nothing.
 
     Raises:
         FetchError: They are something else.
@@ -188,14 +188,14 @@ def by_labels(
         pass
     for text in dict.fromkeys(labels):
         if text not in known:
-            told = _labels(text)
-            known[text] = None if told is None else read(told)
-            left_out += told is None
+            parsed = _labels(text)
+            known[text] = None if parsed is None else read(parsed)
+            left_out += parsed is None
     return [known[text] for text in labels], values, left_out
 
 
 def in_order(answer: Answer) -> tuple[Order, array[float]] | None:
-    """The order in which an answer tells its series, and their values; None: it has none.
+    """The order in which an answer lists its series, and their values; None: it has none.
 
     Raises:
         FetchError: They are something else.
@@ -207,19 +207,19 @@ def in_order(answer: Answer) -> tuple[Order, array[float]] | None:
 
 
 def _labels(text: str) -> Mapping[str, str] | None:
-    """Labels as they stand between braces; None: they are none."""
+    """Labels from between their braces; None: they are none."""
     try:
-        told = json.loads(f"{{{text}}}")
+        parsed = json.loads(f"{{{text}}}")
     except (ValueError, RecursionError):
         return None
-    return told if all(isinstance(one, str) for one in told.values()) else None
+    return parsed if all(isinstance(one, str) for one in parsed.values()) else None
 
 
 def samples(answer: Answer) -> list[Samples]:
     """Every series over time; what cannot be read of one is left out.
 
     Raises:
-        FetchError: It tells of no series over time.
+        FetchError: It has no series over time.
     """
     found = []
     for one in _result(answer, "matrix")[:MOST_ROWS]:
@@ -236,7 +236,7 @@ def times(answer: Answer) -> list[list[float]]:
     """When the samples of each series were taken.
 
     Raises:
-        FetchError: It tells of no series over time.
+        FetchError: It has no series over time.
     """
     return [[at for at, _ in one.pairs] for one in samples(answer)]
 
@@ -249,11 +249,11 @@ def _result(answer: Answer, kind: str) -> list[Any]:
     return result
 
 
-def _pair(told: object) -> tuple[float, float] | None:
+def _pair(given: object) -> tuple[float, float] | None:
     """Time and value of a sample; None: it is none."""
-    if not isinstance(told, list) or len(told) != 2:
+    if not isinstance(given, list) or len(given) != 2:
         return None
-    at, value = told
+    at, value = given
     if isinstance(at, bool) or not isinstance(at, int | float) or not isinstance(value, str):
         return None
     try:
@@ -264,8 +264,8 @@ def _pair(told: object) -> tuple[float, float] | None:
     return found if found is not None and isfinite(found[0]) else None
 
 
-def _text(told: object) -> str:
-    return plain(" ".join(told.split()), SHOWN) if isinstance(told, str) else ""
+def _text(given: object) -> str:
+    return plain(" ".join(given.split()), SHOWN) if isinstance(given, str) else ""
 
 
 def _wrong(what: str) -> FetchError:

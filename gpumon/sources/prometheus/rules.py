@@ -1,7 +1,7 @@
 """Rules by which a server records what an overview of a large fleet needs, and their names.
 
-Each is evaluated once for everybody who looks: a look at all GPUs is then a few plain series, and
-only of the nodes that somebody looks at closer are all metrics asked for.
+Each is evaluated once for everybody who watches: a poll of all GPUs is then a few plain series, and
+only of the nodes that are watched closer are all metrics asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ALL: Final = (*dict.fromkeys(name for some in LABELS.values() for name in some),
 
 PREFIX: Final = "gpumon:"
 
-TOLD_AT: Final = f"{PREFIX}told_at_seconds:max"
+SAMPLED_AT: Final = f"{PREFIX}told_at_seconds:max"
 """When each GPU was last heard, with its labels."""
 
 _FIELDS: Final = (
@@ -37,7 +37,7 @@ INTERVAL_S: Final = 30
 """How often the rules are evaluated: as often as dcgm-exporter collects by default."""
 
 LATE_S: Final = 30.0 + INTERVAL_S
-"""By so much later than a sample itself what a rule makes of it may be told: vmalert evaluates what
+"""By so much later than a sample itself what a rule makes of it may come: vmalert evaluates what
 was 30 s ago (its `-rule.evalDelay`, and `-search.latencyOffset` of VictoriaMetrics; measured with
 1.79 and 1.145: 31 to 35 s), and that only so often."""
 
@@ -46,7 +46,7 @@ def rules() -> str:
     """The file of rules, as `rule_files` of Prometheus and `-rule` of vmalert read it."""
     times = " or ".join(f"timestamp({name})" for name in RECORDED)
     lines = ["groups:", "- name: gpumon", f"  interval: {INTERVAL_S}s", "  rules:"]
-    asked = [(TOLD_AT, f"max by ({','.join(ALL)}) ({times})")]
+    asked = [(SAMPLED_AT, f"max by ({','.join(ALL)}) ({times})")]
     asked += [(record, f"max by ({','.join(PARTS)}) ({name})") for name, record in RECORDED.items()]
     for record, question in asked:
         lines += [f"  - record: {record}", f"    expr: {question}"]

@@ -1,4 +1,4 @@
-"""The source of a target that is a server with Prometheus' interface: one look after another.
+"""The source of a target that is a server with Prometheus' interface: one poll after another.
 
 It is asked no oftener than it learns anything new, and more seldom where it is slow.
 """
@@ -28,32 +28,32 @@ from gpumon.sources.prometheus.recall import Recall
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumon.sources.prometheus.nodes import Told
+    from gpumon.sources.prometheus.nodes import NodeReading
     from gpumon.sources.prometheus.questions import Seen
     from gpumon.sources.prometheus.recall import Recalled
     from gpumon.sources.prometheus_address import EngineAddress
-    from gpumon.sources.source import Clock, PastBeat, Wish
+    from gpumon.sources.source import Clock, PastFrames, Wish
 
-LOOKS_AN_INTERVAL: Final = 2.0
+POLLS_AN_INTERVAL: Final = 2.0
 """So often within the time between two samples the server is asked, so that no sample is seen later
 than half of it (our choice)."""
 
 REST_PER_WORK: Final = 4.0
-"""Between two looks lies at least so many times what the last one took: the server is left three
+"""Between two polls lies at least so many times what the last one took: the server is left three
 quarters of its time."""
 
 GAP_S: Final = 60.0
 """A server that was not read for so long is asked for what was missed."""
 
-LOOKS_A_GAP: Final = 3.0
-"""So many looks must have been missed: one that was late is no gap."""
+POLLS_A_GAP: Final = 3.0
+"""So many polls must have been missed: one that was late is no gap."""
 
 GAP_INTERVALS: Final = 2.0
 """Between two samples, so much more than was missed is asked about: the newest one that was seen is
-among it, from which what counters grew by is told."""
+among it, from which what counters grew by follows."""
 
 REMARKED_S: Final = 600.0
-"""For so long it is told what of the past is missing."""
+"""For so long it is shown what of the past is missing."""
 
 
 class PrometheusServer:
@@ -73,9 +73,9 @@ class PrometheusServer:
         Args:
             url: Target, the origin of every frame.
             address: Whom to ask.
-            period_s: Beat.
+            period_s: Between two polls.
             clock: Time of arrival.
-            once: One look and no second try.
+            once: One poll and no second try.
             timeout_s: For a whole answer.
         """
         self.url = url
@@ -126,7 +126,7 @@ class PrometheusServer:
             self._period_s = wish.period_s
         near, self._near = self._near, wish.zoom_nodes if wish.is_about_zoom else self._near
         if before != self._period_s or near != self._near or wish.is_by_hand:
-            self._thread.tell(self._roused.set)
+            self._thread.call(self._roused.set)
 
     def close(self) -> None:
         """End every exchange; a server that does not let go is abandoned."""
@@ -137,34 +137,34 @@ class PrometheusServer:
         """Whether a past may still come."""
         return self._is_recalling
 
-    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
-        """What goes through the past, once it has been told."""
-        told, self._recalled = self._recalled, None
-        if told is None:
+    def recalled(self) -> Callable[[], Iterator[PastFrames]] | None:
+        """What goes through the past, once it has come."""
+        recalled, self._recalled = self._recalled, None
+        if recalled is None:
             return None
         self._is_recalling = False
-        return partial(told.beats, self.url)
+        return partial(recalled.beats, self.url)
 
     @property
-    def beat_s(self) -> float:
-        """Time between two looks."""
-        own_s = max(self._interval_s / LOOKS_AN_INTERVAL, REST_PER_WORK * self._work_s)
+    def poll_period_s(self) -> float:
+        """Time between two polls."""
+        own_s = max(self._interval_s / POLLS_AN_INTERVAL, REST_PER_WORK * self._work_s)
         return max(self._period_s, own_s)
 
     async def _watch(self) -> None:
-        """Look on the beat until nobody asks any more."""
+        """Poll each period until the source is closed."""
         self._client = Client(self._address, self._timeout_s)
         questions, hosts = Questions(self._client), Hosts(self._client)
         while True:
             began = self._clock.monotonic()
-            frames, is_read, is_cheap = await self._looked(questions, hosts, began)
-            # In this order, so that whoever is woken finds frames and no waiting.
+            frames, is_read, is_cheap = await self._polled(questions, hosts, began)
+            # In this order, so that what is woken finds frames and does not wait.
             self._frames.extend(frames)
             self._is_settled = True
             self._wake()
             if self._once:
                 return
-            pause_s = self._pauses.pause_s(self.beat_s, is_read, is_cheap)
+            pause_s = self._pauses.pause_s(self.poll_period_s, is_read, is_cheap)
             await rest(self._roused, pause_s - (self._clock.monotonic() - began))
 
     async def _end(self) -> None:
@@ -174,49 +174,51 @@ class PrometheusServer:
         if self._client is not None:
             await self._client.close()
 
-    async def _looked(
+    async def _polled(
         self, questions: Questions, hosts: Hosts, began: float
     ) -> tuple[list[Frame], bool, bool]:
-        """What one look brings, whether it brought anything, and whether failing cost nobody."""
+        """What one poll brings, whether it brought anything, and whether its failure was cheap."""
         try:
             seen = await questions.look(self._near)
             now = self._clock.now()
-            # As long as nobody knows it the next sample may be there any time.
+            # As long as it is unknown the next sample may be there any time.
             self._interval_s = seen.interval_s or 0.0
-            limit_s = limit_of(seen.interval_s, self._period_s, self.beat_s) + seen.late_s
-            told, errors = self._nodes.read(seen, now, limit_s)
-            told, remarks = await _with_hosts(told, hosts, questions.host_names, seen, limit_s)
+            limit_s = limit_of(seen.interval_s, self._period_s, self.poll_period_s) + seen.late_s
+            readings, errors = self._nodes.read(seen, now, limit_s)
+            readings, remarks = await _with_hosts(
+                readings, hosts, questions.host_names, seen, limit_s
+            )
             self._work_s = self._clock.monotonic() - began
         except FetchError as error:
             return self._failed(error.message, error.hint), False, error.is_refused
-        except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
+        except Exception as error:  # noqa: BLE001 - no answer may end the polling
             words, way_out = shortage(error) or (repr(error), "please report this line")
             message = f"gpumon could not handle its answer: {words}"
             return self._failed(message, way_out), False, False
         self._outage.read(began)
         self._begin_recall(questions, seen, now)
-        said = (*seen.remarks, *remarks)
+        shown = (*seen.remarks, *remarks)
         if self._remark and self._clock.monotonic() - self._recalled_at < REMARKED_S:
-            said = (*said, self._remark)
-        odd = tuple(SourceError(self.url, plain(text), hint) for text, hint in said)
-        frames = [*frames_of(told, self.url, now, self._work_s, limit_s, odd)]
+            shown = (*shown, self._remark)
+        odd = tuple(SourceError(self.url, plain(text), hint) for text, hint in shown)
+        frames = [*frames_of(readings, self.url, now, self._work_s, limit_s, odd)]
         frames += [
             Frame(origin=self.url, node=one.where, taken_at=now, errors=(one,)) for one in errors
         ]
-        if not told:
+        if not readings:
             text = "holds no present sample of a GPU"
             hint = "look at the server's targets: dcgm-exporter may be down"
             frames += self._failed(text, hint, is_read=True)
         return frames, True, False
 
     def _begin_recall(self, questions: Questions, seen: Seen, now: float) -> None:
-        """Ask for the past beside the looks, where it is wanted and not asked for yet."""
+        """Ask for the past beside the polls, where it is wanted and not asked for yet."""
         at, before = self._clock.now(), self._seen_at
         self._seen_at = at
         if self._once or not self._address.history_s or not seen.interval_s or not seen.known:
             return
         is_first = before == 0.0 or self._recalled_at == float("-inf")
-        is_missed = at - before > max(GAP_S, LOOKS_A_GAP * self.beat_s)
+        is_missed = at - before > max(GAP_S, POLLS_A_GAP * self.poll_period_s)
         is_asked = self._task is not None and not self._task.done()
         if self._client is None or is_asked or not (is_first or is_missed):
             return
@@ -229,18 +231,18 @@ class PrometheusServer:
         self._task = asyncio.create_task(self._recall(recall, questions.told_by, seen, now))
 
     async def _recall(
-        self, recall: Recall, told_by: tuple[str, ...], seen: Seen, now: float
+        self, recall: Recall, identifying: tuple[str, ...], seen: Seen, now: float
     ) -> None:
         try:
-            told = await recall.past(seen, told_by, now)
-        except Exception as error:  # noqa: BLE001 - whatever is answered must not end the looking
+            recalled = await recall.past(seen, identifying, now)
+        except Exception as error:  # noqa: BLE001 - no answer may end the polling
             self._remark = f"gpumon could not handle its past: {error!r}", "please report this line"
             self._is_recalling = False
             return
-        self._remark, self._recalled_at = told.remark, self._clock.monotonic()
-        self._nodes.remember(told.xids(seen), seen)
-        if told.told:
-            self._recalled = told
+        self._remark, self._recalled_at = recalled.remark, self._clock.monotonic()
+        self._nodes.remember(recalled.xids(seen), seen)
+        if recalled.parts:
+            self._recalled = recalled
         else:
             self._is_recalling = False
 
@@ -249,23 +251,23 @@ class PrometheusServer:
         now, over_at = self._clock.now(), None
         if not is_read:
             # As of the samples themselves two of the server's intervals count, where it has any.
-            period_s = max(self._interval_s, self.beat_s, RETRY_S[0])
+            period_s = max(self._interval_s, self.poll_period_s, RETRY_S[0])
             over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
         frame = Frame(origin=self.url, node="", taken_at=now, errors=(error,), over_at=over_at)
         return [frame]
 
 
 async def _with_hosts(
-    told: list[Told], hosts: Hosts, names: frozenset[str], seen: Seen, limit_s: float
-) -> tuple[list[Told], list[tuple[str, str]]]:
-    """What is told of each node, with what others tell of its host; and what is odd about it."""
+    readings: list[NodeReading], hosts: Hosts, names: frozenset[str], seen: Seen, limit_s: float
+) -> tuple[list[NodeReading], list[tuple[str, str]]]:
+    """The reading of each node with that of its host from others; and what is odd about it."""
     try:
-        found = await hosts.look(names, {one.node for one in told}, seen.at, limit_s)
+        found = await hosts.poll(names, {one.node for one in readings}, seen.at, limit_s)
     except FetchError as error:
         # Of its GPUs all is known.
-        return told, [(f"reports nothing about hosts: {error.message}", error.hint)]
+        return readings, [(f"reports nothing about hosts: {error.message}", error.hint)]
     made = []
-    for one in told:
+    for one in readings:
         blocks = {**one.reading.blocks, **(of_host := found.get(one.node, {}))}
         own = one.reading.blocks.get("node")
         if own is not None and "node" in of_host:

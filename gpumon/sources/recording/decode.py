@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _NAN: Final = json.loads("NaN")
 """The one object that every NaN of JSON becomes, so that it is found in a list."""
 
-_BEAT: Final = b'{"kind":"beat"'
-"""How gpumon begins the line of a beat."""
+_TICK_BEGIN: Final = b'{"kind":"beat"'
+"""How gpumon begins the line of a tick."""
 
 MIN_PERIOD_S: Final = 0.1
 """Shortest period of a recording, seconds: the probe's."""
@@ -44,7 +44,7 @@ class LineError(DamagedError):
 
 
 class Header(NamedTuple):
-    """What a recording says of itself."""
+    """What a recording gives about itself."""
 
     started_at: float
     period_s: float
@@ -63,14 +63,14 @@ class Sync(NamedTuple):
     at: float
 
 
-class Told(NamedTuple):
-    """What a queue had said before a sync line, for readers that begin there."""
+class QueueState(NamedTuple):
+    """A queue as reported before a sync line, for readers that begin there."""
 
     frame: Frame
 
 
-class Beat(NamedTuple):
-    """The frames that one picture was made of."""
+class TickFrames(NamedTuple):
+    """The frames that one tick was made of."""
 
     at: float
     """Unix time of the tick."""
@@ -78,45 +78,45 @@ class Beat(NamedTuple):
     frames: tuple[Frame, ...] = ()
 
 
-Said = Header | Sync | Told | Beat | Frame
-"""What one line may say."""
+LineContent = Header | Sync | QueueState | TickFrames | Frame
+"""What one line may hold."""
 
 _Reasons = dict[tuple[str, int], Reason]
 
 
-def beat_of(raw: bytes) -> Beat | None:
-    """The beat that a line is, as gpumon writes it; None: it is something else, or garbage."""
-    if not raw.startswith(_BEAT):
+def tick_frames_of(raw: bytes) -> TickFrames | None:
+    """The tick that a line ends, as gpumon writes it; None: it is something else, or garbage."""
+    if not raw.startswith(_TICK_BEGIN):
         return None
     try:
-        said = Decoder().read(raw)
+        content = Decoder().read(raw)
     except LineError:
         return None
-    return said if isinstance(said, Beat) else None
+    return content if isinstance(content, TickFrames) else None
 
 
 class Decoder:
-    """Turns the lines of a recording into what they say; remembers what they leave out."""
+    """Turns the lines of a recording into what they hold; remembers what they leave out."""
 
     def __init__(self, *, is_own: bool = True) -> None:
-        """Nothing has been said.
+        """Nothing has been read.
 
         Args:
-            is_own: Whether gpumon wrote the lines, until a header says: what it knows it tells.
+            is_own: Whether gpumon wrote the lines, until a header says: it writes all it knows.
         """
         self._is_own = is_own
         self._blocks: dict[tuple[str, str], dict[str, Block]] = {}
         self._records: dict[tuple[str, str], dict[str, Any]] = {}
         self._reasons: dict[str, tuple[Any, int, _Reasons]] = {}
-        """By block what was said last of why values are missing, and what it is: most nodes of a
+        """By block the last reasons why values are missing, and how they read: most nodes of a
         fleet lack the same."""
         self._is_lost = True
 
-    def read(self, raw: bytes) -> Said | None:
-        """What one line says; None for a kind of line that is not known.
+    def read(self, raw: bytes) -> LineContent | None:
+        """What one line holds; None for a kind of line that is not known.
 
         After a line that was garbage, frames are passed over up to the next sync line, for they
-        may build upon what it said.
+        may build upon what it held.
 
         Raises:
             LineError: It is not what a recorder writes.
@@ -128,9 +128,9 @@ class Decoder:
             if kind == "frame":
                 return None if self._is_lost else self._frame(message)
             if kind == "queue":
-                return None if self._is_lost else Told(self._retold(message))
+                return None if self._is_lost else QueueState(self._earlier_queue(message))
             if kind == "beat":
-                return Beat(number(message["at"]), _period(message["period_s"]))
+                return TickFrames(number(message["at"]), _period(message["period_s"]))
             if kind not in ("header", "sync"):
                 return None
             self._blocks.clear()
@@ -188,8 +188,8 @@ class Decoder:
         rows = len(known.keys)
         missing = known.missing
         if "missing" in raw:
-            told, count, missing = self._reasons.get(name, (None, 0, {}))
-            if told != raw["missing"] or count != rows:
+            known_reasons, count, missing = self._reasons.get(name, (None, 0, {}))
+            if known_reasons != raw["missing"] or count != rows:
                 missing = _missing(raw["missing"], rows)
                 self._reasons[name] = raw["missing"], rows, missing
         gone = {text(field) for field in raw.get("gone", ())}
@@ -207,7 +207,7 @@ class Decoder:
             missing = {**missing, **dict.fromkeys(wrong, Reason.GARBAGE)}
         return Block(known.keys, columns, labels, missing)
 
-    def _retold(self, message: dict[str, Any]) -> Frame:
+    def _earlier_queue(self, message: dict[str, Any]) -> Frame:
         origin, node, at = text(message["origin"]), text(message["node"]), number(message["at"])
         return Frame(
             origin=origin, node=node, taken_at=at, queue=self._queue(origin, message["queue"])
@@ -221,7 +221,7 @@ class Decoder:
             if not isinstance(changed, dict):
                 message = f"{table} of a queue is not an object of records by name"
                 raise ValueError(message)
-            # Without an order new records stand behind those that were told.
+            # Without an order new records come after those that are known.
             if kind is SlurmNode and not self._is_own:
                 changed = {name: _in_order(one) for name, one in changed.items()}
             order = raw.get(f"{table}_order", known | changed)
@@ -232,8 +232,8 @@ class Decoder:
             self._records[origin, table] = made
             tables[table] = tuple(made.values())
         return QueueRecords(
-            jobs_at=_told_at(raw["jobs_at"]),
-            nodes_at=_told_at(raw["nodes_at"]),
+            jobs_at=_answered_at(raw["jobs_at"]),
+            nodes_at=_answered_at(raw["nodes_at"]),
             is_filtered=raw.get("is_filtered") is True,
             cluster=text(raw.get("cluster", "")),
             **tables,
@@ -241,9 +241,9 @@ class Decoder:
 
 
 def _in_order(node: dict[str, Any]) -> dict[str, Any]:
-    """A node of somebody else's recorder: without a word its IDX are in the order of the minors.
+    """A node of another recorder: unless it says more, its IDX are in the order of the minors.
 
-    gpumon itself leaves the files out where Slurm does not tell them, and then nobody knows.
+    gpumon itself leaves the files out where Slurm does not report them: they are unknown.
     """
     count = node.get("gpu_count")
     if "gpu_files" in node or not isinstance(count, int) or not 0 < count <= MAX_ROWS:
@@ -252,7 +252,7 @@ def _in_order(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def header_of(message: dict[str, Any]) -> Header:
-    """What a header says.
+    """What a header holds.
 
     Raises:
         RecordingError: It is none of this program's, or of a later format.
@@ -322,7 +322,7 @@ def _column(
     return array("q" if is_integer else "d", values)
 
 
-def _told_at(value: object) -> float:
+def _answered_at(value: object) -> float:
     """Unix time of an answer, NaN where there has been none."""
     return float("nan") if value is None else number(value)
 

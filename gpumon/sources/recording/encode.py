@@ -25,13 +25,13 @@ VERSION: Final = 1
 """Major version of the format: within one, changes only add."""
 
 DECIMALS: Final = {"ratio": 5, "W": 2, "C": 2, "MHz": 1, "bytes": 0, "bytes/s": 0, "s": 6}
-"""Decimals that a gauge or rate is kept with, by unit: finer than any counter that they come from.
+"""Decimals of a stored gauge or rate, by unit: finer than any counter that they come from.
 
-Units that are not named keep six. Integers are kept whole.
+Units that are not named have six. Integers are stored whole.
 """
 
 
-class _Told(NamedTuple):
+class _KnownBlock(NamedTuple):
     """What the reader knows of one block."""
 
     block: Block
@@ -43,7 +43,7 @@ class Encoder:
 
     def __init__(self) -> None:
         """The reader knows nothing."""
-        self._blocks: dict[tuple[str, str], dict[str, _Told]] = {}
+        self._blocks: dict[tuple[str, str], dict[str, _KnownBlock]] = {}
         self._records: dict[tuple[str, str], dict[str, Any]] = {}
         self._queues: dict[str, Frame] = {}
 
@@ -63,12 +63,12 @@ class Encoder:
         )
 
     def sync(self, at: float) -> bytes:
-        """Lines from which on a reader needs nothing that stands before them.
+        """Lines from which on a reader needs nothing that comes before them.
 
-        What the queues said last is told again: the next answer may be a minute away.
+        The last state of the queues is written again: the next answer may be a minute away.
         """
         self._forget()
-        told = [
+        queues = [
             line(
                 kind="queue",
                 origin=origin,
@@ -79,15 +79,15 @@ class Encoder:
             for origin, frame in self._queues.items()
             if frame.queue is not None
         ]
-        return line(kind="sync", at=at) + b"".join(told)
+        return line(kind="sync", at=at) + b"".join(queues)
 
     def beat(self, at: float, period_s: float) -> bytes:
-        """Line that says when the picture was made of all frames since the last such line."""
+        """Line with the time of the tick that was made of all frames since the last such line."""
         return line(kind="beat", at=at, period_s=period_s)
 
-    def lost(self, at: float, pictures: int) -> bytes:
-        """Line that says how many pictures were not recorded since the beat before."""
-        return line(kind="lost", at=at, pictures=pictures)
+    def lost(self, at: float, ticks: int) -> bytes:
+        """Line with the number of ticks that were not recorded since the tick before."""
+        return line(kind="lost", at=at, pictures=ticks)
 
     def frame(self, frame: Frame) -> bytes:
         """One frame's line."""
@@ -98,15 +98,15 @@ class Encoder:
             "at": frame.taken_at,
             "late_s": frame.lateness_s,
         }
-        told = self._blocks.setdefault((frame.origin, frame.node), {})
+        known = self._blocks.setdefault((frame.origin, frame.node), {})
         blocks: dict[str, Any] = {}
         for name, block in frame.blocks.items():
-            change, told[name] = _block(block, told.get(name))
+            change, known[name] = _block(block, known.get(name))
             if change:
                 blocks[name] = change
-        gone = [name for name in told if name not in frame.blocks]
+        gone = [name for name in known if name not in frame.blocks]
         for name in gone:
-            del told[name]
+            del known[name]
         optional = {
             "blocks": blocks,
             "gone": gone,
@@ -128,7 +128,7 @@ class Encoder:
         self._records.clear()
 
     def _queue(self, origin: str, queue: QueueRecords) -> dict[str, Any]:
-        # JSON has no NaN, which says that one of them has not been told yet.
+        # JSON has no NaN, which means that one of them has not been reported yet.
         times = {"jobs_at": queue.jobs_at, "nodes_at": queue.nodes_at}
         made: dict[str, Any] = {name: None if at != at else at for name, at in times.items()}
         if queue.is_filtered:
@@ -173,10 +173,10 @@ def rounded(key: str, column: array[float] | array[int]) -> Numbers:
     return [round(value, decimals) if -limit < value < limit else None for value in column]
 
 
-def _block(block: Block, told: _Told | None) -> tuple[dict[str, Any], _Told]:
+def _block(block: Block, known: _KnownBlock | None) -> tuple[dict[str, Any], _KnownBlock]:
     """What of a block is new to the reader, empty where nothing is, and what it knows then."""
-    is_same = told is not None and told.block.keys == block.keys
-    if told is None or not is_same:
+    is_same = known is not None and known.block.keys == block.keys
+    if known is None or not is_same:
         numbers = {key: rounded(key, column) for key, column in block.columns.items()}
         whole: dict[str, Any] = {"keys": list(block.keys)}
         parts = {
@@ -184,32 +184,33 @@ def _block(block: Block, told: _Told | None) -> tuple[dict[str, Any], _Told]:
             "labels": {label: list(texts) for label, texts in block.labels.items()},
             "missing": _reasons(block),
         }
-        return whole | {name: part for name, part in parts.items() if part}, _Told(block, numbers)
-    if told.block is block:
-        return {}, told
-    known, told_columns = told.numbers, told.block.columns
-    numbers, columns = dict(known), {}
+        whole |= {name: part for name, part in parts.items() if part}
+        return whole, _KnownBlock(block, numbers)
+    if known.block is block:
+        return {}, known
+    known_numbers, known_columns = known.numbers, known.block.columns
+    numbers, columns = dict(known_numbers), {}
     for key, column in block.columns.items():
-        before = told_columns.get(key)
+        before = known_columns.get(key)
         if before is column or (before is not None and before.tobytes() == column.tobytes()):
             continue
         now = numbers[key] = rounded(key, column)
-        if now != known.get(key):
-            columns[key] = _change(key, now, known.get(key))
+        if now != known_numbers.get(key):
+            columns[key] = _change(key, now, known_numbers.get(key))
     labels = {
         label: list(texts)
         for label, texts in block.labels.items()
-        if told.block.labels.get(label) != texts
+        if known.block.labels.get(label) != texts
     }
-    gone = [key for key in told_columns if key not in block.columns]
+    gone = [key for key in known_columns if key not in block.columns]
     for key in gone:
         del numbers[key]
-    gone += [label for label in told.block.labels if label not in block.labels]
+    gone += [label for label in known.block.labels if label not in block.labels]
     change: dict[str, Any] = {"columns": columns, "labels": labels, "gone": gone}
     change = {name: part for name, part in change.items() if part}
-    if told.block.missing != block.missing:
+    if known.block.missing != block.missing:
         change["missing"] = _reasons(block)
-    return change, _Told(block, numbers)
+    return change, _KnownBlock(block, numbers)
 
 
 def _change(key: str, now: Numbers, before: Numbers | None) -> Numbers | dict[str, Numbers]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.frame import Frame
 
-KEEP_S: Final = 24 * 3600.0
-"""How long a rolling recording is kept unless somebody says otherwise."""
+RETENTION_S: Final = 24 * 3600.0
+"""How long a rolling recording is stored unless the user sets another time."""
 
 MAX_BYTES: Final = 2 * 2**30
 """How large it may become likewise."""
@@ -46,7 +46,7 @@ _LOCK: Final = ".lock"
 
 
 class RecordingFolder:
-    """Writes segment after segment, and keeps to a bound of time and one of size."""
+    """Writes segment after segment, within a bound of time and one of size."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class RecordingFolder:
         started_at: float,
         period_s: float,
         targets: Sequence[str],
-        keep_s: float = KEEP_S,
+        retention_s: float = RETENTION_S,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         """Begin the first segment; the folder is made, mode 0700, where it is not there.
@@ -66,7 +66,7 @@ class RecordingFolder:
         self.folder = folder
         self._period_s = period_s
         self._targets = tuple(targets)
-        self._keep_s = keep_s
+        self._retention_s = retention_s
         self._max_bytes = max_bytes
         self.trouble: OSError | None = None
         """Why nothing is recorded at present; None: all is well."""
@@ -88,12 +88,12 @@ class RecordingFolder:
         return sum(_size(path) for path in segments(self.folder))
 
     def frames(self, frames: Iterable[Frame]) -> None:
-        """Take frames; nothing is kept while there is trouble."""
+        """Take frames; nothing is stored while there is trouble."""
         if self._writer is not None:
             self._writer.frames(frames)
 
     def beat(self, at: float, period_s: float) -> None:
-        """Close a picture, and a segment that is long enough. Raises nothing: see `trouble`."""
+        """End a tick, and a segment that is long enough. Raises nothing: see `trouble`."""
         try:
             if self._writer is None:
                 if at >= self._retry_at:
@@ -108,10 +108,10 @@ class RecordingFolder:
         except OSError as error:
             self._pause(at, error)
 
-    def lost(self, at: float, pictures: int) -> None:
-        """Say that so many pictures before the next one are not there."""
+    def lost(self, at: float, ticks: int) -> None:
+        """Note that so many ticks before the next one are not there."""
         if self._writer is not None:
-            self._writer.lost(at, pictures)
+            self._writer.lost(at, ticks)
 
     def close(self) -> None:
         """Write the rest.
@@ -128,7 +128,7 @@ class RecordingFolder:
 
     @property
     def _segment_s(self) -> float:
-        return min(_SEGMENT_S, self._keep_s / _SEGMENTS_OF_TIME)
+        return min(_SEGMENT_S, self._retention_s / _SEGMENTS_OF_TIME)
 
     def _begin(self, at: float) -> None:
         self._clear(at)
@@ -155,12 +155,12 @@ class RecordingFolder:
 
     def _clear(self, now: float) -> None:
         """Remove the oldest segments: those past their time, and as many as are too much."""
-        kept = segments(self.folder)
-        used = sum(map(_size, kept))
+        stored = segments(self.folder)
+        used = sum(map(_size, stored))
         room = self._max_bytes - self._max_bytes // _SEGMENTS_OF_SIZE
-        for path, following in zip_longest(kept, kept[1:]):
+        for path, following in zip_longest(stored, stored[1:]):
             ended_at = now if following is None else _begun_at(following)
-            if now - ended_at <= self._keep_s and used <= room:
+            if now - ended_at <= self._retention_s and used <= room:
                 return
             used -= _size(path)
             path.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ _MAX_HEADER_BYTES: Final = 2**20
 """Longest first line: it holds the targets and the settings, some hundred bytes of each."""
 
 _MAX_FALSE_MARKS: Final = 3
-"""More marks by chance before a true one are not looked beyond."""
+"""The search ends after more marks by chance before a true one."""
 _PIECE_BYTES: Final = 2**16
 _FIRST_PIECE_BYTES: Final = 2**10
 """Enough for the line that begins a passage."""
@@ -31,18 +31,18 @@ _FIRST_PIECE_BYTES: Final = 2**10
 _MOST_EXPANSION: Final = 500
 _LEAST_TEXT_BYTES: Final = 4 * 2**20
 """How many times its size a compressed passage may become, and what a short one may become anyhow:
-a fleet's becomes 6 times its size, what somebody made to fill memory 10,000 times."""
+a fleet's becomes 6 times its size, one made to fill memory 10,000 times."""
 
 _MOST_MARKS: Final = 2000
 _MARKS_PER_MIB: Final = 64
-"""Passages that are told apart: of more, which no recorder writes, some are taken together."""
+"""Passages that are distinguished: of more, which no recorder writes, some are taken together."""
 
 _SCAN_BYTES: Final = 2**20
 """Bytes that are searched for a mark at a time."""
 
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _MAX_WINDOW_BYTES: Final = 8 * 2**20
-"""What a frame may ask to be kept in memory while it is read; `zstd` up to level 19 asks less."""
+"""Memory that a frame may ask for while it is read; `zstd` up to level 19 asks less."""
 _ASKS_TOO_MUCH: Final = "too much memory"
 """Words of zstd for a frame beyond that."""
 SYNC_BEGIN: Final = b'{"kind":"sync",'
@@ -61,7 +61,7 @@ class Line(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A stretch that can be read without what stands before it."""
+    """A stretch that can be read without what comes before it."""
 
     at: float
     """Unix time of its begin."""
@@ -166,14 +166,14 @@ def _passages(file: IO[bytes], started_at: float, is_compressed: bool) -> Iterat
 
 def _few(marks: Iterator[int], most: int) -> list[int]:
     """All of them, or evenly some where they are more than twice as many."""
-    kept: list[int] = []
+    chosen: list[int] = []
     every = 1
     for count, at in enumerate(marks):
         if count % every == 0:
-            kept.append(at)
-            if len(kept) > 2 * most:
-                kept, every = kept[::2], 2 * every
-    return kept
+            chosen.append(at)
+            if len(chosen) > 2 * most:
+                chosen, every = chosen[::2], 2 * every
+    return chosen
 
 
 def _marks_in(file: IO[bytes], mark: bytes) -> Iterator[int]:
@@ -184,8 +184,8 @@ def _marks_in(file: IO[bytes], mark: bytes) -> Iterator[int]:
     file.seek(0)
     data, at = b"", 0
     while piece := file.read(_SCAN_BYTES):
-        kept = data[len(data) - len(mark) + 1 :] if data else b""
-        data, begin = kept + piece, at - len(kept)
+        rest = data[len(data) - len(mark) + 1 :] if data else b""
+        data, begin = rest + piece, at - len(rest)
         yield from (begin + found for found in _marks(data, mark, first=0 if at else 1))
         at += len(piece)
 
@@ -219,7 +219,7 @@ def _time_at(file: IO[bytes], begin: int, ends: list[int], is_compressed: bool) 
     try:
         raw = _first_line(file, begin, ends, is_compressed=is_compressed)
     except RecordingError:
-        # It is told when what stands before it has been read.
+        # It is reported when what comes before it has been read.
         return None
     if raw is None or not raw.startswith((SYNC_BEGIN, _HEADER)):
         return None
@@ -254,11 +254,11 @@ def _pieces(
     reader = maker.stream_reader(source, read_size=_PIECE_BYTES, read_across_frames=True)
     while True:
         try:
-            # Not more at once: a few bytes may stand for a very long text. And not as much as that
+            # Not more at once: a few bytes may become a very long text. And not as much as that
             # in any case: what was read before an error would be lost with it.
             piece = reader.read1(_PIECE_BYTES)
         except zstandard.ZstdError as error:
-            # Else a frame that was cut off: what stands before it is read.
+            # Else a frame that was cut off: what comes before it is read.
             if _ASKS_TOO_MUCH in str(error):
                 message = (
                     f"asks for more than {_MAX_WINDOW_BYTES >> 20} MiB of memory to be read, from "

@@ -1,4 +1,4 @@
-"""Queue records as JSON objects and back: what a record's type says decides how it is read."""
+"""Queue records as JSON objects and back: a record's type decides how it is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_TEXT: Final = 8192
-"""Longest text of a recording that is kept, as of a probe's labels."""
+"""Longest text of a recording that is stored, as of a probe's labels."""
 
 MAX_ITEMS: Final = 65536
 """Most entries of one list in a record, as of rows in a block."""
@@ -48,8 +48,8 @@ def pack(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any of the record typ
 def unpack(kind: Any, raw: dict[str, Any]) -> Any:  # noqa: ANN401 - any of the record types
     """The record that an object holds; names that it does not have are ignored.
 
-    What somebody else's recorder leaves out is not known; a label is then the id, an address the
-    name. Only what says which record it is, and in which state, is needed.
+    What another recorder leaves out is not known; a label is then the id, an address the
+    name. Only its identity and its state are needed.
 
     Raises:
         ValueError: A value is not of its type.
@@ -134,10 +134,10 @@ _BY_ANNOTATION: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 _NEEDED: Final = frozenset({"job_id", "name", "node", "state"})
-"""Texts without which it cannot be told what a record is of; a job's name is none of them."""
+"""Texts without which a record has no subject; a job's name is not one of them."""
 
 _ALIKE: Final = {"label": "job_id", "host_name": "name", "address": "name"}
-"""What stands for a text that is left out."""
+"""What takes the place of a text that is left out."""
 
 _READERS: Final[dict[Any, dict[str, Callable[[Any], Any]]]] = {
     kind: {
@@ -149,18 +149,18 @@ _READERS: Final[dict[Any, dict[str, Callable[[Any], Any]]]] = {
 
 
 def _unknown(kind: Any) -> dict[str, object]:  # noqa: ANN401 - any of the record types
-    """Fields without a default that may be left out, with what says that they are not known."""
+    """Fields without a default that may be left out, with the value of an unknown one."""
     needed = _NEEDED - {"name"} if kind is Job else _NEEDED
     found: dict[str, object] = {}
     for name, annotation in kind.__annotations__.items():
         if name in kind._field_defaults or name in needed:
             continue
-        told = str(getattr(annotation, "__forward_arg__", annotation))
-        if told == "str":
+        value_type = str(getattr(annotation, "__forward_arg__", annotation))
+        if value_type == "str":
             found[name] = ""
-        elif told.endswith("None"):
+        elif value_type.endswith("None"):
             found[name] = None
-        elif told.startswith("tuple"):
+        elif value_type.startswith("tuple"):
             found[name] = ()
     return found
 

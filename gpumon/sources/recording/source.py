@@ -1,4 +1,4 @@
-"""A recording as sources: the frames of each target, beat by beat, on the recorded clock."""
+"""A recording as sources: the frames of each target, tick by tick, on the recorded clock."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.fault import SourceError
 from gpumon.model.records.frame import Frame
 from gpumon.sources.recording.decode import (
-    Beat,
     Decoder,
     Header,
+    LineContent,
     LineError,
+    QueueState,
     RecordingError,
-    Said,
     Sync,
-    Told,
-    beat_of,
+    TickFrames,
+    tick_frames_of,
 )
 from gpumon.sources.recording.read import SYNC_BEGIN, RecordingFile, describe
 
@@ -31,7 +31,7 @@ SEGMENTS: Final = ("*.gpumon", "*.gpumon.zst")
 """Names of the files that make up a recording in a folder."""
 
 MAX_PROBLEMS: Final = 20
-"""Lines that could not be read and are named; that there are more is said."""
+"""Lines that could not be read and are named; one more line reports that there are others."""
 
 
 class Span(NamedTuple):
@@ -67,13 +67,13 @@ class Recording:
 
     @property
     def span(self) -> Span:
-        """From the first picture to the last; reads the last passage when first asked for."""
+        """From the first tick to the last; reads the last passage when first asked for."""
         if self._span is None:
             start = self.files[0].header.started_at
             last = self.files[-1].passages[-1].at
-            beats = [beat.at for beat in self._last_beats()]
-            if beats:
-                self._span = Span(start, max(beats))
+            ticks = [tick.at for tick in self._last_ticks()]
+            if ticks:
+                self._span = Span(start, max(ticks))
                 return self._span
             playback, ends = Playback(self, last), list[float]()
             # Played to its end, for one that is left in between keeps its file open.
@@ -84,14 +84,14 @@ class Recording:
             self._span = Span(start, max(ends, default=last))
         return self._span
 
-    def _last_beats(self) -> Iterator[Beat]:
-        """Beats of the last passage: of a large fleet the frames between them take seconds."""
+    def _last_ticks(self) -> Iterator[TickFrames]:
+        """Ticks of the last passage: of a large fleet the frames between them take seconds."""
         file = self.files[-1]
         try:
             for line in file.lines(len(file.passages) - 1):
-                beat = beat_of(line.raw) if line.is_whole else None
-                if beat is not None:
-                    yield beat
+                found = tick_frames_of(line.raw) if line.is_whole else None
+                if found is not None:
+                    yield found
         except (OSError, RecordingError):
             # What could be read counts, as when it is played.
             return
@@ -118,49 +118,49 @@ class Playback:
         Args:
             recording: What is played.
             since: Unix time in the passage that is begun with; None: the first.
-            until: No picture after it is played.
-            coarse_until: Up to there one picture of each passage is enough.
+            until: No tick after it is played.
+            coarse_until: Up to there one tick of each passage is enough.
         """
         self._recording = recording
         self._since = since
         self._coarse_until = coarse_until
-        self._told: list[tuple[str, str]] = []
+        self._problems: list[tuple[str, str]] = []
         self._taken: list[Frame] = []
-        self._beats = takewhile(lambda beat: beat.at <= until, self.beats())
-        self._next = next(self._beats, None)
+        self._ticks = takewhile(lambda tick: tick.at <= until, self.by_tick())
+        self._next = next(self._ticks, None)
 
     @property
     def problems(self) -> tuple[SourceError, ...]:
         """What could not be read so far, each with its file and line."""
         return tuple(
             SourceError(where, message, "frames up to the next sync line are passed over")
-            for where, message in self._told
+            for where, message in self._problems
         )
 
     @property
     def next_at(self) -> float | None:
-        """Unix time of the next picture, None at the end."""
+        """Unix time of the next tick, None at the end."""
         return self._next.at if self._next else None
 
     @property
     def period_s(self) -> float:
-        """Seconds between pictures, as recorded."""
+        """Seconds between ticks, as recorded."""
         return self._next.period_s if self._next else self._recording.header.period_s
 
     def advance(self, now: float, at: float) -> float | None:
-        """Go on to the first picture from a time on, or to one that a clock set back made.
+        """Go on to the first tick from a time on, or to one that a clock set back made.
 
-        What the frames in between said is kept for `take`.
+        The frames in between are stored for `take`.
 
         Returns:
-            Unix time of the picture; None where there is none any more.
+            Unix time of the tick; None where there is none any more.
         """
         reached = None
         while self._next is not None:
-            beat = self._next
-            self._taken.extend(beat.frames)
-            self._next = next(self._beats, None)
-            reached = beat.at
+            tick = self._next
+            self._taken.extend(tick.frames)
+            self._next = next(self._ticks, None)
+            reached = tick.at
             if reached >= at or reached < now:
                 break
         return reached
@@ -171,32 +171,32 @@ class Playback:
         self._taken.clear()
         return frames
 
-    def beats(self) -> Iterator[Beat]:
-        """The pictures with their frames."""
+    def by_tick(self) -> Iterator[TickFrames]:
+        """The ticks with their frames."""
         frames: list[Frame] = []
-        told: list[Frame] = []
-        has_beats = False
+        queues: list[Frame] = []
+        has_ticks = False
         period_s = self._recording.header.period_s
-        for said in self._said():
-            if isinstance(said, Header):
-                period_s = said.period_s
-            elif isinstance(said, Told):
-                told.append(said.frame)
-            elif isinstance(said, Frame):
-                # Whoever writes no beats gets one a period.
-                if frames and not has_beats and said.taken_at >= frames[0].taken_at + period_s:
-                    yield Beat(frames[-1].taken_at, period_s, (*told, *frames))
-                    frames, told = [], []
-                frames.append(said)
-            elif isinstance(said, Beat):
-                has_beats = True
-                yield said._replace(frames=(*told, *frames))
-                frames, told = [], []
-        if frames and not has_beats:
-            yield Beat(frames[-1].taken_at, period_s, (*told, *frames))
+        for content in self._contents():
+            if isinstance(content, Header):
+                period_s = content.period_s
+            elif isinstance(content, QueueState):
+                queues.append(content.frame)
+            elif isinstance(content, Frame):
+                # A recorder that ends no ticks gets one a period.
+                if frames and not has_ticks and content.taken_at >= frames[0].taken_at + period_s:
+                    yield TickFrames(frames[-1].taken_at, period_s, (*queues, *frames))
+                    frames, queues = [], []
+                frames.append(content)
+            elif isinstance(content, TickFrames):
+                has_ticks = True
+                yield content._replace(frames=(*queues, *frames))
+                frames, queues = [], []
+        if frames and not has_ticks:
+            yield TickFrames(frames[-1].taken_at, period_s, (*queues, *frames))
 
-    def _said(self) -> Iterator[Said]:
-        """What the lines say, in the order of files and lines."""
+    def _contents(self) -> Iterator[LineContent]:
+        """What the lines hold, in the order of files and lines."""
         files = self._recording.files
         first = 0
         if self._since is not None:
@@ -207,11 +207,11 @@ class Playback:
             try:
                 yield from self._lines(file, begin)
             except (OSError, RecordingError) as error:
-                self._tell(str(file.path), str(error))
+                self._note_problem(str(file.path), str(error))
 
-    def _lines(self, file: RecordingFile, begin: int) -> Iterator[Said]:
+    def _lines(self, file: RecordingFile, begin: int) -> Iterator[LineContent]:
         decoder = Decoder(is_own=file.header.is_own)
-        # Continuous reading knows what a queue said; whoever comes in between has to be told.
+        # Continuous reading knows the state of a queue; one that begins in between needs it.
         is_new, is_skipping = True, False
         for line in file.lines(begin):
             if not line.raw.strip() or (is_skipping and not line.raw.startswith(SYNC_BEGIN)):
@@ -219,25 +219,25 @@ class Playback:
             try:
                 if not line.is_whole:
                     raise LineError("cut off")
-                said = decoder.read(line.raw)
+                content = decoder.read(line.raw)
             except LineError as error:
-                self._tell(str(file.path), describe(line, error))
+                self._note_problem(str(file.path), describe(line, error))
                 is_new = True
                 continue
-            if said is not None and (is_new or not isinstance(said, Told)):
-                yield said
-            if isinstance(said, Sync):
+            if content is not None and (is_new or not isinstance(content, QueueState)):
+                yield content
+            if isinstance(content, Sync):
                 is_new, is_skipping = is_new or is_skipping, False
-            elif isinstance(said, Beat):
-                is_skipping = said.at < self._coarse_until
+            elif isinstance(content, TickFrames):
+                is_skipping = content.at < self._coarse_until
                 is_new = is_skipping
 
-    def _tell(self, where: str, message: str) -> None:
-        if len(self._told) < MAX_PROBLEMS:
-            self._told.append((where, message))
-        elif len(self._told) == MAX_PROBLEMS:
+    def _note_problem(self, where: str, message: str) -> None:
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append((where, message))
+        elif len(self._problems) == MAX_PROBLEMS:
             more = f"more lines cannot be read than these {MAX_PROBLEMS}; the others are not named"
-            self._told.append((where, more))
+            self._problems.append((where, more))
 
 
 class RecordedTarget:
@@ -258,20 +258,20 @@ class RecordedTarget:
         self._closed = closed
         self._playback = playback
         self._is_first = is_first
-        self._told = 0
+        self._reported = 0
 
     def start(self, wake: Callable[[], None]) -> None:
-        """The first picture is there at once."""
+        """The first tick is there at once."""
         wake()
 
     def poll(self) -> list[Frame]:
-        """Frames of the pictures up to the recorded time, and what could not be read."""
+        """Frames of the ticks up to the recorded time, and what could not be read."""
         if not self._is_first:
             return []
         frames = self._playback.take()
         problems = self._playback.problems
-        if len(problems) > self._told:
-            self._told = len(problems)
+        if len(problems) > self._reported:
+            self._reported = len(problems)
             at = frames[-1].taken_at if frames else 0.0
             # A source of its own: an error of the file is none of a target's.
             frames.append(Frame(origin=problems[0].where, node="", taken_at=at, errors=problems))
@@ -282,7 +282,7 @@ class RecordedTarget:
         return False
 
     def wish(self, wish: Wish) -> None:
-        """The past cannot be asked to go faster or look closer."""
+        """The past cannot be sampled faster or more closely."""
 
     def close(self) -> None:
         """Nothing to free."""

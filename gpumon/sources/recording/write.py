@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.frame import Frame
 
 FLUSH_S: Final = 1.0
-"""Least time between two flushes, which come with a beat: nothing waits longer than a period
+"""Least time between two flushes, which come with a tick: nothing waits longer than a period
 and this."""
 
 SYNC_S: Final = 60.0
@@ -32,7 +32,7 @@ _LEVEL: Final = 3
 
 
 class RecordingWriter:
-    """Appends frames to one file, and flushes them with the beats.
+    """Appends frames to one file, and flushes them with the ticks.
 
     What a flush has written stays readable after a SIGKILL. A crash of the whole machine may cost
     what came since the last sync line.
@@ -53,7 +53,7 @@ class RecordingWriter:
         Args:
             path: A name that ends in `.zst` is written compressed.
             started_at: Unix time.
-            period_s: Seconds between beats.
+            period_s: Seconds between ticks.
             targets: URLs of what is recorded, without secrets.
             is_forced: Replace a recording that is there; anything else is never replaced.
             is_appended: Continue a recording that is there.
@@ -89,15 +89,15 @@ class RecordingWriter:
         return self._size
 
     def frames(self, frames: Iterable[Frame]) -> None:
-        """Take frames; they are written with the next beat.
+        """Take frames; they are written with the next tick.
 
         Answers about ended jobs are left out: they are asked for on a screen, not recorded.
         """
-        told = (frame for frame in frames if frame.ended is None)
-        self._waiting.extend(self._encoder.frame(frame) for frame in told)
+        recorded = (frame for frame in frames if frame.ended is None)
+        self._waiting.extend(self._encoder.frame(frame) for frame in recorded)
 
     def beat(self, at: float, period_s: float) -> None:
-        """Close a picture, and flush where it is time to.
+        """End a tick, and flush where it is time to.
 
         Raises:
             OSError: The disk is full, for example; the file ends with the last flush then.
@@ -111,9 +111,9 @@ class RecordingWriter:
         elif at - self._flushed_at >= FLUSH_S or at < self._flushed_at:
             self.flush(at)
 
-    def lost(self, at: float, pictures: int) -> None:
-        """Say that so many pictures before the next one are not there."""
-        self._waiting.append(self._encoder.lost(at, pictures))
+    def lost(self, at: float, ticks: int) -> None:
+        """Note that so many ticks before the next one are not there."""
+        self._waiting.append(self._encoder.lost(at, ticks))
 
     def flush(self, at: float) -> None:
         """Hand everything to the operating system, so that it outlives this process."""
@@ -192,7 +192,7 @@ class _Compressor:
 
 
 def _open(path: Path, *, is_forced: bool, is_appended: bool) -> int:
-    """Descriptor of a file that nobody else reads and no other recorder writes."""
+    """Descriptor of a file that no other user reads and no other recorder writes."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     is_new = True
     try:

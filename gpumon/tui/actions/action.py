@@ -42,8 +42,8 @@ NEED_NO_QUEUE: Final[tuple[ViewName, ...]] = ("gpus", "nodes", "fleet", "process
 FLEET: Final[frozenset[ViewName]] = frozenset(ROOTS)
 MAPS: Final[frozenset[ViewName]] = frozenset({"fleet"})
 TABLES: Final[frozenset[ViewName]] = (FLEET - MAPS) | {"job", "findings"}
-BOOKED: Final[frozenset[ViewName]] = frozenset({"jobs", "users", "accounts", "partitions"})
-"""Tables of what the books of GPU time tell apart."""
+CHARGED: Final[frozenset[ViewName]] = frozenset({"jobs", "users", "accounts", "partitions"})
+"""Tables with a row for each thing that GPU time is charged to."""
 SECTIONED: Final[frozenset[ViewName]] = frozenset({"gpu", "node"})
 CELLS: Final[frozenset[ViewName]] = MAPS | {"ranks"}
 """Views where arrows go from cell to cell."""
@@ -74,5 +74,5 @@ class Action(NamedTuple):
     """One or two words for the footer; empty: not in the footer."""
     doc: str
     views: frozenset[ViewName]
-    is_told_key: bool = False
-    """Whether the method is told which of the keys was pressed."""
+    takes_key: bool = False
+    """Whether the method gets the key that was pressed."""

@@ -99,7 +99,7 @@ MOVE_ACTIONS: Final = (
         "",
         doc="To the section with this number.",
         views=SECTIONED,
-        is_told_key=True,
+        takes_key=True,
     ),
 )
 """The cursor, what lies below it, and the way back."""
@@ -125,7 +125,7 @@ GO_ACTIONS: Final = (
         "",
         doc="To the view with this number, in the order of Tab.",
         views=FLEET,
-        is_told_key=True,
+        takes_key=True,
     ),
     Action(
         "command",

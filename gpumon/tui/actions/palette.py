@@ -41,7 +41,7 @@ MOST_DIGITS: Final = 9
 """Of a pattern's number."""
 
 MOST_NAMES: Final = 200
-"""Names that are looked at for a completion: more fit on no line."""
+"""Names that are tried for a completion: more fit on no line."""
 
 
 class Destination(NamedTuple):
@@ -58,7 +58,7 @@ class UnknownCommandError(InputError):
 
 
 def names_of(digest: Digest | None, kind: str) -> tuple[str, ...]:
-    """The names that a kind of thing has in this picture, as people write them, sorted."""
+    """The names that a kind of thing has in this tick, as people write them, sorted."""
     if kind == "theme":
         return tuple(SHORT_NAMES)
     if kind in NAMING:

@@ -143,7 +143,7 @@ def bindings_of(view: ViewName) -> list[Binding | tuple[str, str] | tuple[str, s
     return [
         Binding(
             key,
-            f"{action.name}({key!r})" if action.is_told_key else action.name,
+            f"{action.name}({key!r})" if action.takes_key else action.name,
             action.label or action.doc,
             id=f"{action.name}.{key}",
             show=False,

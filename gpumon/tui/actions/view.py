@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpumon.report.text.typed_time import EXAMPLES
 from gpumon.tui.actions.action import (
-    BOOKED,
     CELLS,
+    CHARGED,
     EVERYWHERE,
     JOBS,
     MAPS,
@@ -71,7 +71,7 @@ SHOW_ACTIONS: Final = (
         "W",
         "by loss",
         doc="Sort by lost GPU time, most first.",
-        views=BOOKED,
+        views=CHARGED,
     ),
     Action("as_at_first", ("0",), "0", "", doc="The original order.", views=TABLES),
     Action(

@@ -23,7 +23,7 @@ _OF_TONES: Final = {
 }
 
 
-class HeatLook:
+class MapLook:
     """The styles of a map's inks in one theme, on the ground and on one another."""
 
     def __init__(
@@ -40,14 +40,14 @@ class HeatLook:
         Args:
             variables: Colours by name.
             has_colour: Whether hues may be used.
-            has_areas: Whether areas of colour tell values; else signs do.
+            has_areas: Whether areas of colour show values; else signs do.
             plain: The style of everything where there are no colours.
             has_sixteen: Whether the terminal has sixteen colours, whose shades are its own.
         """
         self.has_colour = has_colour
         self.has_areas = has_areas
         self.has_grounds = has_areas or has_sixteen
-        """Whether numbers stand on areas of colour, also where these alone tell no step."""
+        """Whether numbers are on areas of colour, also where these alone show no step."""
         self._plain = plain
         self._middle = _MIDDLE_OF_SIXTEEN if has_sixteen else _MIDDLE
         self._made: dict[tuple[Ink, Ink | None], Style] = {}

@@ -1,10 +1,10 @@
-"""Colours of the heat map: one ramp whose steps differ in lightness, and hues for owners."""
+"""Colours of the map: one ramp whose steps differ in lightness, and hues for owners."""
 
 from __future__ import annotations
 
 from typing import Final
 
-HEAT_DARK: Final = {
+MAP_DARK: Final = {
     "heat-0": "#4c6784",
     "heat-1": "#628ebd",
     "heat-2": "#8dbbe6",
@@ -17,7 +17,7 @@ HEAT_DARK: Final = {
     "owner-5": "#c58fc0",
 }
 
-HEAT_LIGHT: Final = {
+MAP_LIGHT: Final = {
     "heat-0": "#7391ae",
     "heat-1": "#4274a8",
     "heat-2": "#265586",
@@ -30,7 +30,7 @@ HEAT_LIGHT: Final = {
     "owner-5": "#8a4a86",
 }
 
-HEAT_CONTRAST: Final = {
+MAP_CONTRAST: Final = {
     "heat-0": "#6f7f96",
     "heat-1": "#5fa8ee",
     "heat-2": "#a8d8ff",
@@ -43,7 +43,7 @@ HEAT_CONTRAST: Final = {
     "owner-5": "#f0a8e6",
 }
 
-HEAT_BLIND: Final = {
+MAP_BLIND: Final = {
     "heat-0": "#52688a",
     "heat-1": "#5b91cc",
     "heat-2": "#8fc1f0",
@@ -56,7 +56,7 @@ HEAT_BLIND: Final = {
     "owner-5": "#d493bd",
 }
 
-HEAT_GREY: Final = {
+MAP_GREY: Final = {
     "heat-0": "#6e6e6e",
     "heat-1": "#959595",
     "heat-2": "#c2c2c2",
@@ -69,7 +69,7 @@ HEAT_GREY: Final = {
     "owner-5": "#d0d0d0",
 }
 
-HEAT_FALLBACKS: Final = {
+MAP_FALLBACKS: Final = {
     "heat-0": "primary-darken-3",
     "heat-1": "primary-darken-1",
     "heat-2": "primary",
@@ -81,4 +81,4 @@ HEAT_FALLBACKS: Final = {
     "owner-4": "error",
     "owner-5": "accent-lighten-2",
 }
-"""Which of textual's own variables stands in under a theme that does not know ours."""
+"""Which of textual's own variables is used under a theme that does not know ours."""

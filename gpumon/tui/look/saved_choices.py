@@ -36,7 +36,7 @@ class Habits(NamedTuple):
     view: str | None = None
     """View of the whole fleet that was shown last."""
     theme_at_first: str | None = None
-    """With what this terminal begins whatever was chosen, or as nothing was; it is not kept."""
+    """With what this terminal begins whatever was chosen, or as nothing was; it is not stored."""
     is_ascii_at_first: bool | None = None
 
 
@@ -44,19 +44,19 @@ NO_HABITS: Final = Habits()
 
 
 class Shelf(Protocol):
-    """Where habits are kept."""
+    """Where habits are stored."""
 
     @property
     def trouble(self) -> str:
-        """Why what was chosen last is not kept, with the file's name; empty: it is."""
+        """Why what was chosen last is not stored, with the file's name; empty: it is."""
         ...
 
     def read(self) -> object:
-        """What was kept; None where nothing was."""
+        """What was stored; None where nothing was."""
         ...
 
     def write(self, notes: dict[str, object]) -> None:
-        """Keep this, without waiting."""
+        """Store this, without waiting."""
         ...
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Shelf(Protocol):
 
 
 def habits_of(found: object) -> Habits:
-    """The habits that a file tells; whatever is none of ours in it counts as not said."""
+    """The habits in a file; what gpumon does not know in it is left out."""
     if not isinstance(found, dict):
         return Habits()
     theme = _text(found.get("theme"))
@@ -83,7 +83,7 @@ def habits_of(found: object) -> Habits:
 
 
 def written(habits: Habits) -> dict[str, object]:
-    """The habits as they stand in the file."""
+    """The habits as they are in the file."""
     return {
         "theme": habits.theme,
         "ascii": habits.is_ascii,

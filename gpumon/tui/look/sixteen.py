@@ -1,6 +1,6 @@
 """The themes on terminals of sixteen colours, of which the nearest one would mostly be white.
 
-Which shade a terminal gives each of them is its own matter; told apart they are on all of them. A
+Which shade a terminal gives each of them is its own matter; they differ on all of them. A
 light ground has neither yellow nor green: most terminals draw both too pale to be read there. The
 line under the cursor has one ink: no ground lets red, yellow and grey be read on every terminal.
 """

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from rich.style import Style
 
 from gpumon.report.text.cells import Tone
-from gpumon.tui.look.map_theme import HEAT_FALLBACKS
+from gpumon.tui.look.map_theme import MAP_FALLBACKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from textual.widget import Widget
 
-    from gpumon.tui.look.map_look import HeatLook
+    from gpumon.tui.look.map_look import MapLook
 
 VARIABLES: Final = {
     Tone.PLAIN: "foreground",
@@ -34,9 +34,9 @@ FALLBACKS: Final = {
     "tone-past": "secondary",
     "cursor": "panel",
     "bar": "panel",
-    **HEAT_FALLBACKS,
+    **MAP_FALLBACKS,
 }
-"""Which of textual's own variables stands in under a theme that does not know ours."""
+"""Which of textual's own variables is used under a theme that does not know ours."""
 
 
 class ThemeStyles:
@@ -55,7 +55,7 @@ class ThemeStyles:
 
         Args:
             variables: The theme's colours by name.
-            has_colour: Whether hues may be used; without, bold and reverse stand in.
+            has_colour: Whether hues may be used; without, bold and reverse replace them.
             is_ascii: Whether only ASCII is drawn.
             has_greys: Without hues, whether the theme's greys are drawn; else the terminal's own.
             has_sixteen: Whether the terminal has sixteen colours, whose shades are its own.
@@ -96,13 +96,13 @@ class ThemeStyles:
         """Whether no style has a colour of the terminal's own, or is dimmed by it."""
 
     @cached_property
-    def heat(self) -> HeatLook:
+    def map(self) -> MapLook:
         """The styles of maps, made for the first of them."""
-        from gpumon.tui.look.map_look import HeatLook
+        from gpumon.tui.look.map_look import MapLook
 
         # Sixteen colours have no shades: on some terminals three of a scale's four look alike.
         has_areas = self._has_colour and not (self._is_ascii or self._has_sixteen)
-        return HeatLook(
+        return MapLook(
             self._variables,
             has_colour=self._has_colour,
             has_areas=has_areas,

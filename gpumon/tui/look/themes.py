@@ -6,7 +6,7 @@ from typing import Final
 
 from textual.theme import Theme
 
-from gpumon.tui.look.map_theme import HEAT_BLIND, HEAT_CONTRAST, HEAT_DARK, HEAT_GREY, HEAT_LIGHT
+from gpumon.tui.look.map_theme import MAP_BLIND, MAP_CONTRAST, MAP_DARK, MAP_GREY, MAP_LIGHT
 
 DARK: Final = Theme(
     name="gpumon-dark",
@@ -28,7 +28,7 @@ DARK: Final = Theme(
         "cursor": "#2b3442",
         "bar": "#1c2027",
         "input-cursor-background": "#c6ccd6",
-        **HEAT_DARK,
+        **MAP_DARK,
     },
 )
 
@@ -52,7 +52,7 @@ LIGHT: Final = Theme(
         "cursor": "#d5e0ec",
         "bar": "#eceeee",
         "input-cursor-background": "#2a2f38",
-        **HEAT_LIGHT,
+        **MAP_LIGHT,
     },
 )
 
@@ -76,7 +76,7 @@ CONTRAST: Final = Theme(
         "cursor": "#16355c",
         "bar": "#1a1a1a",
         "input-cursor-background": "#ffffff",
-        **HEAT_CONTRAST,
+        **MAP_CONTRAST,
     },
 )
 
@@ -100,7 +100,7 @@ BLIND: Final = Theme(
         "cursor": "#2a3648",
         "bar": "#1b212b",
         "input-cursor-background": "#ccd2dc",
-        **HEAT_BLIND,
+        **MAP_BLIND,
     },
 )
 """Blue against yellow and orange, which all kinds of colour blindness keep apart; the three also
@@ -126,10 +126,10 @@ MONO: Final = Theme(
         "cursor": "#3a3a3a",
         "bar": "#1f1f1f",
         "input-cursor-background": "#d0d0d0",
-        **HEAT_GREY,
+        **MAP_GREY,
     },
 )
-"""Greys, bold and reverse: signs and words tell everything. `NO_COLOR` goes further: it leaves
+"""Greys, bold and reverse: signs and words say everything. `NO_COLOR` goes further: it leaves
 even the greys to the terminal."""
 
 THEMES: Final = (DARK, LIGHT, CONTRAST, BLIND, MONO)

@@ -1,6 +1,6 @@
 """Who opens what: the one place that knows every screen by its name.
 
-A screen is imported when somebody opens it, but the jobs, which the first picture shows.
+A screen is imported when the user opens it, but the jobs, which the first screen shows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpumon.report.lists.filter_tables import RowFilter
     from gpumon.report.next_steps.commands import Subject
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.beside import Bookkeeping, Discovering
+    from gpumon.tui.beside import Discovering, LedgerReader
     from gpumon.tui.screens.base.contract import Entries, Trail
     from gpumon.tui.screens.base.view import View
     from gpumon.tui.status import Mood
@@ -37,7 +37,7 @@ MANY_NODES: Final = 33
 """Nodes from which on who sees everybody's jobs begins with the map of the fleet: a list of them
 no longer fits on a screen. Who sees only their own begins with these, however large the cluster."""
 
-VIEW_BEAT_S: Final = 0.1
+VIEW_PERIOD_S: Final = 0.1
 """How often one more view is imported: each takes 5 to 25 ms, in which a key would wait. All are
 there within a second."""
 
@@ -51,7 +51,7 @@ _ROOT_VIEWS: Final[Mapping[ViewName, tuple[str, str]]] = {
     "partitions": ("partitions", "PartitionsView"),
     "reservations": ("reservations", "ReservationsView"),
     "processes": ("processes", "ProcessesView"),
-    "fleet": ("fleet", "HeatView"),
+    "fleet": ("fleet", "MapView"),
 }
 """Modules of the views of the whole fleet in `lists`, but the jobs', and their classes."""
 
@@ -69,7 +69,7 @@ class AllViews:
         if found is None:
             return None
         module, name = found
-        # Each for itself: the first picture with rows waits for no view that it does not show.
+        # Each for itself: the first screen with rows waits for no view that it does not show.
         made: type[View] = getattr(_imported(module), name)
         return made()
 
@@ -171,20 +171,20 @@ class AllViews:
         return errors_page(trail, mood)
 
     def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:
-        """Patterns in what nobody explains."""
+        """Patterns in what no finding explains."""
         from gpumon.tui.screens.base.page import patterns_page
 
         return patterns_page(trail, discovery)
 
-    def books(self, trail: Trail, kept: Bookkeeping | None) -> Screen[None]:
+    def ledger(self, trail: Trail, stored: LedgerReader | None) -> Screen[None]:
         """Where GPU time went, week by week."""
-        from gpumon.tui.screens.base.page import books_page
+        from gpumon.tui.screens.base.page import ledger_page
 
-        return books_page(trail, kept)
+        return ledger_page(trail, stored)
 
 
 class ViewsAhead:
-    """Imports one view after the other while nobody types."""
+    """Imports one view after the other while the user does not type."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class ViewsAhead:
         self._timer: Timer | None = None
 
     def take(self, views: Iterator[object], *, is_queue: bool) -> None:
-        """Begin with the first picture.
+        """Begin with the first screen.
 
         Who only watches a machine without a queue never needs them: there a key begins it.
 
@@ -225,12 +225,12 @@ class ViewsAhead:
 
     def _begin(self) -> None:
         if self._timer is None:
-            self._timer = self._every(VIEW_BEAT_S, self._step)
+            self._timer = self._every(VIEW_PERIOD_S, self._step)
 
     def _step(self) -> None:
         if self._views is None or self._timer is None:
             return
-        is_typing = self._clock() - self._typed_s() < VIEW_BEAT_S
+        is_typing = self._clock() - self._typed_s() < VIEW_PERIOD_S
         if not is_typing and next(self._views, None) is None:
             self._timer.stop()
 
@@ -243,7 +243,7 @@ def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewNa
     """The view that a filter is about, else the one of last time, else what suits the fleet.
 
     Args:
-        tick: The first picture.
+        tick: The first tick.
         last: What was chosen last; a view that would be empty here, or is none, does not count.
         passes: The filter of the command line.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HookedApp(App[int]):
-    """Tells of each frame and each failure; another textual that does not call these tells none."""
+    """Reports each frame and each failure, where this version of textual calls these."""
 
     def to_send(self, renderable: RenderableType | None) -> RenderableType | None:
         """What is sent to the terminal in the place of a frame."""
@@ -25,7 +25,7 @@ class HookedApp(App[int]):
         """A frame is on its way; None: textual had nothing to draw."""
 
     def note_failure(self, error: Exception) -> None:
-        """Something raised what nobody caught; the application ends."""
+        """An exception was not caught; the application ends."""
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         super()._display(screen, self.to_send(renderable))
@@ -41,7 +41,7 @@ class HookedApp(App[int]):
 
 
 def take(event: Key | Paste) -> bool:
-    """Whether textual could be told that an event has had its turn; it sends it nowhere else."""
+    """Whether textual accepts that an event has had its turn; it sends it nowhere else."""
     note = getattr(event, "_set_forwarded", None)
     if note is None:
         return False

@@ -23,7 +23,7 @@ NARROW: Final = re.compile(
 
 
 def is_of_narrow(text: str) -> bool:
-    """Whether each character of a text takes one cell, whoever measures it."""
+    """Whether each character of a text takes one cell, however it is measured."""
     return text.isascii() or NARROW.fullmatch(text) is not None
 
 
@@ -39,7 +39,7 @@ def _length(strip: Strip, first: int, end: int) -> int:
 
 
 def pieces_between(strip: Strip, first: int, end: int) -> Iterator[Segment]:
-    """What `cropped` makes a strip of: a strip has a dozen memories that nobody asks."""
+    """What `cropped` makes a strip of: a strip has a dozen memories that are never read."""
     at = 0
     for segment in strip:
         if at >= end:

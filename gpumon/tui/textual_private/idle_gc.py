@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUIET_S: Final = 2.0
-"""So long no key came: whoever goes through views presses several a second."""
+"""So long no key came: a user who goes through views presses several a second."""
 
 PAUSE_S: Final = 0.1
-"""Between a frame and a look: what follows from the picture is done by then."""
+"""Between a frame and a collection: what follows from the tick is done by then."""
 
 PERIOD_S: Final = 10.0
-"""Between two looks at the objects made since the one before."""
+"""Between two collections of the objects made since the one before."""
 
 LATEST_S: Final = 60.0
-"""So long a look waits for a quiet moment."""
+"""So long a collection waits for a quiet moment."""
 
 WHOLE_S: Final = 300.0
-"""Between two looks at every object."""
+"""Between two collections of every object."""
 
 FEW: Final = 5_000
-"""New objects that are not worth a look."""
+"""New objects that are not worth a collection."""
 
 FALLBACK: Final = (1_000_000, 4, 10)
-"""Thresholds at which Python looks by itself, while nothing is painted for long."""
+"""Thresholds at which Python collects by itself, while nothing is painted for long."""
 
 
 def _new_objects() -> int:
@@ -41,7 +41,7 @@ def _new_objects() -> int:
 
 
 class QuietCollector:
-    """Told of keys and frames, it looks after the frame of a tick."""
+    """Collects after the frame of a tick; keys and frames are reported to it."""
 
     def __init__(
         self,
@@ -50,19 +50,19 @@ class QuietCollector:
         collect: Callable[[int], object] = gc.collect,
         new_objects: Callable[[], int] = _new_objects,
     ) -> None:
-        """Look for the first time once a period has passed.
+        """Collect for the first time once a period has passed.
 
         Args:
             later: Calls a function after so many seconds, on the thread that paints.
             clock: Seconds.
-            collect: Looks through a generation and those that are younger; 2 are all.
-            new_objects: How many were made, and are not gone, since the last look.
+            collect: Collects a generation and those that are younger; 2 are all.
+            new_objects: How many were made, and are not gone, since the last collection.
         """
         self._later = later
         self._clock = clock
         self._collect = collect
         self._new_objects = new_objects
-        self._typed_s = self._looked_s = self._whole_s = clock()
+        self._typed_s = self._checked_s = self._whole_s = clock()
         self._is_waiting = False
 
     def note_key(self) -> None:
@@ -71,17 +71,17 @@ class QuietCollector:
 
     def note_frame(self) -> None:
         """Something is painted now."""
-        if not self._is_waiting and self._clock() - self._looked_s >= PERIOD_S:
+        if not self._is_waiting and self._clock() - self._checked_s >= PERIOD_S:
             self._is_waiting = True
-            self._later(PAUSE_S, self._look)
+            self._later(PAUSE_S, self._collect_garbage)
 
-    def _look(self) -> None:
+    def _collect_garbage(self) -> None:
         self._is_waiting = False
         now_s = self._clock()
         is_quiet = now_s - self._typed_s >= QUIET_S
-        if not is_quiet and now_s - self._looked_s < LATEST_S:
+        if not is_quiet and now_s - self._checked_s < LATEST_S:
             return
-        self._looked_s = now_s
+        self._checked_s = now_s
         if is_quiet and now_s - self._whole_s >= WHOLE_S:
             self._whole_s = now_s
             self._collect(2)

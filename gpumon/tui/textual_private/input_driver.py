@@ -4,7 +4,7 @@ Textual's own looks ten times a second for input and for its end. On a monitor t
 second that is a tenth of all its work, and each end of the input waits for two such looks.
 
 It also takes Esc and a key apart that come in one packet, as they do over a slow line, where
-textual's parser sees Alt with that key; and it hands on as pasted what nobody can have typed.
+textual's parser sees Alt with that key; and it hands on as pasted what no user can have typed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from textual.message import Message
 
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 """How often it is looked, right after input, whether an escape stays alone and so is the key."""
-_SETTLED_S: Final = ESCAPE_DELAY + _LOOK_S
-"""A look so long after the last input hands on all that the parser still held of it."""
+_SETTLED_S: Final = ESCAPE_DELAY + _POLL_S
+"""A poll so long after the last input hands on all that the parser still held of it."""
 _END_S: Final = 1.0
-"""Whoever rings the bell ends the input at once."""
+"""A ring of the bell ends the input at once."""
 
 ESC: Final = "\x1b"
 _OPENERS: Final = "[O\t"
@@ -41,7 +41,7 @@ _WORD_KEYS: Final = "bf\x7f"
 """With Alt, by a word to the left and right, and the word away: in a line that is typed."""
 
 MOST_TYPED: Final = 32
-"""Signs in one read: nobody types more between two looks, also where a line hangs for a second."""
+"""Signs in one read: nobody types more between two polls, also where a line hangs for a second."""
 MOST_HELD: Final = 3
 """Different signs among them that are keys held down, however many of each."""
 PASTE_GAP_S: Final = 0.3
@@ -80,7 +80,7 @@ class Typing:
             return list(_as_pasted(found))
         return found
 
-    def look(self, is_late: bool) -> Iterator[Message]:
+    def poll(self, is_late: bool) -> Iterator[Message]:
         """What is certain by now.
 
         Args:
@@ -174,7 +174,7 @@ class PatientDriver(LinuxDriver):
         typed_at = float("-inf")
         is_settled = True
         while not self.exit_event.is_set():
-            ready = _ready(watched, None if is_settled else _LOOK_S)
+            ready = _ready(watched, None if is_settled else _POLL_S)
             if bell[0] in ready:
                 self.exit_event.wait(_END_S)
             elif ready:
@@ -186,12 +186,12 @@ class PatientDriver(LinuxDriver):
                 typed_at = time.monotonic()
                 for event in typing.read(decode(data), typed_at, self._is_line):
                     self.process_message(event)
-            # Of the look itself, not of the next wait: a busy machine may hold this thread up
-            # between the two, and an escape that is not looked for waits for the next key.
-            looked_at = time.monotonic()
-            for event in typing.look(looked_at - typed_at > ESCAPE_DELAY):
+            # Of the poll itself, not of the next wait: a busy machine may hold this thread up
+            # between the two, and an escape that is not polled for waits for the next key.
+            polled_at = time.monotonic()
+            for event in typing.poll(polled_at - typed_at > ESCAPE_DELAY):
                 self.process_message(event)
-            is_settled = looked_at - typed_at > _SETTLED_S
+            is_settled = polled_at - typed_at > _SETTLED_S
 
     @property
     def _is_line(self) -> bool:

@@ -1,6 +1,6 @@
 """Draws only the lines of a screen that changed.
 
-Textual draws every line of every widget between the topmost and the lowest change. A picture a
+Textual draws every line of every widget between the topmost and the lowest change. A tick a
 second changes the clock in the last line and a few cells at the top: that is the whole screen.
 
 The compositor is no part of what textual promises: what fails here is drawn by textual's own.
@@ -34,7 +34,7 @@ _column_of: Final = itemgetter(0)
 
 
 class LineUpdate(ChopsUpdate):
-    """An update that knows its stretches as parts of whole lines; cut for whoever asks."""
+    """An update that knows its stretches as parts of whole lines; cut when they are asked for."""
 
     def __init__(
         self, spans: list[tuple[int, int, int]], lines: Mapping[int, Sequence[Part]]

@@ -1,4 +1,4 @@
-"""What a key changes is painted in one frame, without the screen being laid out anew."""
+"""What a key changes is painted in one frame, without the screen being laid out again."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ else:
 
 
 def announce(widget: Widget) -> None:
-    """Tell the screen now that a widget is to be painted.
+    """Notify the screen now that a widget is to be painted.
 
-    Textual tells it once the widget has nothing else to do. By then a frame with the rest of what
+    Textual does so once the widget has nothing else to do. By then a frame with the rest of what
     the key changed may be on its way, and the next one comes a sixtieth of a second later.
     """
-    # Private to textual: another of its versions tells the screen in its own time.
+    # Private to textual: another of its versions notifies the screen in its own time.
     check = getattr(widget, "_check_refresh", None)
     if check is not None:
         check()
 
 
-def _told_directly(widget: Widget, regions: tuple[Region, ...]) -> bool:
+def _marked_directly(widget: Widget, regions: tuple[Region, ...]) -> bool:
     """Whether the screen knows by now that these are to be painted, without a message."""
     try:
         screen = widget.screen
@@ -44,7 +44,7 @@ def _told_directly(widget: Widget, regions: tuple[Region, ...]) -> bool:
             return False
         widget._set_dirty(*regions)
         screen._dirty_widgets.add(widget)
-    # Private to textual: in another of its versions the widget tells in its own time.
+    # Private to textual: in another of its versions the widget notifies it in its own time.
     except (AttributeError, NoScreen):
         return False
     screen.check_idle()
@@ -69,9 +69,9 @@ class PlainLines(_Mixin):
         """Have stretches of these lines painted in the next frame.
 
         Textual's `refresh` wakes the widget up, so that it sends the screen a message: of what a
-        picture a second costs, these messages were a tenth.
+        tick a second costs, these messages were a tenth.
         """
-        if not _told_directly(self, regions):
+        if not _marked_directly(self, regions):
             self.refresh(*regions)
 
     @property
@@ -83,7 +83,7 @@ class PlainLines(_Mixin):
         """These lines, or a stretch of each."""
         filters = self.get_line_filters()
         if getattr(getattr(self.app, "look", None), "has_true_colours", False):
-            # It looks at every piece of every line for colours of the terminal's own.
+            # It searches every piece of every line for colours of the terminal's own.
             filters = [one for one in filters if type(one) is not ANSIToTruecolor]
         ground = self.background_colors[1] if filters else BLACK
         first, end = crop.column_span

@@ -1,4 +1,4 @@
-"""Which stream the screen is drawn on, and what is said when it is gone."""
+"""Which stream the screen is drawn on, and what is reported when it is gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DRAWING: Final = "textual-output"
 def draw_on_the_terminal() -> None:
     """Have the screen drawn on standard output where standard error leads elsewhere (`2>file`).
 
-    Textual takes standard error, and asks nobody. What is said there goes where it was sent all the
+    Textual takes standard error unasked. What is written there goes where it was sent all the
     same.
     """
     if sys.__stderr__ is not None and sys.__stderr__.isatty():
@@ -32,11 +32,11 @@ def leave_a_dead_terminal_quietly() -> None:
 
 
 def _all_but_drawing(
-    tell: Callable[[threading.ExceptHookArgs], object],
+    report: Callable[[threading.ExceptHookArgs], object],
 ) -> Callable[[threading.ExceptHookArgs], None]:
-    def hook(told: threading.ExceptHookArgs) -> None:
-        is_drawing = told.thread is not None and told.thread.name == _DRAWING
-        if not (is_drawing and isinstance(told.exc_value, OSError)):
-            tell(told)
+    def hook(crash: threading.ExceptHookArgs) -> None:
+        is_drawing = crash.thread is not None and crash.thread.name == _DRAWING
+        if not (is_drawing and isinstance(crash.exc_value, OSError)):
+            report(crash)
 
     return hook

@@ -1,4 +1,4 @@
-"""What the process is told by signals: to end, to stop until it is wanted again, to go on."""
+"""What signals ask of the process: to end, to stop until it is wanted again, to go on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def catch_signals(
     """
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda told, _frame: leave(128 + told))
+            signal.signal(number, lambda sent, _frame: leave(128 + sent))
     # Textual's, which give the terminal back and take it again.
     stop, go_on = signal.getsignal(signal.SIGTSTP), signal.getsignal(signal.SIGCONT)
     is_lent = False
@@ -47,13 +47,13 @@ def catch_signals(
         is_lent = False
         redraw()
 
-    # Both write, for which they take locks that whatever the signal interrupts may hold.
+    # Both write, for which they take locks that the interrupted code may hold.
     signal.signal(signal.SIGTSTP, lambda _number, _frame: soon(lend))
     signal.signal(signal.SIGCONT, lambda _number, _frame: soon(come_back))
 
 
 @contextmanager
-def standing_back() -> Iterator[None]:
+def lent_terminal() -> Iterator[None]:
     """While another program has the terminal and no loop runs: Ctrl-C is meant for that one only.
 
     Ctrl-Z stops both, as it does any program.

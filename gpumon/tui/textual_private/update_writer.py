@@ -68,7 +68,7 @@ def _change(old: _Pen, new: _Pen) -> str:
         parts = ["0", *new]
     else:
         offs = dict.fromkeys(_OFF[part] for part in gone)
-        # Bold and dim end together: what stays of the two is said again.
+        # Bold and dim end together: what stays of the two is sent again.
         parts = [*offs, *(part for part in now if part not in was or _OFF.get(part) in offs)]
         parts.append("" if new.ink == old.ink else new.ink or "39")
         parts.append("" if new.ground == old.ground else new.ground or "49")

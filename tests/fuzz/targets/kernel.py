@@ -13,7 +13,7 @@ from gpumon.probe.holders.processes import Processes, inner_pid, rank_variables
 from gpumon.probe.kernel import cgroups, filesystems, log, numa, pci, ports, pressure
 from gpumon.probe.kernel.driver_files import boards, name_unopened
 from gpumon.probe.kernel.host import Host, disk_bytes, interface_bytes
-from gpumon.probe.kernel.local_filesystems import mounts, safe, told
+from gpumon.probe.kernel.local_filesystems import mounts, safe, with_data
 from gpumon.probe.kernel.process_stat import AllProcesses
 from gpumon.probe.main import Wishes
 from gpumon.probe.rows import Row, block
@@ -210,7 +210,7 @@ _LAID: Final[dict[str, tuple[str, ...]]] = {}
 
 
 def _rows(rows: list[Row]) -> None:
-    """Rows as they go on the wire: JSON that says no number that is none."""
+    """Rows as they go on the wire: JSON with no number that is none."""
     json.dumps(block(rows), allow_nan=False)
 
 
@@ -223,7 +223,7 @@ def _processes(given: Tree) -> None:
 
 
 def _process_trees(given: Tree) -> None:
-    """Two looks, between which whole processes change their places or go."""
+    """Two scans, between which whole processes change their places or go."""
     trees = ProcessTrees(AllProcesses(str(_laid("trees", given))))
     texts = list(given.values())
     turned = dict(zip(given, texts[1:] + texts[:1], strict=True))
@@ -278,9 +278,9 @@ def _cgroups(given: Tree) -> None:
 
 class _NoOutputs:
     def ask(self, jobs: object) -> None:
-        """Nobody is asked."""
+        """No one is asked."""
 
-    def tell(self, row: object) -> None:
+    def add_to(self, row: object) -> None:
         """Nothing is known."""
 
 
@@ -299,7 +299,7 @@ def _filesystems(given: Tree) -> None:
 
 def _local_filesystems(given: str) -> None:
     every = mounts(given.encode("utf-8", "surrogatepass"))
-    told(every)
+    with_data(every)
     if any(mount.kind == "nfs4" for mount in safe(every)):
         raise oracle.BrokenError("a network mount would be asked")
 
@@ -347,7 +347,7 @@ def _next(lines: list[str], most: int) -> bytes:
         raise BlockingIOError(errno.EAGAIN, "nothing yet")
     line = lines.pop(0)
     if line.startswith("error "):
-        raise OSError(_ERRORS[len(line) % len(_ERRORS)], "as the kernel may say")
+        raise OSError(_ERRORS[len(line) % len(_ERRORS)], "as the kernel may answer")
     return line.encode("utf-8", "surrogatepass")[:most]
 
 
@@ -435,7 +435,7 @@ TARGETS: Final = (
         (_KERNEL + "local_filesystems.py",),
         aside=(
             "space",
-            *(f"LocalFilesystems.{name}" for name in ("rows", "_errors", "_look", "_run")),
+            *(f"LocalFilesystems.{name}" for name in ("rows", "_errors", "_ask_all", "_run")),
         ),
     ),
     _files("kernel.ports", _ports, PORT, "ports.py", aside=("_near",)),
@@ -446,7 +446,7 @@ TARGETS: Final = (
         lambda rng: mutation.text(rng, KMSG),
         _log,
         (_KERNEL + "log.py",),
-        aside=("untold", "KernelLog.__init__"),
+        aside=("only_logged", "KernelLog.__init__"),
     ),
     Target("kernel.bus_ids", lambda rng: mutation.text(rng, BUSES, "", 1), _bus, ()),
     Target(
@@ -463,7 +463,7 @@ TARGETS: Final = (
             "main",
             "report",
             "_give_back_memory",
-            "say",
+            "send",
         ),
     ),
 )

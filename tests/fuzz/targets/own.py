@@ -50,8 +50,8 @@ def _json(rng: Random, chunks: tuple[str, ...]) -> bytes:
     return mutation.encoded(rng, mutation.dumped(rng, mutation.tree(rng, chunks)))
 
 
-def _said(error: Exception) -> None:
-    """What is told to a person: one line that harms no terminal."""
+def _check_line(error: Exception) -> None:
+    """What is shown to a person: one line that harms no terminal."""
     for line in getattr(error, "problems", (str(error),)):
         oracle.well_formed(line)
 
@@ -69,7 +69,7 @@ def _config(given: bytes) -> None:
     try:
         found = load(environ)
     except ConfigurationError as error:
-        _said(error)
+        _check_line(error)
         return
     for key, chosen in found.chosen.items():
         if not key.startswith("detectors.parameters"):
@@ -107,7 +107,7 @@ def _cache_made(rng: Random) -> bytes:
 
 
 def _cached(given: bytes) -> None:
-    """A file in the folder of shared answers, as another gpumon, or nobody, left it."""
+    """A file in the folder of shared answers, as another gpumon, or none, left it."""
     place_of = workplace.folder() / "answers"
     place_of.mkdir(mode=0o700, exist_ok=True)
     shared = answer_cache.SharedAnswers(place_of, "lab")
@@ -195,7 +195,7 @@ def _model(given: bytes) -> None:
     for one in model.classes:
         for fill in (np.nan, 0.5, 3.0):
             features = np.full((1, len(COLUMN)), fill)
-            one.can_tell(features)
+            one.can_judge(features)
             one.unlike(features)
             oracle.well_formed(one.verdict(one.rows(features)[0]).probability)
     oracle.well_formed(model.mark)
@@ -275,7 +275,7 @@ TARGETS: Final = (
             "_open_folder",
             "_is_ours",
             "_locked",
-            "_told",
+            "_own_answer",
             "SharedAnswers.ask_newer",
             "SharedAnswers.leave_note",
             "SharedAnswers._opened",

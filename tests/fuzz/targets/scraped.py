@@ -1,4 +1,4 @@
-"""What exporters, and servers that gather their pages, say over HTTP."""
+"""What exporters, and servers that gather their pages, answer over HTTP."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ ANSWERS: Final = (
 )
 
 
-class _Said:
+class _Answers:
     """Answers in place of a server: each question with the next of them, in turn."""
 
     def __init__(self, bodies: list[bytes]) -> None:
@@ -161,7 +161,7 @@ def _answers(given: list[bytes]) -> None:
                 read(opened)
             except FetchError as error:
                 oracle.well_formed((error.message, error.hint))
-    questions, nodes = Questions(_Said(given)), Nodes()  # type: ignore[arg-type]
+    questions, nodes = Questions(_Answers(given)), Nodes()  # type: ignore[arg-type]
     for number in range(2):
         try:
             seen = asyncio.run(questions.look())
@@ -169,7 +169,7 @@ def _answers(given: list[bytes]) -> None:
             oracle.well_formed((error.message, error.hint))
             continue
         oracle.well_formed(seen.remarks)
-        told, errors = nodes.read(seen, NOW + number, 3600.0)
+        readings, errors = nodes.read(seen, NOW + number, 3600.0)
         oracle.well_formed([tuple(error) for error in errors])
         oracle.frames(
             Frame(
@@ -177,7 +177,7 @@ def _answers(given: list[bytes]) -> None:
                 one.reading.errors,
                 host_names=(one.reading.host_name,),
             )
-            for one in told
+            for one in readings
         )
 
 

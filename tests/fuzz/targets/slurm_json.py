@@ -1,4 +1,4 @@
-"""What slurmrestd and the `--json` of Slurm's commands answer, and what the accounting says."""
+"""What slurmrestd and the `--json` of Slurm's commands answer, and what the accounting lists."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def _site_made(rng: Random) -> str:
 
 
 def _reply_made(rng: Random) -> bytes:
-    said = mutation.dumped(rng, mutation.tree(rng, WHOLE))
-    return mutation.encoded(rng, rng.choice(("", "", "Welcome\n", "<html>")) + said)
+    text = mutation.dumped(rng, mutation.tree(rng, WHOLE))
+    return mutation.encoded(rng, rng.choice(("", "", "Welcome\n", "<html>")) + text)
 
 
 def _reply(given: bytes) -> None:
@@ -159,7 +159,7 @@ def _reply(given: bytes) -> None:
     oracle.well_formed(plain(cluster_name.of_answer(answer)))
     oracle.well_formed(rest_failures.remarks("jobs", answer))
     rest_failures.is_of_accounting_only(answer)
-    oracle.well_formed(rest_failures.said_errors("jobs", 500, answer, None, NOW))
+    oracle.well_formed(rest_failures.reported_errors("jobs", 500, answer, None, NOW))
 
 
 def _value(given: str) -> None:
@@ -221,8 +221,8 @@ def _sacct_made(rng: Random) -> str:
         rows = [row[: -len("@5eed@")] + rng.choice(SUMMARIES) + "@5eed@" for row in rows if row]
     if rng.random() < 0.1:
         titles = "@5eed@".join((*OLD_FIELDS, ""))
-    said = mutation.text(rng, rows, "\n", 4)
-    return said if rng.random() < 0.02 else f"{titles}\n{said}{rng.choice(('', chr(10)))}"
+    text = mutation.text(rng, rows, "\n", 4)
+    return text if rng.random() < 0.02 else f"{titles}\n{text}{rng.choice(('', chr(10)))}"
 
 
 def _sacct(given: str) -> None:

@@ -211,7 +211,7 @@ def _complaint(given: str) -> None:
     oracle.well_formed(failures.complained("squeue", given))
     oracle.well_formed(failures.garbage("squeue", "jobs", given))
     oracle.well_formed(failures.hop_failed("ssh", given))
-    failures.says_no_topology(given)
+    failures.means_no_topology(given)
     failures.is_of_another_kind(given)
 
 
@@ -282,7 +282,7 @@ TARGETS: Final = (
             "miscounted",
             "is_silence",
             "is_about_accounting",
-            "told_of_accounting",
+            "accounting_words",
             "is_unreadable",
             "CommandFailedError",
         ),

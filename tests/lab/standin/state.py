@@ -89,8 +89,8 @@ class State:
         """
         mem = "n/a" if mem_bytes is None else str(mem_bytes)
         place = "" if instance is None else f" {instance[0]} {instance[1]}"
-        told = f"{mem} {sm_percent} {mem_percent} {kind}{place}"
-        self.values[f"gpu.{gpu}.process.{pid}"] = told
+        line = f"{mem} {sm_percent} {mem_percent} {kind}{place}"
+        self.values[f"gpu.{gpu}.process.{pid}"] = line
 
     def error(self, function: str, code: int, gpu: int | None = None) -> None:
         """Makes a function (or "*") fail; 13 stands for a symbol that the driver lacks."""
@@ -172,8 +172,8 @@ class State:
     def _carry(self, key: str, rate: int, age_s: float, absent: int | None = None) -> None:
         was = self._was(key)
         base = absent if was is None else was
-        set_anew = self.values.get(key) != self._published.get(key)
-        if base is not None and rate and not set_anew:
+        is_changed = self.values.get(key) != self._published.get(key)
+        if base is not None and rate and not is_changed:
             self.values[key] = str(base + int(rate * age_s))
 
     def _was(self, key: str) -> int | None:

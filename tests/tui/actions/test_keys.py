@@ -59,18 +59,18 @@ def again(name: str) -> Check:
 
 
 def asks(kind: str) -> Check:
-    """A question stands there."""
+    """A question is shown."""
     return lambda before, after, _key: before.prompt is None and after.prompt == kind
 
 
-def says(words: str) -> Check:
+def shows(words: str) -> Check:
     """The status line tells so, and did not before."""
     return lambda before, after, _key: words in after.lines[-2] and words not in before.lines[-2]
 
 
 def changed(before: Seen, after: Seen, _key: str) -> bool:
     """The same view shows something else."""
-    return before.views == after.views and before.picture != after.picture
+    return before.views == after.views and before.styles != after.styles
 
 
 def shorter(before: Seen, after: Seen, _key: str) -> bool:
@@ -113,7 +113,7 @@ GROUPS = ("users", "accounts", "partitions", "reservations")
 
 MOVED = Expected(changed)
 BACK_AGAIN = Expected(changed, ("G",))
-STOOD = ("comma", "comma", "comma")
+PAUSED = ("comma", "comma", "comma")
 FILTERED = ("slash", "g", "enter")
 
 EXPECTED: dict[str, Expected | dict[str, Expected]] = {
@@ -149,14 +149,14 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "roofline": MOVED,
     "acknowledge": Expected(handed),
     "mute": Expected(asks("AnswerPrompt")),
-    "case": Expected(says("stored only while a fleet is watched live")),
+    "case": Expected(shows("stored only while a fleet is watched live")),
     "commands": Expected(to("commands")),
     "copy_command": Expected(handed),
     "copy": Expected(handed),
     "export": Expected(asks("AnswerPrompt")),
-    "shell": {view: Expected(says("simulated or recorded")) for view in VIEWS}
-    | {"jobs": Expected(says("simulated or recorded"), ("j",))}
-    | dict.fromkeys((*GROUPS, "pending", "ended"), Expected(says("no node here"))),
+    "shell": {view: Expected(shows("simulated or recorded")) for view in VIEWS}
+    | {"jobs": Expected(shows("simulated or recorded"), ("j",))}
+    | dict.fromkeys((*GROUPS, "pending", "ended"), Expected(shows("no node here"))),
     "filter": {view: Expected(asks("Prompt")) for view in VIEWS}
     | dict.fromkeys((*LISTED, "fleet", "ranks"), Expected(asks("FilterPrompt"))),
     "switch": {
@@ -183,15 +183,15 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     },
     "books": Expected(to("page")),
     "errors": Expected(to("page")),
-    "pause": Expected(says("PAUSED")),
-    "step_back": Expected(says("PAUSED")),
-    "step_on": Expected(changed, STOOD),
-    "minute_back": Expected(says("PAUSED")),
-    "minute_on": Expected(changed, STOOD),
+    "pause": Expected(shows("PAUSED")),
+    "step_back": Expected(shows("PAUSED")),
+    "step_on": Expected(changed, PAUSED),
+    "minute_back": Expected(shows("PAUSED")),
+    "minute_on": Expected(changed, PAUSED),
     "time": Expected(asks("AnswerPrompt")),
-    "live": Expected(lambda b, a, key: says("PAUSED")(a, b, key), STOOD),
-    "faster": Expected(says("one speed")),
-    "slower": Expected(says("one speed")),
+    "live": Expected(lambda b, a, key: shows("PAUSED")(a, b, key), PAUSED),
+    "faster": Expected(shows("one speed")),
+    "slower": Expected(shows("one speed")),
     "refresh": Expected(lambda before, after, _key: after.repaints == before.repaints + 1),
     "theme": Expected(lambda b, a, key: changed(b, a, key) and a.lines == b.lines),
     "down": MOVED,
@@ -203,12 +203,12 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "help": {
         view: Expected(again("page") if view == "page" else to("page")) for view in VIEWS
     },
-    "suspend": Expected(says("no shell here could resume gpumon")),
+    "suspend": Expected(shows("no shell here could resume gpumon")),
     "close": {view: Expected(shorter) for view in VIEWS}
     | dict.fromkeys(ROOTS, Expected(lambda _before, after, _key: after.exit_code == 0)),
-    "tree": Expected(says("it does not run on this machine")),
-    "others": Expected(says("these processes are elsewhere")),
-    "signal": Expected(says("--allow-actions")),
+    "tree": Expected(shows("it does not run on this machine")),
+    "others": Expected(shows("these processes are elsewhere")),
+    "signal": Expected(shows("--allow-actions")),
     "next_problem": MOVED,
     "previous_problem": MOVED,
     "mine": MOVED,
@@ -258,7 +258,7 @@ class Desk:
         await self._terminal.aclose()
         ready = board(*WAYS[self._view], size=SIZES.get(self._view, (120, 24)))
         made = self._board = await self._terminal.enter_async_context(ready)
-        self._first = lasting(made.look())
+        self._first = lasting(made.seen())
         return made
 
     async def _comes_back(self, made: Board) -> bool:
@@ -266,19 +266,19 @@ class Desk:
         first = self._first
         assert first is not None
         for _ in range(MOST_ESCAPES):
-            now = made.look()
+            now = made.seen()
             if now.exit_code is not None:
                 return False
             if now.prompt is None and len(now.views) <= len(first.views):
                 break
             await made.press("escape")
-        if made.look().views != first.views:
-            await made.press(*("escape",) * (len(made.look().views) - 1), *WAYS[self._view])
+        if made.seen().views != first.views:
+            await made.press(*("escape",) * (len(made.seen().views) - 1), *WAYS[self._view])
         for key in TAKES_BACK:
-            if lasting(made.look()) == first:
+            if lasting(made.seen()) == first:
                 return True
             await made.press(key)
-        return lasting(made.look()) == first
+        return lasting(made.seen()) == first
 
 
 def lasting(seen: Seen) -> Seen:
@@ -298,10 +298,10 @@ async def test_each_key_of_a_view_has_the_effect_of_its_action(view):
                     continue
                 b = await desk.fresh()
                 await b.press(*wanted.before)
-                before = b.look()
+                before = b.seen()
                 assert before.views[-1] == view, action.name
                 await b.press(key)
-                after = b.look()
+                after = b.seen()
                 if not wanted.check(before, after, key):
                     wrong.append("\n".join((f"{action.name}: {key}", *after.lines)))
     assert not wrong, "\n\n".join(wrong)
@@ -330,25 +330,25 @@ KEYBOARD = (
 """What can be pressed on a keyboard, as the terminal names it."""
 
 
-def but_for_what_is_said(seen: Seen) -> Seen:
+def but_for_the_status(seen: Seen) -> Seen:
     """Without the line in which keys are answered."""
-    lines, picture = seen.lines, seen.picture
-    return seen._replace(lines=(*lines[:-2], lines[-1]), picture=(*picture[:-2], picture[-1]))
+    lines, styles = seen.lines, seen.styles
+    return seen._replace(lines=(*lines[:-2], lines[-1]), styles=(*styles[:-2], styles[-1]))
 
 
 @pytest.mark.parametrize("view", VIEWS)
 async def test_a_key_that_is_not_bound_in_a_view_does_nothing_but_say_so(view):
     bound = {key for action in actions_of(view) for key in action.keys}
     async with board(*WAYS[view], size=SIZES.get(view, (120, 24))) as b:
-        before = b.look()
+        before = b.seen()
         odd = []
         for key in dict.fromkeys(KEYBOARD):
             if key in bound:
                 continue
             await b.press(key)
-            after = b.look()
+            after = b.seen()
             sign = key if len(key) == 1 else None
-            if but_for_what_is_said(after) != but_for_what_is_said(before):
+            if but_for_the_status(after) != but_for_the_status(before):
                 odd.append(key)
             elif sign and not re.search(
                 rf"{re.escape(sign)} (does nothing|works only in): ", after.lines[-2]

@@ -70,7 +70,7 @@ def test_refused(text, words):
         understood(text, DIGEST)
 
 
-def test_without_a_picture_only_views_are_known():
+def test_without_a_tick_only_views_are_known():
     assert understood("users", None) == Destination("users")
     assert names_of(None, "job") == ()
     with pytest.raises(UnknownCommandError):

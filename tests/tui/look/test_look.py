@@ -1,4 +1,4 @@
-"""Themes and the absence of colours: a state is never told by colour alone."""
+"""Themes and the absence of colours: a state is never shown by colour alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import COLOR_SYSTEMS
 
 from gpumon.report.text.cells import Cell, Tone
 from gpumon.tui.app import GpumonApp
-from gpumon.tui.look.map_theme import HEAT_GREY
+from gpumon.tui.look.map_theme import MAP_GREY
 from gpumon.tui.look.theme import VARIABLES, ThemeStyles
 from gpumon.tui.look.themes import BLIND, CONTRAST, MONO, THEMES
 from gpumon.tui.widgets.text.strips import line_strip
@@ -98,7 +98,7 @@ def test_sixteen_colours_have_four_steps_that_differ_in_lightness(name):
 @pytest.mark.parametrize("name", COLOURED)
 @pytest.mark.parametrize("tone", [tone for tone in Tone if tone is not Tone.PAST])
 def test_every_tone_can_be_read_in_sixteen_colours(name, tone):
-    """On the ground; under the cursor one ink stands for all."""
+    """On the ground; under the cursor one ink serves for all."""
     of = few(name)
     text = of(VARIABLES[tone])
     for ground in ("background", "bar"):
@@ -121,7 +121,7 @@ def test_with_more_colours_a_theme_stays_as_it_is(name, system):
 
 def test_the_theme_without_hues_has_none():
     of = colours(MONO.name)
-    for key in [*VARIABLES.values(), "background", "bar", "cursor", *HEAT_GREY]:
+    for key in [*VARIABLES.values(), "background", "bar", "cursor", *MAP_GREY]:
         assert len(set(of(key).get_truecolor())) == 1, key
 
 
@@ -163,10 +163,10 @@ def test_the_cursors_bar_is_of_one_grey_in_the_theme_of_greys():
     app.theme = MONO.name
     look = ThemeStyles(app.get_css_variables(), has_colour=False, has_greys=True)
     bar = line_strip(tuple(Cell(tone.name, tone) for tone in Tone), 80, look, look.cursor)
-    looks = [segment.style for segment in bar if segment.style]
-    assert len(looks) > len(Tone)
-    assert len({style.color if style.reverse else style.bgcolor for style in looks}) == 1
-    assert len({style.bgcolor if style.reverse else style.color for style in looks}) == 1
+    styles = [segment.style for segment in bar if segment.style]
+    assert len(styles) > len(Tone)
+    assert len({style.color if style.reverse else style.bgcolor for style in styles}) == 1
+    assert len({style.bgcolor if style.reverse else style.color for style in styles}) == 1
 
 
 async def test_no_view_draws_a_colour_where_none_is_wanted(stage, monkeypatch):

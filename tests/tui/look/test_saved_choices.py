@@ -9,7 +9,7 @@ from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.report.lists.filter_tables import understood
 from gpumon.tui.look.saved_choices import Habits, habits_of
 from gpumon.tui.look.themes import SHORT_NAMES
-from gpumon.tui.screens.lists.fleet import HeatView
+from gpumon.tui.screens.lists.fleet import MapView
 from gpumon.tui.screens.lists.jobs import JobsView
 from gpumon.tui.screens.open import first_view
 from tests.worlds.tick import fleet, job_with_gpus, tick
@@ -18,14 +18,14 @@ from tests.worlds.tick import fleet, job_with_gpus, tick
 class Drawer:
     """Keeps what was written last."""
 
-    kept = None
+    stored = None
     trouble = ""
 
     def read(self):
-        return self.kept
+        return self.stored
 
     def write(self, notes):
-        self.kept = notes
+        self.stored = notes
 
     def close(self):
         """Nothing to wait for."""
@@ -41,13 +41,13 @@ async def test_theme_columns_order_and_map_come_back(stage):
         field, grouping, density = drawn.field, drawn.grouping, drawn.density
         await s.press("colon", *"ascii", "enter")
         theme, columns = s.app.theme, dict(s.app.chosen_columns)
-    habits = habits_of(drawer.kept)
+    habits = habits_of(drawer.stored)
     assert field is FIELDS[1]
     assert columns
     assert density is not None
     assert habits.view == "fleet"
     async with stage(fleet(), habits=habits) as s:
-        assert isinstance(s.app.screen, HeatView)
+        assert isinstance(s.app.screen, MapView)
         drawn = s.app.screen.map
         assert (drawn.field, drawn.grouping, drawn.density) == (field, grouping, density)
         await s.press("0", "escape")
@@ -59,19 +59,19 @@ async def test_theme_columns_order_and_map_come_back(stage):
         assert s.app.screen.map.density is None
 
 
-async def test_what_nobody_chose_here_is_not_kept_as_chosen(stage):
-    """A terminal on a white ground, or one that was told --ascii, says nothing of the next one."""
+async def test_what_was_not_chosen_here_is_not_stored_as_chosen(stage):
+    """A terminal on a white ground, or one that was given --ascii, says nothing of the next one."""
     drawer = Drawer()
     habits = Habits("blind", theme_at_first="light", is_ascii_at_first=True)
     async with stage(fleet(), shelf=drawer, habits=habits) as s:
         assert s.app.theme == SHORT_NAMES["light"]
         assert s.text.isascii()
         await s.press("tab")
-        kept = habits_of(drawer.kept)
-        assert (kept.theme, kept.is_ascii, kept.view) == ("blind", None, "gpus")
+        stored = habits_of(drawer.stored)
+        assert (stored.theme, stored.is_ascii, stored.view) == ("blind", None, "gpus")
         await s.press("t", "colon", *"ascii", "enter")
-        kept = habits_of(drawer.kept)
-        assert (kept.theme, kept.is_ascii) == ("contrast", False)
+        stored = habits_of(drawer.stored)
+        assert (stored.theme, stored.is_ascii) == ("contrast", False)
 
 
 async def test_columns_and_fields_that_are_no_more_change_nothing(stage):
@@ -89,19 +89,19 @@ async def test_nothing_is_written_before_something_is_chosen(stage):
     drawer = Drawer()
     async with stage(fleet(), shelf=drawer) as s:
         await s.press("j", "enter", "escape", "question_mark")
-    assert drawer.kept is None
-    assert habits_of(drawer.kept) == Habits()
+    assert drawer.stored is None
+    assert habits_of(drawer.stored) == Habits()
 
 
 async def test_the_view_that_was_shown_last_comes_first(stage):
     drawer = Drawer()
     async with stage(fleet(), shelf=drawer) as s:
         await s.press("tab")
-        assert habits_of(drawer.kept).view == "gpus"
+        assert habits_of(drawer.stored).view == "gpus"
         await s.press("escape")
-        assert habits_of(drawer.kept).view == "jobs"
+        assert habits_of(drawer.stored).view == "jobs"
         await s.press("colon", *"pending", "enter", "enter")
-    habits = habits_of(drawer.kept)
+    habits = habits_of(drawer.stored)
     assert habits.view == "pending"
     async with stage(fleet(), habits=habits) as s:
         assert "› pending" in s.lines[0]

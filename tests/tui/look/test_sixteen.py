@@ -47,7 +47,7 @@ def dressed(name):
     app = GpumonApp(None)  # type: ignore[arg-type]
     app.console._color_system = COLOR_SYSTEMS["standard"]
     app.theme = name
-    app.look = app._look(app.get_css_variables())
+    app.look = app._styles(app.get_css_variables())
     return app
 
 
@@ -66,9 +66,9 @@ def test_every_tone_can_be_read_under_the_cursor_and_beside_it(name, palette):
 @pytest.mark.parametrize("palette", PALETTES)
 @pytest.mark.parametrize("name", COLOURED)
 def test_numbers_can_be_read_on_every_area_of_a_map(name, palette):
-    heat = dressed(name).look.heat
-    for ground in (Ink.HEAT_0, Ink.HEAT_1, Ink.HEAT_2, Ink.HEAT_3, Ink.WARN, Ink.BAD):
-        style = heat.style(Ink.TEXT, ground)
+    styles = dressed(name).look.map
+    for ground in (Ink.MAP_0, Ink.MAP_1, Ink.MAP_2, Ink.MAP_3, Ink.WARN, Ink.BAD):
+        style = styles.style(Ink.TEXT, ground)
         front, back = (drawn(palette, c) for c in (style.color, style.bgcolor))
         assert contrast(front, back) >= LEAST, ground
 
@@ -83,8 +83,8 @@ def test_curves_and_scrollbars_stand_out_from_the_ground(name, palette):
 
 @pytest.mark.parametrize("name", COLOURED)
 def test_no_two_signs_of_a_map_differ_in_their_colour_alone(name):
-    """What stands side by side in a legend: shades of one hue look alike on some terminals."""
-    has_areas = dressed(name).look.heat.has_areas
+    """What is side by side in a legend: shades of one hue look alike on some terminals."""
+    has_areas = dressed(name).look.map.has_areas
     for field in FIELDS:
         marks = (*field.levels, *STATES) if field.keys else (WORKING, *STATES)
         drawn_so = {(area(mark, has_colour=has_areas), mark.ink) for mark in marks}

@@ -1,4 +1,4 @@
-"""Below the list of GPUs the machine is told where no queue is asked."""
+"""Below the list of GPUs the machine is shown where no queue is asked."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_the_machine_under_the_cursor_is_shown(stage):
         assert "host a" not in s.text
 
 
-async def test_the_machine_is_told_anew_every_other_second(stage):
+async def test_the_machine_is_shown_again_every_other_second(stage):
     def at(second, load):
         made = workstation()
         gpus = {

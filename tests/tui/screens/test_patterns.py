@@ -1,4 +1,4 @@
-"""Patterns in what nobody explains: their page, and how they get a name."""
+"""Patterns in what no finding explains: their page, and how they get a name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def typed(text):
 
 
 async def until(s, words):
-    """Wait until words stand in the status line."""
+    """Wait until words are in the status line."""
     for _ in range(1000):
         if words in s.text:
             return
@@ -83,7 +83,7 @@ async def test_a_card_of_a_pattern_that_has_a_name_says_it(stage):
         assert "1 slow_tokeniser: 27.4 GPU-h 3 jobs of 2 users" in " ".join(s.text.split())
 
 
-async def test_each_picture_goes_to_who_looks_for_patterns(stage):
+async def test_each_tick_goes_to_who_looks_for_patterns(stage):
     async with stage() as s:
         s.app.discovery = Found(None)
         await s.give(fleet())
@@ -97,7 +97,7 @@ async def test_before_anything_is_found_it_says_what_is_missing(stage):
         assert "15 minutes of jobs" in s.text
 
 
-async def test_what_could_not_be_grouped_stands_above_the_cards(stage):
+async def test_what_could_not_be_grouped_is_above_the_cards(stage):
     async with stage(fleet(), size=(120, 40)) as s:
         s.app.discovery = Found(FOUND._replace(trouble="jobs cannot be grouped: [b]x[/b]"))
         await s.press(*typed("patterns"))
@@ -123,25 +123,25 @@ async def test_where_nobody_looks_it_says_what_does(stage):
 
 async def test_a_name_is_given_and_taken_back_while_keys_go_on(stage):
     async with stage(fleet(), size=(120, 40)) as s:
-        book = s.app.discovery = Found(FOUND)
+        patterns = s.app.discovery = Found(FOUND)
         await s.press(*typed("patterns"))
-        book.may_answer.clear()
+        patterns.may_answer.clear()
         await s.press(*typed("name 1 slow_tokeniser"))
         await s.press("question_mark")
         assert "Down one line" in s.text
         await s.press("escape", "escape")
         assert "patterns" not in s.lines[0]
-        book.may_answer.set()
+        patterns.may_answer.set()
         await until(s, "named: slow_tokeniser, version 1")
         await s.press(*typed("unname slow_tokeniser"))
         await until(s, "removed: slow_tokeniser")
-        assert book.asked == [(1, "slow_tokeniser"), "slow_tokeniser"]
+        assert patterns.asked == [(1, "slow_tokeniser"), "slow_tokeniser"]
 
 
 @pytest.mark.parametrize("text", ["name", "name x y", "name 3", "name 1234567890 odd"])
 async def test_a_name_without_a_number_or_a_word_is_explained(stage, text):
     async with stage(fleet(), size=(120, 40)) as s:
-        book = s.app.discovery = Found(FOUND)
+        patterns = s.app.discovery = Found(FOUND)
         await s.press(*typed(text))
         assert "give a pattern's number and a name" in s.text
-        assert book.asked == []
+        assert patterns.asked == []

@@ -1,4 +1,4 @@
-"""A cut line is what Textual makes of it, and is not kept."""
+"""A cut line is what Textual makes of it, and is not stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINES = {
 }
 
 
-def look(strip: Strip) -> list[tuple[str, Style | None]]:
+def styled(strip: Strip) -> list[tuple[str, Style | None]]:
     """Characters with their styles, however they are parted."""
     return [(char, segment.style) for segment in strip for char in segment.text]
 
@@ -32,7 +32,7 @@ def test_every_stretch_of_a_line_is_that_of_textual(segments: list[Segment]) -> 
     length = Strip(segments).cell_length
     for first, end in itertools.product(range(length + 2), repeat=2):
         ours, textuals = cropped(Strip(segments), first, end), Strip(segments).crop(first, end)
-        assert look(ours) == look(textuals)
+        assert styled(ours) == styled(textuals)
         assert ours.cell_length == textuals.cell_length == cell_len(ours.text)
 
 
@@ -47,8 +47,8 @@ def test_every_narrow_character_takes_one_cell() -> None:
     assert all(cell_len(char) == 1 for char in narrow)
 
 
-def test_lines_that_never_come_again_are_not_kept() -> None:
-    kept = Segment._split_cells.cache_info()
+def test_lines_that_never_come_again_are_not_stored() -> None:
+    before = Segment._split_cells.cache_info()
     for number in range(50):
         cropped(Strip([Segment(f"{number} python3.… {number}"), Segment("… 9")]), 2, 15)
-    assert Segment._split_cells.cache_info().misses == kept.misses
+    assert Segment._split_cells.cache_info().misses == before.misses

@@ -1,4 +1,4 @@
-"""Dead objects are looked for while nobody types, and neither too often nor never."""
+"""Dead objects are collected while no key comes, and neither too often nor never."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class Terminal:
-    """Paints when told to, on an invented clock."""
+    """Paints when a test says so, on an invented clock."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
         self.new_objects = FEW
-        self.looks: list[tuple[float, int]] = []
-        """When it was looked, and through which generation."""
+        self.collections: list[tuple[float, int]] = []
+        """When it collected, and which generation."""
         self._due: list[tuple[float, Callable[[], None]]] = []
         self.collector = QuietCollector(
             lambda seconds, what: self._due.append((self.now_s + seconds, what)),
             lambda: self.now_s,
-            lambda generation: self.looks.append((self.now_s, generation)),
+            lambda generation: self.collections.append((self.now_s, generation)),
             lambda: self.new_objects,
         )
 
@@ -53,38 +53,38 @@ class Terminal:
         self.now_s = end_s
 
 
-def test_it_is_looked_between_two_pictures_every_period():
+def test_it_collects_between_two_ticks_every_period():
     terminal = Terminal()
     terminal.paint(1.0, 3 * PERIOD_S + 5.0)
-    assert [generation for _, generation in terminal.looks] == [1, 1, 1]
-    assert all((at - 100.0) % 1.0 == pytest.approx(PAUSE_S) for at, _ in terminal.looks)
+    assert [generation for _, generation in terminal.collections] == [1, 1, 1]
+    assert all((at - 100.0) % 1.0 == pytest.approx(PAUSE_S) for at, _ in terminal.collections)
 
 
 def test_while_keys_are_typed_it_waits_but_not_for_ever():
     terminal = Terminal()
     terminal.paint(0.3, LATEST_S - 1.0, is_typing=True)
-    assert terminal.looks == []
+    assert terminal.collections == []
     terminal.paint(0.3, 2.0, is_typing=True)
-    assert len(terminal.looks) == 1
+    assert len(terminal.collections) == 1
 
 
-def test_a_look_that_is_due_waits_until_the_last_key_is_a_while_ago():
+def test_a_collection_that_is_due_waits_until_the_last_key_is_a_while_ago():
     terminal = Terminal()
     terminal.paint(0.3, PERIOD_S + 5.0, is_typing=True)
     typed_s = terminal.now_s
     terminal.paint(0.3, QUIET_S + 1.0)
-    assert [at >= typed_s - 0.3 + QUIET_S for at, _ in terminal.looks] == [True]
+    assert [at >= typed_s - 0.3 + QUIET_S for at, _ in terminal.collections] == [True]
 
 
-def test_few_objects_are_not_worth_a_look():
+def test_few_objects_are_not_worth_a_collection():
     terminal = Terminal()
     terminal.new_objects = FEW - 1
     terminal.paint(1.0, 5 * PERIOD_S)
-    assert terminal.looks == []
+    assert terminal.collections == []
 
 
-def test_everything_is_looked_at_now_and_then_however_little_is_new():
+def test_everything_is_collected_now_and_then_however_little_is_new():
     terminal = Terminal()
     terminal.new_objects = 0
     terminal.paint(1.0, 2 * (WHOLE_S + PERIOD_S))
-    assert [generation for _, generation in terminal.looks] == [2, 2]
+    assert [generation for _, generation in terminal.collections] == [2, 2]

@@ -85,11 +85,11 @@ def test_an_escape_comes_through_to_a_thread_that_is_held_up_after_a_look(
     monkeypatch: pytest.MonkeyPatch, held_up_s: float
 ) -> None:
     now_s = 1000.0
-    look = XTermParser.tick
+    poll = XTermParser.tick
 
     def late(parser: XTermParser) -> Iterable[Message]:
         nonlocal now_s
-        yield from look(parser)
+        yield from poll(parser)
         now_s += held_up_s
 
     def wait(watched: list[int], timeout_s: float | None) -> set[int]:
@@ -158,12 +158,12 @@ def test_escape_and_a_key_in_one_packet_are_two_keys(text: str, keys: list[str])
 def test_escape_and_a_key_in_two_packets_are_two_keys() -> None:
     typing = Typing(XTermParser())
     assert understood(typing, "j\x1b", 5.0) == ["j"]
-    assert list(typing.look(is_late=False)) == []
+    assert list(typing.poll(is_late=False)) == []
     assert understood(typing, "k", 5.02) == ["escape", "k"]
     assert understood(typing, "\x1b", 6.0) == []
     assert understood(typing, "[A", 6.01) == ["up"]
     assert understood(typing, "\x1b", 7.0) == []
-    assert [one.key for one in typing.look(is_late=True) if isinstance(one, Key)] == ["escape"]
+    assert [one.key for one in typing.poll(is_late=True) if isinstance(one, Key)] == ["escape"]
     assert understood(typing, "j", 7.5) == ["j"]
 
 
@@ -217,7 +217,7 @@ def test_what_the_terminal_itself_calls_pasted_is_taken_without_its_escapes() ->
 
 
 def test_keys_come_through_where_descriptors_are_many() -> None:
-    """A thousand ssh clients have three each, and a terminal is opened anew after every shell."""
+    """A thousand ssh clients have three each, and a terminal is opened again after every shell."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < MANY_FILES:
         pytest.skip("this system lets no process open so many files")

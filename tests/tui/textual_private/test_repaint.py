@@ -54,7 +54,7 @@ async def test_plain_lines_are_those_of_textual(stage, way, is_ascii):
                 assert cells(ours) == cells(theirs), widget
 
 
-class Telling(App[None]):
+class Recording(App[None]):
     """Keeps what widgets tell their screen."""
 
     def compose(self):
@@ -62,17 +62,17 @@ class Telling(App[None]):
 
 
 async def test_a_widget_is_announced_at_once_and_only_where_it_changed(monkeypatch):
-    async with Telling().run_test() as pilot:
+    async with Recording().run_test() as pilot:
         widget = pilot.app.screen.query_one(Widget)
         await pilot.pause()
-        told = []
+        sent = []
         with monkeypatch.context() as patched:
-            patched.setattr(pilot.app.screen, "post_message", told.append)
+            patched.setattr(pilot.app.screen, "post_message", sent.append)
             announce(widget)
-            assert told == []
+            assert sent == []
             widget.refresh()
             announce(widget)
-        assert [type(message) for message in told] == [Update]
+        assert [type(message) for message in sent] == [Update]
 
 
 class Clock(DressedApp):
@@ -88,12 +88,12 @@ async def test_a_line_that_changes_wakes_its_widget_not_at_all_and_its_screen_on
         line.show_lines([(Cell("12:00:00"),)])
         while pilot.app.screen not in pilot.app.screen._compositor or line._repaint_regions:
             await pilot.pause(0.01)
-        told = []
+        sent = []
         with monkeypatch.context() as patched:
             for pump in (line, pilot.app.screen):
-                patched.setattr(pump, "post_message", lambda m, pump=pump: told.append((pump, m)))
+                patched.setattr(pump, "post_message", lambda m, pump=pump: sent.append((pump, m)))
             line.show_lines([(Cell("12:00:01"),)])
-        assert [(pump, type(message)) for pump, message in told] == [(pilot.app.screen, Prompt)]
+        assert [(pump, type(message)) for pump, message in sent] == [(pilot.app.screen, Prompt)]
         assert pilot.app.screen._dirty_widgets == {line}
         assert line._repaint_regions == {Region(7, 0, 1, 1)}
 
@@ -104,12 +104,12 @@ async def test_where_the_screen_cannot_be_told_so_the_widget_tells_it(monkeypatc
         line.show_lines([(Cell("12:00:00"),)])
         while pilot.app.screen not in pilot.app.screen._compositor or line._repaint_regions:
             await pilot.pause(0.01)
-        told = []
+        sent = []
         with monkeypatch.context() as patched:
             patched.delattr(screen, "_dirty_widgets")
-            patched.setattr(screen, "post_message", told.append)
+            patched.setattr(screen, "post_message", sent.append)
             line.show_lines([(Cell("12:00:01"),)])
-        assert [type(message) for message in told] == [Update]
+        assert [type(message) for message in sent] == [Update]
 
 
 async def test_all_lines_of_a_frame_look_up_their_width_once(monkeypatch):

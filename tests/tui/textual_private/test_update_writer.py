@@ -81,8 +81,8 @@ def test_a_stretch_looks_as_it_does_as_part_of_its_line(first: int) -> None:
     part = shown(LeanUpdate(chops((1, first, first + 3)))).cells()[1]
     last = min(first + 3, WIDTH + 1)
     wide = {x for x, cell in enumerate(whole) if cell.char == "" or whole[x - 1].char == ""}
-    kept = [x for x in range(first, last) if x not in wide and x + 1 not in wide]
-    assert [part[x] for x in kept] == [whole[x] for x in kept]
+    single = [x for x in range(first, last) if x not in wide and x + 1 not in wide]
+    assert [part[x] for x in single] == [whole[x] for x in single]
 
 
 def test_nothing_beside_a_stretch_is_sent() -> None:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gpumon.base import background
-from gpumon.base.background import SteadyBook
+from gpumon.base.background import BackgroundWriter
 
 WAIT_S = 60.0
 
@@ -40,26 +40,26 @@ class Book:
 
 def test_pictures_are_written_in_order_and_the_end_is_waited_for():
     book = Book()
-    steady = SteadyBook(book, repr)
+    steady = BackgroundWriter(book, repr)
     for beat in range(3):
         steady.frames([f"frame {beat}"])
         steady.beat(float(beat), 1.0)
     assert steady.close(WAIT_S)
     assert book.said == ["frame 0", 0.0, "frame 1", 1.0, "frame 2", 2.0, "end"]
-    assert (steady.size_bytes, steady.lost_pictures) == (30, 0)
+    assert (steady.size_bytes, steady.lost_ticks) == (30, 0)
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MAX_PICTURES", 2), ("MAX_FRAMES", 2)])
+@pytest.mark.parametrize(("bound", "most"), [("MAX_TICKS", 2), ("MAX_FRAMES", 2)])
 def test_a_disk_that_hangs_holds_up_nobody_and_lost_pictures_are_counted(monkeypatch, bound, most):
     monkeypatch.setattr(background, bound, most)
     book = Book()
     book.may.clear()
-    steady = SteadyBook(book, repr)
+    steady = BackgroundWriter(book, repr)
     for beat in range(5):
         steady.frames([f"frame {beat}"])
         steady.beat(float(beat), 1.0)
         assert book.is_in.wait(WAIT_S)
-    assert steady.lost_pictures == 3
+    assert steady.lost_ticks == 3
     assert not steady.close(0.0)
     book.may.set()
     steady._thread.join(WAIT_S)
@@ -67,16 +67,16 @@ def test_a_disk_that_hangs_holds_up_nobody_and_lost_pictures_are_counted(monkeyp
 
 
 def test_the_place_of_lost_pictures_is_before_the_next_one(monkeypatch):
-    monkeypatch.setattr(background, "MAX_PICTURES", 1)
+    monkeypatch.setattr(background, "MAX_TICKS", 1)
     book = Book()
     book.may.clear()
-    steady = SteadyBook(book, repr)
+    steady = BackgroundWriter(book, repr)
     steady.beat(0.0, 1.0)
     assert book.is_in.wait(WAIT_S)
     steady.beat(1.0, 1.0)
     written = threading.Event()
     monkeypatch.setattr(book, "frames", lambda _frames: written.set())
-    monkeypatch.setattr(background, "MAX_PICTURES", 2)
+    monkeypatch.setattr(background, "MAX_TICKS", 2)
     steady.beat(2.0, 1.0)
     book.may.set()
     assert written.wait(WAIT_S)
@@ -89,7 +89,7 @@ def test_a_disk_that_fails_is_told_with_the_next_picture():
         def beat(self, at, period_s):
             raise OSError(28, "No space left on device")
 
-    steady = SteadyBook(Full(), repr)
+    steady = BackgroundWriter(Full(), repr)
     steady.beat(0.0, 1.0)
     steady._thread.join(WAIT_S)
     with pytest.raises(OSError, match="No space left"):
@@ -101,7 +101,7 @@ def test_an_error_of_any_kind_is_told_to_whoever_records():
         def frames(self, frames):
             raise ValueError("Out of range float values")
 
-    steady = SteadyBook(Broken(), repr)
+    steady = BackgroundWriter(Broken(), repr)
     steady.frames(["frame"])
     steady.beat(0.0, 1.0)
     with pytest.raises(OSError, match="ValueError\\('Out of range"):

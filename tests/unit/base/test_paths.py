@@ -22,7 +22,7 @@ from gpumon.base.paths import (
     runtime_folder,
     state_folder,
 )
-from gpumon.cli.books import folder_of as books_folder
+from gpumon.cli.configured_ledger import folder_of as books_folder
 from gpumon.detect.engine.notes_file import own_notes
 from gpumon.model.settings import DEFAULTS
 from gpumon.sources.recording.folder import own_folder

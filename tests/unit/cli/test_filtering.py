@@ -153,7 +153,7 @@ def test_a_user_without_a_queue_has_processes_and_the_gpus_they_are_on(user, gpu
 def test_a_filter_knows_the_users_of_gpus_that_no_job_holds(expression, gpus):
     made, chosen = workstation(), passes(expression)
     assert shown(table(made, 160, chosen)) == gpus
-    found = document(made, passing(chosen, made), keeps_gpu=passing_gpus(chosen))
+    found = document(made, passing(chosen, made), passes_gpu=passing_gpus(chosen))
     assert [one["index"] for one in found["nodes"][0]["gpus"]] == gpus
 
 

@@ -41,7 +41,7 @@ def test_q_leaves_while_a_file_is_being_read_and_the_terminal_is_as_before(
     master, slave = terminal
     before = termios.tcgetattr(slave)
     os.write(master, key)
-    assert opened(FILE, endless, slave, told_after_s=0.0) is None
+    assert opened(FILE, endless, slave, silent_s=0.0) is None
     assert termios.tcgetattr(slave) == before
     assert f"reading {FILE} …  q leaves" in capsys.readouterr().err
 
@@ -57,7 +57,7 @@ def test_other_keys_do_nothing_and_the_recording_comes(terminal, monkeypatch):
 
     monkeypatch.setattr(opening.os, "read", read)
     os.write(master, b"x")
-    found = opened(FILE, lambda path: may.wait(PATIENCE_S) and path, slave, told_after_s=0.0)
+    found = opened(FILE, lambda path: may.wait(PATIENCE_S) and path, slave, silent_s=0.0)
     assert found == FILE
 
 
@@ -80,4 +80,4 @@ def test_without_a_terminal_for_keys_it_is_waited_for(monkeypatch):
     monkeypatch.setattr(opening, "_standard_input", lambda: None)
     may = threading.Event()
     monkeypatch.setattr(opening, "narrate", lambda _text: may.set())
-    assert opened(FILE, lambda path: may.wait(PATIENCE_S) and path, told_after_s=0.0) == FILE
+    assert opened(FILE, lambda path: may.wait(PATIENCE_S) and path, silent_s=0.0) == FILE

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from gpumon.cli import recorded_past
-from gpumon.cli.recorded_past import recorded, told
+from gpumon.cli.recorded_past import filled_by_sources, recorded
 from gpumon.fleet.history.history import History
 from gpumon.fleet.replay.filling import FillingPast
 from gpumon.fleet.sampler.sampler import Sampler
@@ -94,11 +94,11 @@ def test_a_folder_that_hangs_is_no_past(recorder, monkeypatch):
 def test_what_sources_remember_is_put_before_unless_a_recording_is_there_already():
     source = open_source(parse("prometheus+http://mon"), Sampling(1.0, False, bool), Hasty(START))
     targets = [parse("prometheus+http://mon")]
-    assert isinstance(told(History, [source], targets)(), FillingPast)
-    assert told(History, [], targets) is History
+    assert isinstance(filled_by_sources(History, [source], targets)(), FillingPast)
+    assert filled_by_sources(History, [], targets) is History
     begun = History()
     begun.begins_at = START
-    assert told(lambda: begun, [source], targets)() is begun
+    assert filled_by_sources(lambda: begun, [source], targets)() is begun
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_sources_remember_is_put_before_unless_a_recording_is_there_already
 def test_a_late_past_takes_no_place_where_anybody_else_measures(other, is_alone):
     targets = [parse("prometheus+http://mon"), parse(other)]
     source = open_source(targets[0], Sampling(1.0, False, bool), Hasty(START))
-    assert told(History, [source], targets)()._is_alone == is_alone
+    assert filled_by_sources(History, [source], targets)()._is_alone == is_alone
 
 
 WITHOUT = """

@@ -128,7 +128,7 @@ def test_a_named_job_counts_before_a_named_user_and_both_before_everyone():
     someone = jobs[-1]
 
     def kept(job, user):
-        return [j for j in jobs if wanted_of(job, user, DEFAULTS, DEMO).keeps(j)]
+        return [j for j in jobs if wanted_of(job, user, DEFAULTS, DEMO).includes(j)]
 
     assert kept(None, None) == jobs
     assert kept(None, someone.user) == [j for j in jobs if j.user == someone.user] != jobs

@@ -89,15 +89,15 @@ def test_an_interrupt_while_gpumon_starts_leaves_no_traceback(module, is_ignored
 def test_it_waits_no_longer_than_it_may_and_once_told_not_at_all():
     with Ending() as ending:
         assert not ending.wait(0.0)
-        ending.tell()
-        ending.tell()
+        ending.end_wait()
+        ending.end_wait()
         assert ending.wait()
         assert ending.wait(0.0)
 
 
 def test_another_thread_ends_the_wait():
     with Ending() as ending:
-        teller = threading.Thread(target=ending.tell)
+        teller = threading.Thread(target=ending.end_wait)
         teller.start()
         assert ending.wait(PATIENCE_S)
         teller.join()
@@ -133,7 +133,7 @@ def test_a_signal_that_is_ignored_stays_so():
 def test_told_by_a_thread_that_outlives_it_writes_nowhere():
     with Ending() as ending:
         pass
-    ending.tell()
+    ending.end_wait()
     assert signal.set_wakeup_fd(-1) == -1
 
 

@@ -31,8 +31,8 @@ def account(claims, charges, jobs=10, gpus=4):
 
 def board_of(labels, claims, charges=None):
     board = Board()
-    told = account(claims, charges or {})
-    board.add("one", told, Matcher(told, labels, LOOKED_FOR).events())
+    one = account(claims, charges or {})
+    board.add("one", one, Matcher(one, labels, LOOKED_FOR).events())
     return board.scores()
 
 
@@ -88,9 +88,9 @@ def test_calibration_is_the_share_of_true_claims_by_the_step_that_they_came_to()
     assert (loud.true_ratio.value, loud.claims) == (pytest.approx(2 / 3), 3)
     assert loud.true_ratio.low < 2 / 3 < loud.true_ratio.high <= 1.0
     assert sure.claims == 0
-    told = scoreboard_document(scores, ["one"])["calibration"]
-    assert told["hypothesis"] == {"true_ratio": 0.5, "low": 0.0, "high": 1.0, "n": 2}
-    assert told["established"] == {"true_ratio": None, "low": None, "high": None, "n": 0}
+    shown = scoreboard_document(scores, ["one"])["calibration"]
+    assert shown["hypothesis"] == {"true_ratio": 0.5, "low": 0.0, "high": 1.0, "n": 2}
+    assert shown["established"] == {"true_ratio": None, "low": None, "high": None, "n": 0}
     assert "supported   0.67 [" in scoreboard_text(scores)
 
 
@@ -163,8 +163,8 @@ def test_intervals_come_from_jobs_and_are_the_same_every_time():
 def test_recordings_are_added_and_their_jobs_kept_apart():
     board = Board()
     for name, labels in (("a", [fault(0)]), ("b", [healthy(0)])):
-        told = account([claim("idle_held", "job:0")], {})
-        board.add(name, told, Matcher(told, labels, LOOKED_FOR).events())
+        one = account([claim("idle_held", "job:0")], {})
+        board.add(name, one, Matcher(one, labels, LOOKED_FOR).events())
     scores = board.scores()
     assert (scores.benign, scores.benign_flagged) == (1, 1)
     assert scores.classes["idle_held"].steps[1].precision == 0.5

@@ -13,7 +13,7 @@ from tests.worlds.tick import AT, finding, fleet
 HYPOTHESIS, SUPPORTED, ESTABLISHED = Confidence
 
 
-def told(second, confidence=SUPPORTED, first=100.0, **changes):
+def finding_at(second, confidence=SUPPORTED, first=100.0, **changes):
     window = Window(AT, AT + second, 10)
     given = {"confidence": confidence, "window": window, "first_seen": AT + first, "onset": AT}
     return finding("job:48214", **{**given, "gpu_seconds": 2.0 * second, **changes})
@@ -31,12 +31,12 @@ def account_of(*pictures):
 
 def test_a_claim_knows_when_it_was_as_sure_and_when_it_cleared():
     account = account_of(
-        (100, (told(100, HYPOTHESIS),), ()),
-        (200, (told(200),), ()),
-        (300, (told(300, ESTABLISHED),), ()),
-        (400, (told(400, ESTABLISHED),), ()),
-        (500, (), (told(400, ESTABLISHED, cleared_at=AT + 450.0),)),
-        (600, (), (told(400, ESTABLISHED, cleared_at=AT + 450.0),)),
+        (100, (finding_at(100, HYPOTHESIS),), ()),
+        (200, (finding_at(200),), ()),
+        (300, (finding_at(300, ESTABLISHED),), ()),
+        (400, (finding_at(400, ESTABLISHED),), ()),
+        (500, (), (finding_at(400, ESTABLISHED, cleared_at=AT + 450.0),)),
+        (600, (), (finding_at(400, ESTABLISHED, cleared_at=AT + 450.0),)),
     )
     (claim,) = account.claims
     assert claim.reached == (AT + 100, AT + 200, AT + 300)
@@ -47,9 +47,13 @@ def test_a_claim_knows_when_it_was_as_sure_and_when_it_cleared():
 
 def test_what_comes_again_is_another_claim_and_what_stands_lasts_to_the_end():
     account = account_of(
-        (100, (told(100),), ()),
-        (200, (), (told(100, cleared_at=AT + 150.0),)),
-        (300, (told(300, first=300.0, onset=AT + 250.0),), (told(100, cleared_at=AT + 150.0),)),
+        (100, (finding_at(100),), ()),
+        (200, (), (finding_at(100, cleared_at=AT + 150.0),)),
+        (
+            300,
+            (finding_at(300, first=300.0, onset=AT + 250.0),),
+            (finding_at(100, cleared_at=AT + 150.0),),
+        ),
     )
     first, second = account.claims
     assert (first.end, second.end) == (AT + 150, AT + 300)
@@ -58,8 +62,8 @@ def test_what_comes_again_is_another_claim_and_what_stands_lasts_to_the_end():
 
 def test_a_guess_that_goes_without_a_word_was_told_until_then():
     account = account_of(
-        (100, (told(100, HYPOTHESIS),), ()),
-        (200, (told(200, HYPOTHESIS),), ()),
+        (100, (finding_at(100, HYPOTHESIS),), ()),
+        (200, (finding_at(200, HYPOTHESIS),), ()),
         (300, (), ()),
         (900, (), ()),
     )
@@ -68,17 +72,17 @@ def test_a_guess_that_goes_without_a_word_was_told_until_then():
 
 
 def test_a_window_that_begins_after_the_onset_tells_the_share_of_all_the_time():
-    late = told(1000, window=Window(AT + 600, AT + 1000, 10), gpu_seconds=300.0)
+    late = finding_at(1000, window=Window(AT + 600, AT + 1000, 10), gpu_seconds=300.0)
     (claim,) = account_of((1000, (late,), ())).claims
     assert claim.gpu_seconds == pytest.approx(750.0)
 
 
 def test_what_a_fault_has_cost_stays_when_nobody_waits_for_it_any_more():
     account = account_of(
-        (100, (told(100),), ()),
-        (700, (told(700),), ()),
-        (800, (told(800, gpu_seconds=0.0),), ()),
-        (900, (told(900, gpu_seconds=None),), ()),
+        (100, (finding_at(100),), ()),
+        (700, (finding_at(700),), ()),
+        (800, (finding_at(800, gpu_seconds=0.0),), ()),
+        (900, (finding_at(900, gpu_seconds=None),), ()),
     )
     (claim,) = account.claims
     assert claim.gpu_seconds == 1400.0

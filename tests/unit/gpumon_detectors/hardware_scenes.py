@@ -79,7 +79,7 @@ class Fleet:
         self.claimed = []
         self._trouble, self._begun_s, self._fit = trouble, begun_s, fit
         self._dice = random.Random(f"{period_s}{trouble}{node_count}")
-        self._looked_at = float("-inf")
+        self._evaluated_at = float("-inf")
         self.uuids, self.others = [], []
         for number in range(node_count):
             held = self.scene.node(f"m{number}", gpu_count + (2 if trouble == "shared" else 0))
@@ -118,9 +118,9 @@ class Fleet:
                 is_thin = self._trouble == "missing"
                 given[uuid] = thinned(self._fit, self._dice) if is_thin else self._fit
             self.scene.run(part_s, given)
-            self._look()
+            self._evaluate()
 
-    def _look(self):
+    def _evaluate(self):
         view = self.scene.view()
         looks, self.claimed = [], []
         for rule in RULES:
@@ -132,17 +132,17 @@ class Fleet:
             declared = declaration_of(rule)
             blind = names_of(view, declared, places_of(view, declared)[1])
             looks.append(DetectorResult(rule.name, claims, (0, 1), blind, declared.is_instant))
-        since = unbroken_since(view.history, self._looked_at, view.now)
+        since = unbroken_since(view.history, self._evaluated_at, view.now)
         in_view = subjects_of(("311", "312"), view.gpus, view.nodes)
         self.lives.take(view.now, looks, in_view, (), since, view.observed_since)
-        self._looked_at = view.now
+        self._evaluated_at = view.now
 
     @property
     def standing(self):
         """Open findings."""
-        return self.lives.standing(self._looked_at)
+        return self.lives.standing(self._evaluated_at)
 
     @property
     def cleared(self):
         """Findings that were taken back."""
-        return self.lives.cleared(self._looked_at)
+        return self.lives.cleared(self._evaluated_at)

@@ -1,4 +1,4 @@
-"""What lacks here is told as that, and not as a fault of gpumon's own."""
+"""What lacks here is reported as that, and not as a fault of gpumon's own."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gpumon.model.fault import fault, shortage
     ],
 )
 def test_a_lack_has_words_and_a_way_out(error, words, way_out):
-    told = fault("looking", error)
-    assert words in told.message
-    assert "while gpumon was looking" in told.message
-    assert way_out in told.hint
-    assert "please report" not in told.hint
+    found = fault("looking", error)
+    assert words in found.message
+    assert "while gpumon was looking" in found.message
+    assert way_out in found.hint
+    assert "please report" not in found.hint
 
 
 def test_a_process_that_cannot_be_started_is_told_from_a_pipe_that_is_full():

@@ -223,6 +223,6 @@ def test_names_that_are_long_and_many_are_refused() -> None:
 
 @pytest.mark.parametrize("text", ["n[9-4\x0b]", "n[\x1c9-4]", "n[0-99999\x1d]"])
 def test_what_is_said_of_a_range_is_harmless(text: str) -> None:
-    with pytest.raises(ValueError, match="the range") as told:
+    with pytest.raises(ValueError, match="the range") as raised:
         expand(text)
-    assert str(told.value).isprintable()
+    assert str(raised.value).isprintable()

@@ -48,7 +48,7 @@ def state(**values):
         ({"util": 1.0}, UNEXPLAINED),
         ({"util": 0.0, "power": 400.0, "limit": 700.0}, UNEXPLAINED),
         ({"graphics": 0.8, "power": 210.0, "limit": 300.0}, USEFUL),
-        # A profiling counter that stands at nought beside full power does not work.
+        # A profiling counter that is at nought beside full power does not work.
         ({"sm": 0.0, "util": 0.95, "power": 600.0, "limit": 700.0}, USEFUL),
         ({"sm": 0.0, "util": 0.95, "power": 90.0, "limit": 700.0}, UNEXPLAINED),
     ],

@@ -1,4 +1,4 @@
-"""The probe's life: hello, beat, wishes, and its end by lease, closed input or a killed parent."""
+"""The probe's life: hello, period, wishes, and its end by lease, closed input or a dead parent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Time:
-    """Seconds that pass only while somebody sleeps."""
+    """Seconds that pass only while a thread sleeps."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -142,7 +142,7 @@ def hello(child: subprocess.Popen[bytes]) -> dict[str, object]:
 
 
 def finish(child: subprocess.Popen[bytes]) -> bytes:
-    """What it still says, and its exit status is collected."""
+    """What it still prints, and its exit status is collected."""
     out, _ = child.communicate(timeout=PATIENCE_S)
     return out
 
@@ -151,10 +151,10 @@ def test_the_hello_names_protocol_nonce_and_process(standin: Start) -> None:
     standin("h100", gpus=1)
     child = start()
     try:
-        said = hello(child)
-        assert said["gpumon_probe"] == 1
-        assert said["nonce"] == "abc"
-        assert said["pid"] == child.pid
+        first_line = hello(child)
+        assert first_line["gpumon_probe"] == 1
+        assert first_line["nonce"] == "abc"
+        assert first_line["pid"] == child.pid
     finally:
         finish(child)
 

@@ -57,10 +57,10 @@ def test_a_reading_has_every_block(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     around.start()
     around.ask([gpu("GPU-a", "00000000:05:00.0")], [77])
     around.wait()
-    told = Row("", 0.0)
-    told.labels["driver_version"] = "580.1"
-    told.values["probe_calls"] = 7
-    blocks, events, errors = around.take(told)
+    extra = Row("", 0.0)
+    extra.labels["driver_version"] = "580.1"
+    extra.values["probe_calls"] = 7
+    blocks, events, errors = around.take(extra)
     assert set(blocks) == set(NAMES)
     assert blocks["process"]["keys"] == ["77"]
     assert blocks["process"]["missing"]["name"] == "no_process"
@@ -80,17 +80,17 @@ def test_processes_are_told_when_they_are_read(
     time = Time()
     around = Surroundings(str(tmp_path), time.monotonic)
     around.start()
-    told = []
+    has_processes = []
     for time.now in (1000.0, 1001.0, 1002.0, 1003.0, 1005.0, 1006.0):
         around.ask([], [77])
         around.wait()
         blocks, _, _ = around.take(Row("", 0.0))
-        told.append(blocks.keys() - set(NAMES) or "process" in blocks)
-    assert told == [True, True, False, False, True, False]
+        has_processes.append(blocks.keys() - set(NAMES) or "process" in blocks)
+    assert has_processes == [True, True, False, False, True, False]
 
 
 class Names:
-    """A directory of users that answers when a test says so."""
+    """A directory of users that answers when a test lets it."""
 
     def __init__(self, _path: str) -> None:
         self.answers = 0
@@ -133,10 +133,10 @@ def test_gpus_are_told_their_numa_node_or_why_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
-    for bus_id, told in (("0000:05:00.0", "3\n"), ("0000:06:00.0", "-1\n")):
+    for bus_id, text in (("0000:05:00.0", "3\n"), ("0000:06:00.0", "-1\n")):
         folder = tmp_path / "sys/bus/pci/devices" / bus_id
         folder.mkdir(parents=True)
-        (folder / "numa_node").write_text(told)
+        (folder / "numa_node").write_text(text)
     gpus = [gpu("GPU-a", "00000000:05:00.0"), gpu("GPU-b", "00000000:06:00.0"), gpu("GPU-c", "")]
     around = Surroundings(str(tmp_path), Time().monotonic)
     around.add_to(gpus)
@@ -178,13 +178,13 @@ Read = tuple[dict[str, list[Row]], list[Any]]
 def replaced(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, time: Time, read: Callable[[], Read]
 ) -> Surroundings:
-    """Surroundings whose reader does something else, after it has said what it reads."""
+    """Surroundings whose reader does something else, after it has noted what it reads."""
 
-    def stand_in(_: Reader, wanted: Wanted, note: Callable[[str], None]) -> Read:
+    def read_instead(_: Reader, wanted: Wanted, note: Callable[[str], None]) -> Read:
         note("network ports")
         return read()
 
-    monkeypatch.setattr(surroundings.Reader, "read", stand_in)
+    monkeypatch.setattr(surroundings.Reader, "read", read_instead)
     around = Surroundings(str(tmp_path), time.monotonic)
     around.start()
     return around
@@ -295,9 +295,9 @@ def test_jobs_without_room_are_counted(tmp_path: Path) -> None:
     folders = JobFolders(str(tmp_path))
     known = {"3": {"": "/a"}, "77": {"": "/b"}}
     assert len(folders.beside(0.0, known, 5)) == 5
-    (told,) = folders.refused
-    assert told["message"] == "9 jobs on this node: 5 are read, 4 are not"
-    assert told["hint"]
+    (error,) = folders.refused
+    assert error["message"] == "9 jobs on this node: 5 are read, 4 are not"
+    assert error["hint"]
     assert len(folders.beside(0.0, known, 9)) == 9
     assert folders.refused == []
 

@@ -46,7 +46,7 @@ STATE: dict[str, Any] = {
     "persistence_mode": 0,
     "part_number": "900-2G520-0000-000",
 }
-"""What the driver is told, in its own units."""
+"""What the driver is set to, in its own units."""
 
 WANTED = {
     "power_average_w": 140.0,

@@ -29,10 +29,10 @@ KEY = b"k" * 16
 
 @cache
 def demo() -> Tick:
-    """A busy fleet: jobs of many users, their processes and control groups, books, findings."""
+    """A busy fleet: jobs of many users, their processes and control groups, ledger, findings."""
     clock = Hasty(AT)
     source = DemoSource("demo:6x8", 6, 8, 1, clock, 1.0, 0.0)
-    sampler = Sampler([source], clock, 1.0, keep_books=Ledger)
+    sampler = Sampler([source], clock, 1.0, open_ledger=Ledger)
     try:
         tick = sampler.look(3.0)
     finally:
@@ -214,8 +214,8 @@ def test_labels_of_exporters_name_no_job_of_others_and_no_pod() -> None:
     gpus = {}
     for place, (uuid, gpu) in enumerate(whole.gpus.items()):
         count = len(gpu.block.keys)
-        told = {"label_jobs": (f"{own} 99017{place}",) * count, "label_pods": ("ml/x-7",) * count}
-        block = gpu.block._replace(labels={**gpu.block.labels, **told})
+        labels = {"label_jobs": (f"{own} 99017{place}",) * count, "label_pods": ("ml/x-7",) * count}
+        block = gpu.block._replace(labels={**gpu.block.labels, **labels})
         gpus[uuid] = gpu._replace(block=block, borrowed={"temp_c": "ssh://bob@gpu01"})
     nodes = {
         name: node._replace(blocks={**node.blocks, "gpu": gpus[node.gpu_uuids[0]].block})

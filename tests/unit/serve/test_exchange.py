@@ -22,18 +22,18 @@ def test_a_question_is_understood() -> None:
     assert (asked.method, asked.path) == ("GET", "/v1/frames")
     assert asked.query == {"since": "a-1", "wait": "2"}
     assert asked.headers == {"host": "x", "a": "1, 2"}
-    assert asked.keeps
+    assert asked.is_persistent
 
 
 @pytest.mark.parametrize(
-    ("version", "connection", "keeps"),
+    ("version", "connection", "is_persistent"),
     [("1.1", "close", False), ("1.0", "", False), ("1.0", "keep-alive", True), ("1.1", "x", True)],
 )
 def test_a_connection_is_kept_as_the_client_wishes(
-    version: str, connection: str, keeps: bool
+    version: str, connection: str, is_persistent: bool
 ) -> None:
     raw = f"GET / HTTP/{version}\r\nConnection: {connection}\r\n\r\n".encode()
-    assert understood(raw).keeps is keeps
+    assert understood(raw).is_persistent is is_persistent
 
 
 @pytest.mark.parametrize(

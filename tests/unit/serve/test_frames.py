@@ -11,7 +11,7 @@ from gpumon.model.records.frame import Frame
 from gpumon.serve import frames as module
 from gpumon.serve.frames import FrameFeed
 from gpumon.sources.demo import DemoSource
-from gpumon.sources.recording.decode import Beat, Decoder, Header
+from gpumon.sources.recording.decode import Decoder, Header, TickFrames
 from tests.worlds.clocks import Hasty
 from tests.worlds.tick import AT
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class World:
-    """A feed of a demo, beat by beat."""
+    """A feed of a demo, tick by tick."""
 
     def __init__(self) -> None:
         self.clock = Hasty(AT)
@@ -28,7 +28,7 @@ class World:
         self.source.start(lambda: None)
         self.feed = FrameFeed(["demo:2x4"], 1.0, self.clock.now)
 
-    def beat(self, *more: Frame) -> None:
+    def tick(self, *more: Frame) -> None:
         self.clock.time += 1.0
         self.feed.frames([*self.source.poll(), *more])
         self.feed.beat(self.clock.time, 1.0)
@@ -46,17 +46,17 @@ class Follower:
         self._decoder = Decoder()
         self.position: int | None = None
         self.begun = 0
-        self.beats = 0
+        self.ticks = 0
 
     def ask(self) -> list[Frame]:
         found = []
-        told = b"".join(self._feed.since(self.position).result(30.0))
-        for raw in told.splitlines(keepends=True):
-            said = self._decoder.read(raw)
-            if isinstance(said, Frame):
-                found.append(said)
-            self.begun += isinstance(said, Header)
-            self.beats += isinstance(said, Beat)
+        lines = b"".join(self._feed.since(self.position).result(30.0))
+        for raw in lines.splitlines(keepends=True):
+            record = self._decoder.read(raw)
+            if isinstance(record, Frame):
+                found.append(record)
+            self.begun += isinstance(record, Header)
+            self.ticks += isinstance(record, TickFrames)
         self.position = self._feed.sequence
         return found
 
@@ -64,7 +64,7 @@ class Follower:
 @pytest.fixture
 def world() -> Iterator[World]:
     made = World()
-    made.beat()
+    made.tick()
     yield made
     made.close()
 
@@ -98,43 +98,43 @@ def test_who_follows_is_told_each_picture_once(world: World) -> None:
     follower = Follower(world)
     follower.ask()
     assert follower.ask() == []
-    world.beat()
-    world.beat()
+    world.tick()
+    world.tick()
     assert newest(follower.ask())["gpu001"].taken_at == pytest.approx(AT + 3, abs=1.0)
-    assert (follower.begun, follower.beats) == (1, 3)
+    assert (follower.begun, follower.ticks) == (1, 3)
 
 
 def test_who_comes_late_goes_on_as_who_was_there_all_along(world: World) -> None:
     early = Follower(world)
     early.ask()
     silent = Frame("demo:2x4", "gpu002", AT + 2, 0.0, {}, (SourceError("gpu002", "is gone"),))
-    world.beat(silent)
+    world.tick(silent)
     early.ask()
     late = Follower(world)
     late.ask()
     for _ in range(3):
-        world.beat()
+        world.tick()
         assert list(map(content, early.ask())) == list(map(content, late.ask()))
 
 
 def test_the_last_values_of_a_node_that_fails_are_told_to_who_comes(world: World) -> None:
     gone = Frame("ssh://n1", "n1", AT, 0.0, {}, (SourceError("n1", "is gone"),))
     valued = newest(Follower(world).ask())["gpu001"]
-    world.beat(valued._replace(origin="ssh://n1", node="n1"), gone)
-    told = [frame for frame in Follower(world).ask() if frame.node == "n1"]
-    assert [bool(frame.blocks) for frame in told] == [True, False]
-    assert told[1].errors == gone.errors
+    world.tick(valued._replace(origin="ssh://n1", node="n1"), gone)
+    frames = [frame for frame in Follower(world).ask() if frame.node == "n1"]
+    assert [bool(frame.blocks) for frame in frames] == [True, False]
+    assert frames[1].errors == gone.errors
 
 
 def test_a_failure_that_is_over_is_not_the_last_word_to_who_comes(world: World) -> None:
     failed = Frame("prometheus+http://m", "", AT, 0.0, {}, (SourceError("m", "gone"),), over_at=AT)
-    world.beat()
+    world.tick()
     seen = next(frame for frame in Follower(world).ask() if frame.node and frame.blocks)
     there = seen._replace(origin=failed.origin)
-    world.beat(there)
-    world.beat(failed)
+    world.tick(there)
+    world.tick(failed)
     assert Follower(world).ask()[-1].over_at == AT
-    world.beat(there)
+    world.tick(there)
     own = [frame for frame in Follower(world).ask() if frame.origin == failed.origin]
     assert [bool(frame.blocks) for frame in own] == [False, True]
 
@@ -154,12 +154,12 @@ def test_a_position_of_another_server_or_none_at_all_begins_anew(world: World) -
 def test_who_was_away_for_more_pictures_than_are_kept_begins_anew(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PICTURES", 2)
+    monkeypatch.setattr(module, "MOST_TICKS", 2)
     follower, away = Follower(world), Follower(world)
     follower.ask()
     away.ask()
     for _ in range(3):
-        world.beat()
+        world.tick()
         follower.ask()
     away.ask()
     assert (follower.begun, away.begun) == (1, 2)
@@ -168,20 +168,20 @@ def test_who_was_away_for_more_pictures_than_are_kept_begins_anew(
 def test_pictures_beyond_the_room_for_them_are_not_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LARGEST_KEPT_BYTES", 10)
+    monkeypatch.setattr(module, "LARGEST_STORED_BYTES", 10)
     follower = Follower(world)
     follower.ask()
-    world.beat()
+    world.tick()
     assert newest(follower.ask()).keys() >= {"gpu001"}
     assert follower.begun == 2
 
 
 def test_nothing_is_encoded_once_nobody_asks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "UNASKED_PICTURES", 2)
+    monkeypatch.setattr(module, "UNASKED_TICKS", 2)
     follower = Follower(world)
     follower.ask()
     for _ in range(4):
-        world.beat()
+        world.tick()
     assert newest(follower.ask()).keys() >= {"gpu001"}
     assert follower.begun == 2
 
@@ -193,5 +193,5 @@ def test_all_who_come_at_one_picture_share_what_is_told(world: World) -> None:
 
 def test_a_picture_after_the_end_is_nobody_s(world: World) -> None:
     world.feed.close()
-    world.beat()
+    world.tick()
     world.feed.settled(lambda: None)

@@ -1,4 +1,4 @@
-"""Where a server listens, and what is said where it cannot."""
+"""Where a server listens, and the message where it cannot."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_a_path_is_a_socket_of_this_machine(text: str) -> None:
 def test_what_is_no_address_is_said_in_one_line(text: str) -> None:
     with pytest.raises(
         ListenError, match="is not an address to listen on: write HOST:PORT"
-    ) as said:
+    ) as caught:
         parse(text)
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_port_that_is_taken_is_said_with_the_way_out() -> None:

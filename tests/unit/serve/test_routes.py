@@ -45,13 +45,15 @@ class World:
     def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
-            return asyncio.run(self.routes.answer(Asked(method, path, {}, named, keeps=True)))
+            return asyncio.run(
+                self.routes.answer(Asked(method, path, {}, named, is_persistent=True))
+            )
         except RefusedError as error:
             return error.answer
 
     def asked_at_once(self, *paths: str) -> list[Answer]:
         async def all_of_them() -> list[Answer]:
-            questions = (Asked("GET", path, {}, {}, keeps=True) for path in paths)
+            questions = (Asked("GET", path, {}, {}, is_persistent=True) for path in paths)
             return list(await asyncio.gather(*map(self.routes.answer, questions)))
 
         return asyncio.run(all_of_them())
@@ -88,16 +90,16 @@ def test_metrics_come_in_the_form_that_is_asked_for(world: Callable[..., World])
 
 def test_metrics_and_document_of_one_picture_tell_the_same(world: Callable[..., World]) -> None:
     served = world(fleet())
-    said = json.loads(served.ask("/v1/snapshot").body)
-    told = {
+    document = json.loads(served.ask("/v1/snapshot").body)
+    metrics = {
         (sample.name, sample.labels.get("uuid")): sample.value
         for family in read_classic(served.ask("/metrics").body.decode())
         for sample in family.samples
     }
-    powers = {g["uuid"]: g["power_w"] for node in said["nodes"] for g in node["gpus"]}
+    powers = {g["uuid"]: g["power_w"] for node in document["nodes"] for g in node["gpus"]}
     assert any(powers.values())
     for uuid, power_w in powers.items():
-        assert told.get(("gpumon_power_watts", uuid)) == power_w
+        assert metrics.get(("gpumon_power_watts", uuid)) == power_w
 
 
 def test_a_document_is_made_once_a_picture_and_shared_by_all(world: Callable[..., World]) -> None:
@@ -170,7 +172,7 @@ def test_what_another_site_makes_a_browser_ask_is_not_answered(
 
 
 def asking(world: World, **query: str) -> Asked:
-    return Asked("GET", "/v1/frames", query, {}, keeps=True)
+    return Asked("GET", "/v1/frames", query, {}, is_persistent=True)
 
 
 def kinds_of(answer: Answer) -> list[str]:

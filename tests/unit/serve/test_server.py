@@ -170,8 +170,8 @@ def test_beyond_the_most_connections_new_ones_are_ended_at_once(
     monkeypatch: pytest.MonkeyPatch, said: Callable[..., None]
 ) -> None:
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
-    told: list[SourceError] = []
-    with serving(tell=told.append) as (_, port):
+    reported: list[SourceError] = []
+    with serving(tell=reported.append) as (_, port):
         first = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         assert ask(first, "/a")[1] == b"/a"
         with connected(port) as second:
@@ -181,20 +181,20 @@ def test_beyond_the_most_connections_new_ones_are_ended_at_once(
             assert rest(third).startswith(b"HTTP/1.1 503 ")
         assert ask(first, "/b")[1] == b"/b"
         first.close()
-    # Whoever runs it is told once, not once a client.
-    (line,) = told
+    # Who runs it gets one error, not one for each client.
+    (line,) = reported
     said(line.message, line.hint)
 
 
 def test_an_answer_that_fails_is_told_and_costs_itself_alone() -> None:
-    told: list[SourceError] = []
-    with serving(tell=told.append) as (_, port):
+    reported: list[SourceError] = []
+    with serving(tell=reported.append) as (_, port):
         client = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         response, body = ask(client, "/fail")
         assert (response.status, body) == (500, b"gpumon failed\n")
         assert ask(client, "/a")[1] == b"/a"
         client.close()
-    assert "/fail" in told[0].where or "/fail" in told[0].message
+    assert "/fail" in reported[0].where or "/fail" in reported[0].message
 
 
 def test_its_end_ends_connections() -> None:

@@ -46,7 +46,7 @@ VALUES = {
         "confidence": {one.value for one in Confidence},
     },
 }
-"""What a label can say, where the files ask for certain words."""
+"""What a label can hold, where the files ask for certain words."""
 
 KINDS = {"query", "adhoc", "constant", "datasource", "interval", "textbox", "custom", "system"}
 """Of variables (#VariableType)."""
@@ -79,16 +79,16 @@ PANELS = [one for one in DASHBOARD["panels"] if one["type"] != "row"]
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, set[str]]:
-    """Every metric that pages tell, with its labels."""
+def published() -> dict[str, set[str]]:
+    """Every metric of pages, with its labels."""
     wasteful = finding("job:4711")
     account = Account("1", "ada", "ml", "gpu", "H100", AT - 9, AT - 9, {"useful": 9, "hang": 9})
     losing = LosingNow({wasteful.identity: Losing(3.0)}, {"4711": Losing(3.0)})
     prices = Prices({"default": 2.0})
-    books = LedgerTotals(AT, AT - 9, (account,), (account,), prices, losing=losing)
+    ledger = LedgerTotals(AT, AT - 9, (account,), (account,), prices, losing=losing)
     found: defaultdict[str, set[str]] = defaultdict(set)
     with pytest.MonkeyPatch.context() as patch:
-        pages = [page(tick, is_open=False) for tick in (machine(), cluster(), fleet(ledger=books))]
+        pages = [page(tick, is_open=False) for tick in (machine(), cluster(), fleet(ledger=ledger))]
         patch.setattr(module, "MOST_ENTITIES", 1)
         pages.append(page(fleet(), is_open=False))
     for body in pages:
@@ -115,17 +115,17 @@ def expressions() -> Iterator[Expression]:
         yield Expression(expr[1], frozenset(_SHOWN.findall(rule)) - {"value"})
 
 
-def test_every_metric_and_label_is_one_that_is_told(told: dict[str, set[str]]) -> None:
+def test_every_metric_and_label_is_one_that_is_told(published: dict[str, set[str]]) -> None:
     asked = 0
     for one in expressions():
         metrics = _SELECTED.findall(one.text)
         assert metrics, one.text
         every: set[str] = set(SCRAPED)
         for name, matchers in metrics:
-            assert name in told, name
+            assert name in published, name
             wanted = {label for label, _, _ in _MATCHER.findall(matchers)}
-            assert wanted <= told[name] | SCRAPED, (name, wanted)
-            every |= told[name]
+            assert wanted <= published[name] | SCRAPED, (name, wanted)
+            every |= published[name]
             asked += 1
         named = {
             word.strip() for group in _GROUPED.findall(one.text) for word in group.split(",")

@@ -35,7 +35,7 @@ def file(folder: Path, text: str = LINES, mode: int = 0o600) -> str:
 
 def asked(token: str | None, path: str = "/v1/snapshot", scheme: str = "Bearer") -> Asked:
     headers = {} if token is None else {"authorization": f"{scheme} {token}"}
-    return Asked("GET", path, {}, headers, keeps=True)
+    return Asked("GET", path, {}, headers, is_persistent=True)
 
 
 def test_a_token_says_who_asks(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_another_scheme_is_no_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shows", "said"),
+    ("text", "shows", "message"),
     [
         (f"grace {GRACE} more\n", SHOWS, "tokens:1 is not of the form NAME TOKEN"),
         ("grace short\n", SHOWS, "tokens:1 is not of the form"),
@@ -73,9 +73,9 @@ def test_another_scheme_is_no_token(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_said_without_the_token(
-    tmp_path: Path, text: str, shows: Mapping[str, tuple[str, ...]], said: str
+    tmp_path: Path, text: str, shows: Mapping[str, tuple[str, ...]], message: str
 ) -> None:
-    with pytest.raises(TokenError, match=said) as error:
+    with pytest.raises(TokenError, match=message) as error:
         tokens(file(tmp_path, text), shows)
     assert GRACE not in str(error.value)
     assert BOSS not in str(error.value)

@@ -17,7 +17,7 @@ from gpumon.sources.recording.decode import Decoder
 from tests.unit.report.test_withheld import KEY, demo, leaks, mine, others
 
 if TYPE_CHECKING:
-    from gpumon.fleet.join.join import Picture
+    from gpumon.fleet.join.join import JoinedFleet
     from gpumon.model.records.tick import Tick
 
 
@@ -28,11 +28,11 @@ def seen() -> Tick:
     return withheld(tick._replace(errors=(trouble,)), frozenset({mine(tick)}), KEY)
 
 
-def joined(lines: bytes, at: float) -> tuple[Newest, Picture]:
+def joined(lines: bytes, at: float) -> tuple[Newest, JoinedFleet]:
     """What a terminal makes of it."""
     decoder, newest = Decoder(), Newest()
-    said = [decoder.read(raw) for raw in lines.splitlines(keepends=True)]
-    newest.take([one for one in said if isinstance(one, Frame)])
+    records = [decoder.read(raw) for raw in lines.splitlines(keepends=True)]
+    newest.take([one for one in records if isinstance(one, Frame)])
     limit_s = stale_after_s(1.0)
     return newest, join(newest.frames, newest.queue, newest.node_errors, at, limit_s)
 
@@ -40,9 +40,9 @@ def joined(lines: bytes, at: float) -> tuple[Newest, Picture]:
 def test_no_name_of_anybody_else_is_in_the_frames() -> None:
     names = set[str]().union(*others(demo(), mine(demo())).values())
     assert len(names) > 20
-    told = whole(seen()).decode()
-    assert leaks(told, names) == set()
-    assert mine(demo()) in told
+    lines = whole(seen()).decode()
+    assert leaks(lines, names) == set()
+    assert mine(demo()) in lines
 
 
 def test_what_is_made_of_them_is_the_picture_that_is_shown() -> None:

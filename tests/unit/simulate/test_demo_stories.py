@@ -1,4 +1,4 @@
-"""The demo tells every story that a rule knows: each is found in two hours of its past."""
+"""The demo shows every story that a rule knows: each is found in two hours of its past."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def test_each_job_s_story_is_there_and_found(seen):
     found, labels = seen
     now = AT + PAST_S
     true = {(x.finding_class, x.subject.partition("/")[0]) for x in labels if x.end >= now}
-    told = {(one.finding_class, one.subject.partition("/")[0]) for one in found}
+    claimed = {(one.finding_class, one.subject.partition("/")[0]) for one in found}
     for story in STORIES:
         of_it = {pair for pair in true if pair[0] == story}
         assert of_it, story
-        assert of_it & told, story
+        assert of_it & claimed, story
 
 
 def test_a_bad_link_is_there_and_found(seen):

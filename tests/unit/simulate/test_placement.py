@@ -83,7 +83,7 @@ def test_a_job_on_one_port_leaves_those_beside_its_other_gpus_silent() -> None:
 
 
 def test_the_shifted_fleet_places_its_ranks_likewise() -> None:
-    """On one, two and four NUMA nodes, and on machines that tell none."""
+    """On one, two and four NUMA nodes, and on machines that report none."""
     layouts: set[int] = set()
     near = far = 0
     for seed in (11, 12):
@@ -97,8 +97,8 @@ def test_the_shifted_fleet_places_its_ranks_likewise() -> None:
             for frame in frames:
                 if not frame.blocks.get("node"):
                     continue
-                told = frame.block("node").label("numa_distances", 0)
-                layouts.add(len(told.split()) if told else 0)
+                distances = frame.block("node").label("numa_distances", 0)
+                layouts.add(len(distances.split()) if distances else 0)
                 for job_id, at, nodes in ranks(frame):
                     assert (at in nodes) is (job_id not in far_jobs)
                     near, far = near + (at in nodes), far + (at not in nodes)

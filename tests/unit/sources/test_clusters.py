@@ -17,7 +17,7 @@ from tests.unit.fleet.factories import DEVICES, frame, gpu_block, job, node, pro
 from tests.worlds.node import job_use
 
 
-class Told:
+class StillSource:
     """A source that says what it was given, and keeps what was wished of it."""
 
     url = "slurm+http://one"
@@ -68,8 +68,8 @@ def queue():
 
 
 def test_records_tell_their_cluster():
-    told = Frame("one", "", 1.0, 0.0, {}, queue=queue())
-    (found,) = beside(Told(told)).poll()
+    given = Frame("one", "", 1.0, 0.0, {}, queue=queue())
+    (found,) = beside(StillSource(given)).poll()
     runs, waits = found.queue.jobs
     assert (runs.job_id, runs.label, runs.nodes) == ("42@north", "42@north", ("g1@north",))
     assert [one.node for one in runs.allocations] == ["g1@north"]
@@ -96,7 +96,7 @@ def test_processes_and_control_groups_are_of_the_jobs_of_their_cluster():
         ),
         "cgroup": job_use("42"),
     }
-    (found,) = beside(Told(frame("g1", blocks))).poll()
+    (found,) = beside(StillSource(frame("g1", blocks))).poll()
     assert found.node == "g1@north"
     owners = found.block("process")
     assert owners.labels["job_id"] == ("42@north", None)
@@ -108,26 +108,26 @@ def test_processes_and_control_groups_are_of_the_jobs_of_their_cluster():
 def test_two_clusters_of_one_name_are_two():
     claims = Claims()
     frames = [Frame("one", "", 1.0, 0.0, {}, queue=queue())]
-    first = beside(Told(*frames), number=0, claims=claims)
-    second = beside(Told(*frames), number=1, claims=claims)
+    first = beside(StillSource(*frames), number=0, claims=claims)
+    second = beside(StillSource(*frames), number=1, claims=claims)
     names = [one.poll()[0].queue.jobs[0].job_id for one in (first, second, first, second)]
     assert names == ["42@north", "42@north-2"] * 2
 
 
 def test_one_that_does_not_tell_is_called_by_where_it_is_asked():
-    (found,) = beside(Told(frame("g1", {}), cluster="")).poll()
+    (found,) = beside(StillSource(frame("g1", {}), cluster="")).poll()
     assert found.node == "g1@login"
 
 
 def test_use_of_steps_comes_back_by_the_name_it_was_asked_by():
     running = RunningUse({"42": ()}, 1.0)
-    told = Frame("one", "", 1.0, 0.0, {}, ended=EndedReport(None, running=running))
-    (found,) = beside(Told(told)).poll()
+    given = Frame("one", "", 1.0, 0.0, {}, ended=EndedReport(None, running=running))
+    (found,) = beside(StillSource(given)).poll()
     assert set(found.ended.running.steps) == {"42@north"}
 
 
 def test_a_wish_reaches_the_cluster_that_it_is_about():
-    source = Told()
+    source = StillSource()
     one = beside(source)
     one.wish(Wish(use_of="42@south"))
     assert source.wishes == []
@@ -143,11 +143,11 @@ def test_a_wish_reaches_the_cluster_that_it_is_about():
 
 def test_jobs_are_chosen_by_the_name_under_which_they_are_shown():
     one = OneOfSeveral(0, "login", Claims())
-    keeps = one.keeping(lambda found: found.job_id == "42@north")
-    source = Told()
+    is_wanted = one.renaming(lambda found: found.job_id == "42@north")
+    source = StillSource()
     one.reads(source, source)
-    assert keeps(job("42", {}))
-    assert not keeps(job("43", {}))
+    assert is_wanted(job("42", {}))
+    assert not is_wanted(job("43", {}))
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_jobs_are_chosen_by_the_name_under_which_they_are_shown():
     ],
 )
 def test_one_cluster_keeps_the_names_that_slurm_gave(targets, kinds):
-    look = Sampling(2.0, is_single=True, keeps=lambda _job: True)
-    opened = open_sources(map(parse, targets), look, SystemClock())
+    sampling = Sampling(2.0, is_single=True, is_wanted=lambda _job: True)
+    opened = open_sources(map(parse, targets), sampling, SystemClock())
     assert [type(one).__name__ for one in opened][: len(kinds)] == kinds
     assert [one.url for one in opened] == targets
     for one in opened:

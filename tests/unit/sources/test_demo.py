@@ -103,8 +103,8 @@ def test_hours_of_readings_stay_in_range_and_sm_below_utilisation() -> None:
         for frame in nodes_of(demo.poll(ORIGIN + step * 311.7)):
             block = frame.block("gpu")
             for key, column in block.columns.items():
-                told = [value for value in column if not isnan(value)]
-                assert all(CATALOGUE[key].low <= v <= CATALOGUE[key].high for v in told), key
+                known = [value for value in column if not isnan(value)]
+                assert all(CATALOGUE[key].low <= v <= CATALOGUE[key].high for v in known), key
             if "sm_active_ratio" not in block.columns:
                 continue
             for row in range(len(block.keys)):
@@ -222,12 +222,12 @@ def test_node_states(frames: list[Frame]) -> None:
 
 def test_pending_jobs_say_why(frames: list[Frame]) -> None:
     pending = [job for job in jobs_of(frames) if job.state == "PENDING"]
-    kept_back = {"JobHeldUser", "Dependency", "BeginTime", "QOSMaxGRESPerUser"}
+    held = {"JobHeldUser", "Dependency", "BeginTime", "QOSMaxGRESPerUser"}
     assert {job.reason for job in pending} == {
         "Resources",
         "Priority",
         "JobArrayTaskLimit",
-        *kept_back,
+        *held,
     }
     assert not any(job.allocations for job in pending)
     (first,) = [job for job in pending if job.reason == "Resources"]

@@ -12,7 +12,7 @@ from gpumon.sources.probes.pool import ProbePool
 from gpumon.sources.slurm.poll.target import SlurmSource
 from gpumon.sources.source import SystemClock
 
-LOOK = Sampling(1.0, is_single=False, keeps=lambda _: True)
+SAMPLING = Sampling(1.0, is_single=False, is_wanted=lambda _: True)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ LOOK = Sampling(1.0, is_single=False, keeps=lambda _: True)
     ],
 )
 def test_each_kind_of_target_has_its_source(text: str, kind: type, nodes: list[str] | None) -> None:
-    source = open_source(parse(text), LOOK, SystemClock())
+    source = open_source(parse(text), SAMPLING, SystemClock())
     try:
         assert isinstance(source, kind)
         assert source.url == text

@@ -94,8 +94,8 @@ class World:
     def follow(
         self, *, once: bool = False, keeps: Callable[[Any], bool] = lambda _: True, query: str = ""
     ) -> Source:
-        look = Sampling(0.01, once, keeps)
-        source = open_source(parse(f"gpumon+unix://{self.path}{query}"), look, SystemClock())
+        sampling = Sampling(0.01, once, keeps)
+        source = open_source(parse(f"gpumon+unix://{self.path}{query}"), sampling, SystemClock())
         source.start(lambda: None)
         self.open.append(source)
         return source

@@ -20,7 +20,7 @@ def test_one_beside_the_tree_is_found() -> None:
 
 
 def test_each_says_what_it_is() -> None:
-    assert [one.name for one in raised() if not one.says.endswith(".")] == []
+    assert [one.name for one in raised() if not one.summary.endswith(".")] == []
 
 
 def test_the_page_has_each_with_the_exit_code_of_its_branch() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.fault_matrix import complaints, made, said_of
+from tools.fault_matrix import complaints, made, shown_of
 from tools.fault_rows import FAULTS, Fault
 
 ROOT = Path(__file__).parents[3]
@@ -23,7 +23,7 @@ def results(inner="", said="no space left", name="test_c[1]"):
 
 
 def test_words_that_were_said_by_a_test_that_passed_are_green():
-    assert said_of(FAULT, results()) == "no space left"
+    assert shown_of(FAULT, results()) == "no space left"
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_words_that_were_said_by_a_test_that_passed_are_green():
     ],
 )
 def test_other_words_or_a_test_that_did_not_pass_are_not(found):
-    assert said_of(FAULT, found) is None
+    assert shown_of(FAULT, found) is None
 
 
 def test_a_slurm_that_could_not_be_had_today_makes_nothing_red():
     moving = results("<skipped/>", said="", name="test_c[26.05]")
-    assert said_of(FAULT, moving) is None
+    assert shown_of(FAULT, moving) is None
     whole = '<testcase classname="tests.a.test_b" name="{}">{}</testcase>'
     told = '<properties><property name="said" value="no space"/></properties>'
     both = whole.format("test_c[24.11]", told) + whole.format("test_c[26.05]", "<skipped/>")
-    assert said_of(FAULT, made(f"<testsuite>{both}</testsuite>")) == "no space"
+    assert shown_of(FAULT, made(f"<testsuite>{both}</testsuite>")) == "no space"
 
 
 def test_each_that_is_not_green_is_named():

@@ -37,10 +37,10 @@ def test_a_word_and_a_number_that_changed_are_told_with_their_lines(folders, cap
     (folders[1] / "pages" / "jobs.txt").write_text("one\ntwo wards\nthree\n")
     (folders[1] / "document.txt").write_text('{"at": 12.6}\n')
     assert main(["compare", *map(str, folders)]) == 1
-    told = capsys.readouterr().out
-    assert "pages/jobs.txt:\n  2 - 'two words'\n  2 + 'two wards'" in told
-    assert """document.txt:\n  1 - '{"at": 12.5}'\n  1 + '{"at": 12.6}'""" in told
-    assert told.strip().endswith("2 differences")
+    found = capsys.readouterr().out
+    assert "pages/jobs.txt:\n  2 - 'two words'\n  2 + 'two wards'" in found
+    assert """document.txt:\n  1 - '{"at": 12.5}'\n  1 + '{"at": 12.6}'""" in found
+    assert found.strip().endswith("2 differences")
 
 
 def test_files_of_one_side_alone_are_told(folders):
@@ -54,9 +54,9 @@ def test_an_empty_folder_proves_nothing(tmp_path):
 
 
 def test_of_many_lines_the_first_are_told_and_the_others_counted():
-    told = changed_lines("a\n" * 40, "b\n" * 40)
-    assert told[0] == "  1 - 'a'"
-    assert told[-1] == "  28 more lines"
+    found = changed_lines("a\n" * 40, "b\n" * 40)
+    assert found[0] == "  1 - 'a'"
+    assert found[-1] == "  28 more lines"
 
 
 def test_lines_that_one_side_lacks_and_their_ends_are_differences():
@@ -65,10 +65,10 @@ def test_lines_that_one_side_lacks_and_their_ends_are_differences():
 
 
 def test_of_a_long_line_the_part_that_differs_is_told():
-    told = changed_lines("x" * 5000 + "old", "x" * 5000 + "new")
-    assert all(len(line) < 200 for line in told)
-    assert "old'" in told[0]
-    assert "new'" in told[1]
+    found = changed_lines("x" * 5000 + "old", "x" * 5000 + "new")
+    assert all(len(line) < 200 for line in found)
+    assert "old'" in found[0]
+    assert "new'" in found[1]
 
 
 def test_versions_folders_and_places_of_detectors_are_masked_and_nothing_else():

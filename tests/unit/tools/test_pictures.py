@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from tools import pictures
-from tools.pictures import PICTURES, PLACES, commands_of, retaken
+from tools.pictures import COMMANDS, PLACES, commands_of, retaken
 from tools.screenshots import IMAGES
 
 
@@ -27,7 +27,7 @@ def test_each_command_is_run_and_one_that_fails_keeps_no_other_from_it(capsys) -
 
 def test_what_needs_root_is_passed_over_without_it(capsys) -> None:
     every = commands_of([], is_root=True)
-    assert commands_of([], is_root=False) == every[1:] == list(PICTURES.values())
+    assert commands_of([], is_root=False) == every[1:] == list(COMMANDS.values())
     assert every[0][0] == "tools.local_places"
     assert "passed over" in capsys.readouterr().out
 
@@ -45,7 +45,7 @@ def test_some_are_named(monkeypatch, capsys) -> None:
 def test_every_picture_of_the_docs_has_a_name_and_every_tool_is_there() -> None:
     shown = {path.stem.removesuffix("-80x24").removesuffix("-lab") for path in IMAGES.glob("*.svg")}
     # Other programs' screens, beside which ours is shown.
-    assert shown - {"local-nvitop", "local-nvtop"} == {*PICTURES, *PLACES}
+    assert shown - {"local-nvitop", "local-nvtop"} == {*COMMANDS, *PLACES}
     assert all(find_spec(tool) for tool, *_ in commands_of([], is_root=True))
 
 

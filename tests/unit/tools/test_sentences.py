@@ -95,7 +95,7 @@ def test_times_do_not_depend_on_where_pages_are_made(
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
-        assert "gone since 22:18 " in block.what_it_says(GpuMissing())
+        assert "gone since 22:18 " in block.sentences_of(GpuMissing())
         assert os.environ["TZ"] == zone
     finally:
         monkeypatch.undo()
@@ -103,7 +103,7 @@ def test_times_do_not_depend_on_where_pages_are_made(
 
 
 def test_a_sentence_that_differs_by_numbers_stands_once() -> None:
-    text = block.what_it_says(GpuMissing())
+    text = block.sentences_of(GpuMissing())
     assert text.count("the driver lists") == 1
     assert "- *warning*, *hypothesis* / *critical*, *established*: “n1: 1 GPU gone since" in text
 
@@ -114,7 +114,7 @@ def test_a_detector_that_says_nothing_in_a_scene_is_an_error() -> None:
             return iter(())
 
     with pytest.raises(block.SentenceError, match="nothing new in missing_for_a_moment"):
-        block.what_it_says(Mute())
+        block.sentences_of(Mute())
     Mute.name = "unheard_of"
     with pytest.raises(block.SentenceError, match="no scene for unheard_of"):
-        block.what_it_says(Mute())
+        block.sentences_of(Mute())

@@ -1,4 +1,4 @@
-"""Kinds of jobs, a short function each: what goes wrong, and what only looks like it.
+"""Kinds of jobs, a short function each: what goes wrong, and what only resembles it.
 
 Sees `story` and `signals`. `steps` is the training step that most build on.
 """

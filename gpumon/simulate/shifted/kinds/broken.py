@@ -51,10 +51,10 @@ def _prolonged(story: Story, of: Recipe, phase: str, more: float, sick: int | No
     lengths = story.steps(life.length_s - first.length_s, of.step_s * (1.0 + more), of.cov)
     lengths /= 1.0 + more
     usual_share = float(of.shares[STEP.index(phase)])
-    usual, kept = story.phases[phase], usual_share / (usual_share + more)
+    usual, ratio = story.phases[phase], usual_share / (usual_share + more)
     slow = usual._replace(
-        to_gpu=kept * usual.to_gpu, from_gpu=kept * usual.from_gpu, nvlink=kept * usual.nvlink,
-        port=kept * usual.port, dram=kept * usual.dram,
+        to_gpu=ratio * usual.to_gpu, from_gpu=ratio * usual.from_gpu, nvlink=ratio * usual.nvlink,
+        port=ratio * usual.port, dram=ratio * usual.dram,
     )  # fmt: skip
     story.phases |= {"slow": slow, "slow_more": slow._replace(lost=1.0)}
     shares = np.append(of.shares, more)
@@ -139,7 +139,7 @@ def pcie_degraded(story: Story) -> None:
 
 
 def link_degraded(story: Story) -> None:
-    """An NVLink drops out, or is trained anew every minute: exchanges of all ranks take longer."""
+    """An NVLink drops out, or is trained again every minute: exchanges of all ranks take longer."""
     draw, life = story.draw, story.life
     onset = story.onset(3600)
     of, _ = _sound(story, onset)
@@ -217,7 +217,7 @@ def gpu_fault(story: Story) -> None:
 
 
 def telemetry_lost(story: Story) -> None:
-    """A node says nothing for a while; its job goes on, for all that anybody knows."""
+    """A node reports nothing for a while; its job goes on, as far as is known."""
     draw, life = story.draw, story.life
     _sound(story, life.length_s)
     onset = story.onset(2400)
@@ -228,7 +228,7 @@ def telemetry_lost(story: Story) -> None:
 
 
 def node_crash(story: Story) -> None:
-    """A node dies and its job with it; when it is back its counters begin anew."""
+    """A node dies and its job with it; when it is back its counters begin again."""
     draw, life = story.draw, story.life
     _sound(story, life.length_s)
     # Slurm gives a node up when it has not answered for five minutes (SlurmdTimeout).
@@ -266,6 +266,7 @@ def stuck_completing(story: Story) -> None:
     )
 
 
+# Nodes and GPUs of each, one of which is drawn. Our choice: the sizes at which the kinds occur.
 _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 _WORLDS: Final = ((1, 2), (1, 3), (1, 4), (2, 4), (1, 6), (1, 8))
 

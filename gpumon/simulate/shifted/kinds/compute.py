@@ -36,7 +36,7 @@ def memory_leak(story: Story) -> None:
 
 
 def host_leak(story: Story) -> None:
-    """Loaders keep what they have read: host memory grows towards the job's limit."""
+    """Loaders hold what they have read: host memory grows towards the job's limit."""
     draw, life = story.draw, story.life
     of, tape = recipe(story), story.tape()
     begin(story, tape)
@@ -154,6 +154,7 @@ def overasked_time(story: Story) -> None:
     story.blame("overasked", life.length_s - 1.0, lost_gpu_s=0.0)
 
 
+# Nodes and GPUs of each, one of which is drawn. Our choice: the sizes at which the kinds occur.
 _SMALL: Final = ((1, 1), (1, 2), (1, 4), (1, 3))
 
 KINDS: Final = (

@@ -196,6 +196,7 @@ def slow_drift(story: Story) -> None:
     story.blame("slow_drift", onset)
 
 
+# Nodes and GPUs of each, one of which is drawn. Our choice: the sizes at which the kinds occur.
 _WORLDS: Final = ((1, 4), (1, 6), (1, 8), (2, 4), (1, 3), (3, 4), (2, 8), (4, 8))
 
 KINDS: Final = (

@@ -102,9 +102,9 @@ def some_gpus_leave(story: Story) -> None:
     gone = story.draw.mixed(range(life.gpus))[: max(1, life.gpus // 2)]
     story.tape_of = [1 if gpu in gone else 0 for gpu in range(life.gpus)]
     story.leaves_s = dict.fromkeys(gone, onset)
-    kept = story.memory[0]
-    ended = [*kept, (onset - 1.0, kept[-1][1]), (onset, 0.0)]
-    story.memory = [ended if gpu in gone else kept for gpu in range(life.gpus)]
+    whole = story.memory[0]
+    ended = [*whole, (onset - 1.0, whole[-1][1]), (onset, 0.0)]
+    story.memory = [ended if gpu in gone else whole for gpu in range(life.gpus)]
     story.blame("partial_gpus_idle", onset)
 
 
@@ -144,6 +144,7 @@ def slow_startup(story: Story) -> None:
     story.blame("slow_startup", 0.0, start_s)
 
 
+# Nodes and GPUs of each, one of which is drawn. Our choice: a pair that is there twice comes twice.
 _SMALL: Final = ((1, 1), (1, 2), (1, 1), (1, 3), (1, 4))
 _SEVERAL: Final = ((1, 2), (1, 4), (1, 3), (1, 6))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _serve(story: Story, busy_share: float) -> None:
-    """Phases of a server; requests keep it busy for a share of a burst's time."""
+    """Phases of a server; requests make it busy for a share of a burst's time."""
     draw, share = story.draw, busy_share
     recipe(story, draw.of("serve_mem_ratio"))
     story.phases["serve"] = Phase(
@@ -67,7 +67,7 @@ def standby(story: Story) -> None:
 
 
 def notebook(story: Story) -> None:
-    """Somebody works in a notebook, and the cells take minutes."""
+    """A user works in a notebook, and the cells take minutes."""
     draw, life = story.draw, story.life
     recipe(story, draw.of("small_mem_ratio"))
     tape = story.tape()
@@ -160,6 +160,7 @@ def sliced(story: Story) -> None:
     story.is_sliced = True
 
 
+# Nodes and GPUs of each, one of which is drawn. Our choice: the sizes at which the kinds occur.
 _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 
 KINDS: Final = (

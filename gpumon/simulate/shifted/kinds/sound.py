@@ -1,4 +1,4 @@
-"""Healthy training, and what of it has the look of waste."""
+"""Healthy training, and what of it resembles waste."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def power_capped(story: Story) -> None:
 
 
 def locked_clocks(story: Story) -> None:
-    """Somebody set the application clocks, for measurements that repeat."""
+    """A user set the application clocks, for measurements that repeat."""
     training(story)
     share = story.draw.of("locked_clock_ratio")
     for gpu in range(story.life.gpus):
@@ -136,7 +136,7 @@ def locked_clocks(story: Story) -> None:
 
 
 def host_cache(story: Story) -> None:
-    """A dataset is read into host memory and kept; the page cache fills as well, then both rest."""
+    """A dataset is read into host memory and stays; the page cache fills, too, then both rest."""
     draw, life = story.draw, story.life
     training(story)
     read = draw.of("cache_mem_ratio") * life.node_kind.mem_bytes * life.gpus_per_node
@@ -231,6 +231,7 @@ def mixed_products(story: Story) -> None:
     lockstep(story, own, lengths * of.shares[4], life.length_s, "wait")
 
 
+# Nodes and GPUs of each, one of which is drawn. Our choice: the sizes at which the kinds occur.
 _ANY: Final = ((1, 1), (1, 2), (1, 4), (1, 3), (1, 8), (1, 6), (2, 4))
 _SMALL: Final = ((1, 1), (1, 2), (1, 4))
 _WORLDS: Final = ((1, 4), (1, 8), (2, 4), (1, 2), (1, 6), (2, 8))

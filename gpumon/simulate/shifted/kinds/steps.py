@@ -72,7 +72,7 @@ def recipe(story: Story, mem_ratio: float = 0.0) -> Recipe:
 
 
 def exchange(story: Story, waiting: Phase, port_ratio: float) -> Phase:
-    """A collective over whatever joins the ranks: NVLink, PCIe, and ports between nodes."""
+    """A collective over all that joins the ranks: NVLink, PCIe, and ports between nodes."""
     life, draw = story.life, story.draw
     board, kind = life.board, life.node_kind
     within = life.gpus_per_node > 1
@@ -109,8 +109,8 @@ def train(
         is_save = np.diff(saves, prepend=0.0) > 0
         table = np.concatenate((table, np.where(is_save, save_s, 0.0)[:, None]), axis=1)
         # The checkpoints take their time from the steps behind the last of them.
-        keep = np.cumsum(table.sum(axis=1)) <= max(0.0, end_s - tape.length_s)
-        table, phases = table[keep], (*phases, "save")
+        fits = np.cumsum(table.sum(axis=1)) <= max(0.0, end_s - tape.length_s)
+        table, phases = table[fits], (*phases, "save")
     tape.loop(phases, table)
     tape.until("rest" if end_s < story.life.length_s else "wait", end_s)
 

@@ -144,7 +144,7 @@ def recompiling(story: Story) -> None:
 
 
 def copy_bound(story: Story) -> None:
-    """Every batch goes to the GPU in one piece that nobody pinned, and results come back."""
+    """Every batch goes to the GPU in one piece that is not pinned, and results come back."""
     draw = story.draw
     of, tape = recipe(story), story.tape()
     begin(story, tape)
@@ -164,6 +164,7 @@ def copy_bound(story: Story) -> None:
     story.blame("copy_bound", story.process_from_s)
 
 
+# Nodes and GPUs of each, one of which is drawn. Our choice: the sizes at which the kinds occur.
 _SMALL: Final = ((1, 1), (1, 2), (1, 4), (1, 3))
 
 KINDS: Final = (

@@ -1,4 +1,4 @@
-"""Asks Slurm's accounting when somebody wants to know, in a thread beside the queue's.
+"""Asks Slurm's accounting when the user wants to know, in a thread beside the queue's.
 
 A slurmdbd that hangs holds its caller for a minute, so the queue must not wait behind it.
 """
@@ -63,7 +63,7 @@ UNREACHED: Final = "Slurm's accounting (slurmdbd) cannot be reached"
 
 _KNOWN: Final = (
     (
-        failures.KEEPS_NO_ACCOUNTING,
+        failures.WITHOUT_ACCOUNTING,
         "this cluster keeps no accounting (AccountingStorageType is none)",
         "only what the controller still remembers of ended jobs can be shown",
     ),
@@ -184,7 +184,7 @@ class Accounting:
         """Answer wishes until the end: the body of the thread."""
         while True:
             self._stir.clear()
-            # Looked at only now: an end between the look and the clearing would be slept over.
+            # Checked only now: an end between the check and the clearing would be slept over.
             if self._stop:
                 return
             wait_s = self.due_in_s()
@@ -215,11 +215,11 @@ class Accounting:
             if now >= self._use_schedule.due_at:
                 job_id, self._wished_use = self._wished_use, ""
         if since is not None:
-            is_told = self._report(ENDED, self._schedule, lambda: self._ask_ended(since))
+            is_answered = self._report(ENDED, self._schedule, lambda: self._ask_ended(since))
             ended_at = self._clock.monotonic()
-            self._retry_at = None if is_told else ended_at + max(RETRY_S, ended_at - now)
-            if not is_told:
-                # What nobody has answered stays wished for: no screen asks twice by itself.
+            self._retry_at = None if is_answered else ended_at + max(RETRY_S, ended_at - now)
+            if not is_answered:
+                # What was not answered stays wished for: no screen asks twice by itself.
                 with self._lock:
                     self._wished_since = since if self._wished_since is None else self._wished_since
         if job_id and not self._report(USE, self._use_schedule, lambda: self._ask_running(job_id)):
@@ -243,7 +243,7 @@ class Accounting:
         Returns:
             Whether there was an answer.
         """
-        is_told = False
+        is_answered = False
         started_at = self._clock.monotonic()
         try:
             self._errors[what] = ask()
@@ -259,16 +259,16 @@ class Accounting:
         else:
             ended_at = self._clock.monotonic()
             schedule.answered(started_at, ended_at - started_at, ended_at)
-            is_told = True
+            is_answered = True
         if not self._stop:
             self._frames.append(self._frame())
             self._owed.discard(what)
             if self._wake is not None:
                 self._wake()
-        return is_told
+        return is_answered
 
     def _ask_ended(self, since: float) -> tuple[SourceError, ...]:
-        """Ask for ended jobs, keep them; returns what is to be remarked."""
+        """Ask for ended jobs, store them; returns what is to be remarked."""
         asked_at = self._clock.now()
         window_s = min(max(asked_at - since, SHORTEST_WINDOW_S), MAX_WINDOW_S)
         found = self._ledger.ended(window_s)
@@ -280,7 +280,7 @@ class Accounting:
         return remarks
 
     def _ask_running(self, job_id: str) -> tuple[SourceError, ...]:
-        """Ask for one job's running steps, keep them."""
+        """Ask for one job's running steps, store them."""
         steps: dict[str, tuple[StepUsage, ...]] = {}
         for step in self._ledger.running(job_id):
             steps[step.job_id] = (*steps.get(step.job_id, ()), step)

@@ -1,4 +1,4 @@
-"""The accounting as Slurm's own commands tell it, here or behind a login node."""
+"""The accounting as Slurm's own commands report it, here or behind a login node."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _step(job_id: str, step: str, row: Mapping[str, str]) -> StepUsage:
 
 
 def new_delimiter() -> str:
-    """Characters that no job's name holds, because nobody can guess them."""
+    """Characters that no job's name holds, because they cannot be guessed."""
     return f"@{os.urandom(8).hex()}@"
 
 
@@ -103,7 +103,7 @@ class SacctCommands:
 
         Args:
             commands: Runs sacct; of no other thread.
-            user: Login name; empty: whoever the command runs as.
+            user: Login name; empty: the user whom the command runs as.
             everyone: Every user's jobs, whatever `user` says.
             delimiter: Makes the delimiter of one answer.
         """
@@ -131,7 +131,7 @@ class SacctCommands:
         """What the running steps of one job have used so far.
 
         Raises:
-            CommandFailedError: there was no answer of use; sstat tells only of one's own jobs.
+            CommandFailedError: there was no answer of use; sstat reports only one's own jobs.
         """
         if not is_job_id(job_id):
             raise CommandFailedError(
@@ -145,10 +145,10 @@ class SacctCommands:
             f"--format={','.join(USE_FIELDS)}",
             f"--jobs={job_id}",
         )
-        said, complaints = self._commands.ask(words, "sstat")
-        found = parse_use(said)
+        printed, complaints = self._commands.ask(words, "sstat")
+        found = parse_use(printed)
         if found is None:
-            raise CommandFailedError(failures.garbage("sstat", "steps", said))
+            raise CommandFailedError(failures.garbage("sstat", "steps", printed))
         if not found and complaints.strip():
             # sstat ends with status 0 also where it was refused every step.
             raise CommandFailedError(failures.refused("sstat", 0, complaints))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MARK: Final = "JS1:"
 MOST_PACKED: Final = 1 << 18
-"""Characters of a comment that are looked at: 1,000 nodes of eight GPUs pack into less."""
+"""Characters of a comment that are read: 1,000 nodes of eight GPUs pack into less."""
 
 MOST_UNPACKED: Final = 1 << 22
 """Bytes of JSON; more of it is no summary."""
@@ -35,7 +35,7 @@ class Summary(NamedTuple):
     """Use of a job on all its nodes; None where it does not say, or not of every node or GPU."""
 
     gpu_utils: tuple[float, ...] = ()
-    """Mean utilisation of each GPU of which it is told, as ratios."""
+    """Mean utilisation of each reported GPU, as ratios."""
     gpu_mem_bytes: float | None = None
     cpu_used_s: float | None = None
     mem_used_bytes: float | None = None
@@ -55,15 +55,15 @@ def read_summary(comment: str) -> Summary | None:
     nodes = found.get("nodes") if isinstance(found, dict) else None
     if not isinstance(nodes, dict) or not nodes:
         return None
-    told = [node for node in nodes.values() if isinstance(node, dict)]
-    if len(told) < len(nodes):
+    reporting = [node for node in nodes.values() if isinstance(node, dict)]
+    if len(reporting) < len(nodes):
         return None
-    utils = [util for node in told for util in _each(node.get("gpu_utilization"), 100.0)]
+    utils = [util for node in reporting for util in _each(node.get("gpu_utilization"), 100.0)]
     return Summary(
         () if None in utils else tuple(util / 100.0 for util in utils if util is not None),
-        _sum([mem for node in told for mem in _each(node.get("gpu_used_memory"), MAX_BYTES)]),
-        _sum([_number(node.get("total_time"), MAX_SECONDS) for node in told]),
-        _sum([_number(node.get("used_memory"), MAX_BYTES) for node in told]),
+        _sum([mem for node in reporting for mem in _each(node.get("gpu_used_memory"), MAX_BYTES)]),
+        _sum([_number(node.get("total_time"), MAX_SECONDS) for node in reporting]),
+        _sum([_number(node.get("used_memory"), MAX_BYTES) for node in reporting]),
     )
 
 
@@ -73,7 +73,7 @@ def with_jobstats(ended: EndedJob, comment: str) -> EndedJob:
     if summary is None:
         return ended
     count, utils = ended.job.gpu_count, summary.gpu_utils
-    # A GPU of which nothing is told is not idle: then the mean is not known.
+    # A GPU that is not reported is not idle: then the mean is not known.
     mean = sum(utils) / count if count and len(utils) == count else None
     known = {
         "gpu_util_ratio": mean,

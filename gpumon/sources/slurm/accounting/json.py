@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _EXTENT: Final = ("total", "max")
-"""Where a step's use stands: added up over its tasks, else of its largest one."""
+"""Where a step's use is: added up over its tasks, else of its largest one."""
 
 _DENIED_STATES: Final = frozenset({"FAILED", "OUT_OF_MEMORY"})
 """States that a job with exit status 0 and no signal cannot have."""
@@ -157,7 +157,7 @@ def _user(record: Mapping[str, Any]) -> str:
 
 
 def _state(value: object) -> str:
-    """The first word of a state that stands bare, in a list, or as `current` of an object."""
+    """The first word of a state that is bare, in a list, or as `current` of an object."""
     if isinstance(value, dict):
         value = value.get("current")
     words = flags(value)
@@ -165,7 +165,7 @@ def _state(value: object) -> str:
 
 
 def _exit_code(value: object, state: str) -> str:
-    """`3:0` as sacct prints it; empty where it is not told.
+    """`3:0` as sacct prints it; empty where it is not reported.
 
     22.05 says `SUCCESS` with 0 of jobs that failed with any other status, which is not passed on.
     """
@@ -232,6 +232,6 @@ def _seconds(value: object) -> float | None:
 
 
 def _scaled(value: object, unit: float = 1.0) -> float | None:
-    """A count that may be; the -2 and the huge numbers that stand for nothing are none."""
+    """A count that may be; the -2 and the huge numbers that mean nothing are none."""
     found = whole(value)
     return None if found is None else sane(found * unit, MAX_BYTES)

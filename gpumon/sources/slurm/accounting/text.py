@@ -1,6 +1,6 @@
 """Ended jobs from the text of `sacct --parsable`, of every version that prints it.
 
-Every value but the last key ends with a delimiter that is drawn anew for each question, so that no
+Every value but the last key ends with a delimiter that is drawn again for each question, so that no
 job's name can hold it: a line break or a `|` in a name then shifts nothing and forges nothing.
 """
 
@@ -93,7 +93,7 @@ def parse_ended(text: str, delimiter: str, fields: Sequence[str] = FIELDS) -> En
     for row in _rows(body, delimiter, fields):
         match = None if row is None else _JOB_ID.fullmatch(row["JobIDRaw"])
         if row is None or match is None:
-            # It may be the head of a run, whose steps are then nobody's.
+            # It may be the head of a run, whose steps then belong to no job.
             unreadable, steps = unreadable + 1, None
         elif not match[2]:
             steps = []

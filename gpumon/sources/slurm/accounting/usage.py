@@ -1,4 +1,4 @@
-"""What Slurm's accounting says of usage, made sane: the same for text, JSON and slurmrestd."""
+"""What Slurm's accounting reports of usage, made sane: the same for text, JSON and slurmrestd."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class EndedList(NamedTuple):
     remarks: tuple[SourceError, ...] = ()
     """What was complained about beside the records."""
     has_last_runs_only: bool = False
-    """Whether earlier runs of jobs that were requeued are not told."""
+    """Whether earlier runs of jobs that were requeued are not reported."""
 
     def within(self, since: float, at: float) -> EndedJobs:
         """The runs that ended since then, the last first, as of the time of the answer."""
-        kept = [ended for ended in self.jobs if ended.job.end_at and ended.job.end_at >= since]
-        kept.sort(key=lambda ended: (ended.job.end_at or 0.0, ended.job.job_id), reverse=True)
+        found = [ended for ended in self.jobs if ended.job.end_at and ended.job.end_at >= since]
+        found.sort(key=lambda ended: (ended.job.end_at or 0.0, ended.job.job_id), reverse=True)
         return EndedJobs(
-            jobs=tuple(kept),
+            jobs=tuple(found),
             since=since,
             at=at,
             unreadable=self.unreadable,
@@ -85,7 +85,7 @@ def sane(value: float | None, limit: float) -> float | None:
 
 
 def _mem_used_bytes(steps: Sequence[StepUsage]) -> float | None:
-    """Memory of the step that used most; None where it may be one of which nobody knows it."""
+    """Memory of the step that used most; None where it may be a step without a known value."""
     if any(step.max_rss_bytes and step.mem_used_bytes is None for step in steps):
         return None
     return _largest(step.mem_used_bytes for step in steps)
@@ -94,7 +94,7 @@ def _mem_used_bytes(steps: Sequence[StepUsage]) -> float | None:
 def mem_used(
     total_bytes: float | None, max_rss_bytes: float | None, task_count: int | None
 ) -> float | None:
-    """Host memory of a step's tasks together; None where nobody says.
+    """Host memory of a step's tasks together; None where it is not reported.
 
     Args:
         total_bytes: What the accounting adds up, `mem` of TRESUsageInTot.

@@ -1,8 +1,8 @@
-"""One answer for all gpumons of one user: whoever is due first asks, the others read it.
+"""One answer for all gpumons of one user: the first that is due asks, the others read it.
 
-Files lie in a folder that only this user may enter, one per cluster and kind. Whatever is odd about
-one of them, or about the folder, means that nothing is shared: a gpumon alone is right, only less
-thrifty. Sharing ends at the machine: where homes lie on a network, locks of others may not hold.
+Files lie in a folder that only this user may enter, one per cluster and kind. If one of them, or
+the folder, is odd, nothing is shared: a gpumon alone is right, only less thrifty.
+Sharing ends at the machine: where homes lie on a network, locks of others may not hold.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ _HEAD_BYTES: Final = 256
 """An answer's head is filled up to this, so that a newer one fits into its place."""
 
 _LOCK_WAIT_S: Final = TIMEOUT_S + 5.0
-"""Longer than any call may take: whoever holds a lock for longer is stopped, or no gpumon."""
+"""Longer than any call may take: a process that holds a lock longer is stopped, or no gpumon."""
 
 _LONGEST_CALL_S: Final = 600.0
-"""Many times what any call may take: who says more would have its answer kept for ever."""
+"""Many times what any call may take: a longer one would have its answer stored for ever."""
 
-_LOOK_S: Final = 0.1
+_LOCK_RETRY_S: Final = 0.1
 """Between two tries to take a lock that another gpumon holds, seconds (our choice)."""
 
-KEEP_S: Final = 86400.0
-"""Answers that nobody has renewed for so long are removed; the rarest is due every 15 min."""
+RETENTION_S: Final = 86400.0
+"""Answers that were not renewed for so long are removed; the rarest is due every 15 min."""
 
 MOST_ANSWERS: Final = 64
-"""Answers that are kept at most: five clusters have a third of it."""
+"""Answers that are stored at most: five clusters have a third of it."""
 
 _FORM: Final = re.compile(r"(?P<answer>[0-9a-f]{32}-[a-z.]+?)(?:\.lock|\.\d+)?")
 """Answers, their locks, and drafts that were never put in place; nothing else is touched."""
 
 
 def remove_leftovers(folder: int, newest: str) -> None:
-    """Remove answers that nobody will read again, which gpumons that are gone have left.
+    """Remove answers that will not be read again, left by gpumons that are gone.
 
-    These are the old ones, or more than are kept, by the file system's own clock.
+    These are the old ones, or more than are stored, by the file system's own clock.
 
     Args:
         folder: Descriptor of the folder.
@@ -85,13 +85,13 @@ def remove_leftovers(folder: int, newest: str) -> None:
                 changed_at[answer] = max(changed_at.get(answer, 0.0), state.st_mtime)
         by_age = sorted(changed_at, key=changed_at.__getitem__, reverse=True)
         for place, answer in enumerate(by_age):
-            is_old = now - changed_at[answer] > KEEP_S or place >= MOST_ANSWERS
+            is_old = now - changed_at[answer] > RETENTION_S or place >= MOST_ANSWERS
             if is_old and answer != newest:
                 _remove(folder, answer, names[answer])
 
 
 def _remove(folder: int, answer: str, names: list[str]) -> None:
-    """Remove one answer and what belongs to it, unless somebody is asking for it now."""
+    """Remove one answer and what belongs to it, unless another gpumon is asking for it now."""
     lock = os.open(
         f"{answer}.lock",
         os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
@@ -110,19 +110,19 @@ def _remove(folder: int, answer: str, names: list[str]) -> None:
 
 
 class Answer(NamedTuple):
-    """What Slurm said."""
+    """What Slurm answered."""
 
     text: str
-    """Empty where the asker has it already: where `since` is what it said that it holds."""
+    """Empty where the asker has it already: where `since` is what it holds."""
     at: float
     """Unix time at which this was Slurm's answer."""
     took_s: float | None
     """How long the call took that another gpumon made; None: the call was our own."""
     since: float
-    """Unix time at which this text was first the answer, which tells it from other texts."""
+    """Unix time at which this text was first the answer, which identifies it."""
 
 
-class _Kept(NamedTuple):
+class _Stored(NamedTuple):
     """One file: an answer, or the error in its place."""
 
     answer: Answer
@@ -139,8 +139,8 @@ class SharedAnswers:
         """Share in a folder of this user's; None: nothing is shared.
 
         Args:
-            folder: Made if need be; used only if nobody else may look into it.
-            identity: What tells this cluster, as this user sees it, from others.
+            folder: Made if need be; used only if no other user may enter it.
+            identity: What distinguishes this cluster, as this user sees it.
         """
         self._folder = folder
         self._key = hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:32]
@@ -194,28 +194,29 @@ class SharedAnswers:
         name = f"{self._key}-{kind}"
         with self._opened() as folder, _locked(folder, name, clock, stop) as is_held:
             if folder is None or not is_held:
-                return _told(call(held), held, clock.now())
-            kept = _read(folder, name, held)
-            if kept is not None and _is_fresh(kept, period_s, clock.now()):
-                if kept.error is not None:
-                    raise CommandFailedError(kept.error)
-                return kept.answer
-            has_mine = kept is not None and kept.error is None and kept.answer.since == held
-            return _asked(folder, name, kept if has_mine else None, call, clock)
+                return _own_answer(call(held), held, clock.now())
+            stored = _read(folder, name, held)
+            if stored is not None and _is_fresh(stored, period_s, clock.now()):
+                if stored.error is not None:
+                    raise CommandFailedError(stored.error)
+                return stored.answer
+            has_mine = stored is not None and stored.error is None and stored.answer.since == held
+            return _asked(folder, name, stored if has_mine else None, call, clock)
 
     def leave_note(self, kind: str, text: str, clock: Clock) -> None:
-        """Leave a short note for the others; where that can't be, nobody misses it."""
+        """Leave a short note for the others; where that can't be, it is not missed."""
         with self._opened() as folder:
             if folder is not None:
                 at = clock.now()
-                _write(folder, f"{self._key}-{kind}", _Kept(Answer(text, at, None, at), 0.0, None))
+                stored = _Stored(Answer(text, at, None, at), 0.0, None)
+                _write(folder, f"{self._key}-{kind}", stored)
 
     def note(self, kind: str, longest_s: float, clock: Clock) -> str:
         """The note that was left under this kind, at most so long ago; empty: there is none."""
         with self._opened() as folder:
-            kept = None if folder is None else _read(folder, f"{self._key}-{kind}")
-        is_young = kept is not None and 0.0 <= clock.now() - kept.answer.at < longest_s
-        return kept.answer.text if kept is not None and is_young else ""
+            stored = None if folder is None else _read(folder, f"{self._key}-{kind}")
+        is_young = stored is not None and 0.0 <= clock.now() - stored.answer.at < longest_s
+        return stored.answer.text if stored is not None and is_young else ""
 
     @contextmanager
     def _opened(self) -> Iterator[int | None]:
@@ -235,7 +236,7 @@ def folder_of(environ: Mapping[str, str]) -> Path | None:
     return Path(runtime_folder(environ) or cache_folder(environ))
 
 
-def _told(text: str | None, held: float | None, at: float) -> Answer:
+def _own_answer(text: str | None, held: float | None, at: float) -> Answer:
     """An answer of our own call; None: what is held still is the answer."""
     if text is None and held is not None:
         return Answer("", at, None, held)
@@ -245,35 +246,35 @@ def _told(text: str | None, held: float | None, at: float) -> Answer:
 def _asked(
     folder: int,
     name: str,
-    kept: _Kept | None,
+    stored: _Stored | None,
     call: Callable[[float | None], str | None],
     clock: Clock,
 ) -> Answer:
     """A new answer, left for the others; so is the news that the controller gives none.
 
-    `kept` is the file's answer where it may turn out to be the newest one still.
+    `stored` is the file's answer where it may turn out to be the newest one still.
     """
     started_at = clock.monotonic()
-    held = None if kept is None else kept.answer.since
+    held = None if stored is None else stored.answer.since
     try:
         text = call(held)
     except CommandFailedError as failed:
         if failures.is_silence(failed.error):
             took_s, at = clock.monotonic() - started_at, clock.now()
-            _write(folder, name, _Kept(Answer("", at, None, at), took_s, failed.error))
+            _write(folder, name, _Stored(Answer("", at, None, at), took_s, failed.error))
         raise
-    answer, took_s = _told(text, held, clock.now()), clock.monotonic() - started_at
-    if kept is not None and text is None:
-        _renew(folder, name, _Kept(answer, took_s, None, kept.size_bytes))
+    answer, took_s = _own_answer(text, held, clock.now()), clock.monotonic() - started_at
+    if stored is not None and text is None:
+        _renew(folder, name, _Stored(answer, took_s, None, stored.size_bytes))
     else:
-        _write(folder, name, _Kept(answer, took_s, None))
+        _write(folder, name, _Stored(answer, took_s, None))
     return answer
 
 
-def _is_fresh(kept: _Kept, period_s: float, now: float) -> bool:
+def _is_fresh(stored: _Stored, period_s: float, now: float) -> bool:
     """Whether the answer is not due again; one from the future is none."""
-    rest_s = 0.0 if kept.error else REST_FACTOR * kept.took_s
-    return 0.0 <= now - kept.answer.at < max(period_s, rest_s)
+    rest_s = 0.0 if stored.error else REST_FACTOR * stored.took_s
+    return 0.0 <= now - stored.answer.at < max(period_s, rest_s)
 
 
 def _open_folder(path: Path) -> int | None:
@@ -316,7 +317,7 @@ def _take(lock: int, clock: Clock, stop: threading.Event) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if clock.monotonic() >= deadline or clock.wait(stop, _LOOK_S):
+            if clock.monotonic() >= deadline or clock.wait(stop, _LOCK_RETRY_S):
                 return False
         except OSError:
             # A file system without locks: each gpumon asks for itself.
@@ -325,7 +326,7 @@ def _take(lock: int, clock: Clock, stop: threading.Event) -> bool:
             return True
 
 
-def _read(folder: int, name: str, held: float | None = None) -> _Kept | None:
+def _read(folder: int, name: str, held: float | None = None) -> _Stored | None:
     """What the file holds; None where it is absent, not ours, or no file of ours.
 
     A text that is `held` already is not read again.
@@ -343,50 +344,50 @@ def _read(folder: int, name: str, held: float | None = None) -> _Kept | None:
             return None
         with os.fdopen(os.dup(file), "rb") as stream:
             head = stream.readline(_MAX_HEAD_BYTES)
-            kept = _decode(head)
-            if kept is None or kept.size_bytes != state.st_size - len(head):
+            stored = _decode(head)
+            if stored is None or stored.size_bytes != state.st_size - len(head):
                 return None
-            if kept.answer.since == held:
-                return kept
+            if stored.answer.since == held:
+                return stored
             text = stream.read().decode("utf-8")
     except (OSError, ValueError):
         return None
     finally:
         os.close(file)
-    return kept._replace(answer=kept.answer._replace(text=text))
+    return stored._replace(answer=stored.answer._replace(text=text))
 
 
-def _decode(head: bytes) -> _Kept | None:
-    """What a file's first line tells, without its text."""
+def _decode(head: bytes) -> _Stored | None:
+    """What a file's first line holds, without its text."""
     try:
-        told: Any = json.loads(head)
-        at, since, took_s = (float(told[key]) for key in ("at", "since", "took_s"))
-        size_bytes, error = int(told["bytes"]), told["error"]
-        if told["format"] != _FORMAT or not 0.0 <= took_s <= _LONGEST_CALL_S:
+        fields: Any = json.loads(head)
+        at, since, took_s = (float(fields[key]) for key in ("at", "since", "took_s"))
+        size_bytes, error = int(fields["bytes"]), fields["error"]
+        if fields["format"] != _FORMAT or not 0.0 <= took_s <= _LONGEST_CALL_S:
             return None
         if not isfinite(at + since):
             return None
         failed = None if error is None else SourceError(*map(str, error))
-        return _Kept(Answer("", at, took_s, since), took_s, failed, size_bytes)
+        return _Stored(Answer("", at, took_s, since), took_s, failed, size_bytes)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        # Half written by a version without renames, or by somebody else: as if it were not there.
+        # Half written by a version without renames, or by another program: as if it were not there.
         return None
 
 
-def _encode(kept: _Kept, size_bytes: int) -> bytes:
+def _encode(stored: _Stored, size_bytes: int) -> bytes:
     """A file's first line."""
-    told = {
+    fields = {
         "format": _FORMAT,
-        "at": kept.answer.at,
-        "since": kept.answer.since,
-        "took_s": kept.took_s,
-        "error": kept.error,
+        "at": stored.answer.at,
+        "since": stored.answer.since,
+        "took_s": stored.took_s,
+        "error": stored.error,
         "bytes": size_bytes,
     }
-    return json.dumps(told).encode().ljust(_HEAD_BYTES - 1) + b"\n"
+    return json.dumps(fields).encode().ljust(_HEAD_BYTES - 1) + b"\n"
 
 
-def _renew(folder: int, name: str, kept: _Kept) -> None:
+def _renew(folder: int, name: str, stored: _Stored) -> None:
     """Give the file's text the time of a newer answer that found it unchanged.
 
     Written in place: only who holds the lock reads, and the text may be long.
@@ -395,21 +396,21 @@ def _renew(folder: int, name: str, kept: _Kept) -> None:
     with suppress(OSError):
         file = os.open(name, flags, dir_fd=folder)
         try:
-            os.pwrite(file, _encode(kept, kept.size_bytes), 0)
+            os.pwrite(file, _encode(stored, stored.size_bytes), 0)
         finally:
             os.close(file)
 
 
-def _write(folder: int, name: str, kept: _Kept) -> None:
+def _write(folder: int, name: str, stored: _Stored) -> None:
     """Put the answer in place at once; where that fails, the others ask for themselves."""
-    body = kept.answer.text.encode("utf-8", "replace")
+    body = stored.answer.text.encode("utf-8", "replace")
     draft = f"{name}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError):
         os.unlink(draft, dir_fd=folder)
     try:
         with os.fdopen(os.open(draft, flags, 0o600, dir_fd=folder), "wb") as stream:
-            stream.write(_encode(kept, len(body)))
+            stream.write(_encode(stored, len(body)))
             stream.write(body)
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
         remove_leftovers(folder, name)

@@ -36,18 +36,18 @@ _MAX_STDERR_BYTES: Final = 16 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 """Read from a pipe at once: its size on Linux (pipe(7))."""
 
-_LOOK_S: Final = 0.05
-"""Longest sleep between two looks at the deadline and at the process."""
+_CHECK_S: Final = 0.05
+"""Longest sleep between two checks of the deadline and the process."""
 
 _REAP_S: Final = 1.0
 """A command that hangs in the kernel, on a file system that is gone, dies only when it comes back:
-its time is over all the same, and that is said."""
+its time is over all the same, and that is reported."""
 
 _ENV_NOT_FOUND: Final = 127
 _SSH_FAILED: Final = 255
 """What env(1) and ssh(1) end with when the command was never run."""
 
-_KEPT: Final = frozenset({"SLURM_CONF", "SLURM_JWT"})
+_PASSED_ON: Final = frozenset({"SLURM_CONF", "SLURM_JWT"})
 """Which cluster, and who asks; every other variable of Slurm's changes what is shown."""
 
 _FAMILIES: Final = ("SLURM_", "SCONTROL_", "SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_")
@@ -92,12 +92,12 @@ manual pages, ENVIRONMENT VARIABLES), for the far end of a hop."""
 
 def neutral_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without what makes Slurm's commands answer differently."""
-    kept = {
+    passed_on = {
         key: value
         for key, value in environ.items()
-        if key in _KEPT or not key.startswith(_FAMILIES)
+        if key in _PASSED_ON or not key.startswith(_FAMILIES)
     }
-    return {**kept, **_SET}
+    return {**passed_on, **_SET}
 
 
 class SlurmCommands:
@@ -134,7 +134,7 @@ class SlurmCommands:
 
     @property
     def identity(self) -> str:
-        """What tells the cluster that is asked, and who asks, from others; may hold a secret."""
+        """What distinguishes the cluster that is asked, and who asks; may hold a secret."""
         conf, asker = self._environ.get("SLURM_CONF", ""), token.asker(self._environ)
         program = shutil.which(self._prefix[0] if self._prefix else "scontrol", path=self._path)
         name = cluster_name.of_this_machine(self._environ) if self.is_local else ""
@@ -142,7 +142,7 @@ class SlurmCommands:
         return "\0".join((*here, *self._prefix))
 
     def available(self) -> bool:
-        """Whether scontrol is on the path; behind a hop only a call can tell, so True."""
+        """Whether scontrol is on the path; behind a hop only a call can show it, so True."""
         if not self.is_local:
             return True
         return shutil.which("scontrol", path=self._path) is not None
@@ -184,19 +184,19 @@ class SlurmCommands:
         """
         name = "scontrol show topology"
         try:
-            text, said = self.ask(("scontrol", "show", "topology"), name)
+            text, complaint = self.ask(("scontrol", "show", "topology"), name)
         except CommandFailedError as failed:
-            if self._tells_no_topology(failed.error.message):
+            if self._has_no_topology(failed.error.message):
                 return ""
             raise
-        if text.strip() or not said.strip() or self._tells_no_topology(said):
+        if text.strip() or not complaint.strip() or self._has_no_topology(complaint):
             return text
-        raise CommandFailedError(failures.complained(name, said))
+        raise CommandFailedError(failures.complained(name, complaint))
 
-    def _tells_no_topology(self, said: str) -> bool:
+    def _has_no_topology(self, text: str) -> bool:
         """Whether these words mean none, or one that no command here can read."""
-        is_unlike = bool(self.cluster) and failures.is_of_another_kind(said)
-        return is_unlike or failures.says_no_topology(said)
+        is_unlike = bool(self.cluster) and failures.is_of_another_kind(text)
+        return is_unlike or failures.means_no_topology(text)
 
     def show_json(self, words: tuple[str, ...]) -> str:
         """What one of `queue.COMMANDS` prints.
@@ -214,11 +214,11 @@ class SlurmCommands:
         """
         places = ('"${SLURM_CONF%/*}"', *gres_conf.DIRECTORIES)
         script = " || ".join(f"cat {place}/gres.conf 2>/dev/null" for place in places)
-        # As a comment, which tells whose file it is.
+        # As a comment, which names the cluster of the file.
         confs = " ".join(f"{place}/slurm.conf" for place in places)
         name = f'grep -ihs "^[[:blank:]]*ClusterName" {confs} | head -n 1 | sed "s/^/#/"'
         script = f"{name}; {script}"
-        # ssh joins the words for the login shell, which takes what stands in quotes for one.
+        # ssh joins the words for the login shell, which takes what is in quotes for one.
         words = ("sh", "-c", f"'{script} || true'")
         return self._run(words, "cat gres.conf")[: gres_conf.MAX_BYTES + 1]
 
@@ -244,7 +244,7 @@ class SlurmCommands:
         deadline = self._clock.monotonic() + self._timeout_s
         try:
             while not output.is_complete:
-                output.take(_LOOK_S)
+                output.take(_CHECK_S)
                 if output.is_too_long:
                     raise CommandFailedError(failures.too_long(name, self._max_bytes))
                 if not output.is_complete and self._clock.monotonic() >= deadline:

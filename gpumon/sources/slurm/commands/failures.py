@@ -10,13 +10,13 @@ from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 
 NO_CONFIGURATION: Final = "finds no Slurm configuration"
-"""What is said where Slurm's commands are installed but belong to no cluster."""
+"""The error where Slurm's commands are installed but belong to no cluster."""
 
 UNREACHED: Final = "cannot reach Slurm's controller"
 
 UNREACHED_ACCOUNTING: Final = "cannot reach Slurm's accounting (slurmdbd)"
 
-KEEPS_NO_ACCOUNTING: Final = re.compile(
+WITHOUT_ACCOUNTING: Final = re.compile(
     r"accounting storage is disabled|accounting_storage/none", re.IGNORECASE
 )
 """Slurm's words on a cluster without accounting, which is no trouble: it was set up so."""
@@ -135,9 +135,9 @@ def stopped(command: str) -> SourceError:
 
 def hop_failed(command: str, stderr: str) -> SourceError:
     """The login node in front of the command could not be reached."""
-    said = _last_line(stderr) or "ssh ended without a message"
+    reason = _last_line(stderr) or "ssh ended without a message"
     return SourceError(
-        command, f"the login node cannot be reached: {said}", "try the same ssh by hand"
+        command, f"the login node cannot be reached: {reason}", "try the same ssh by hand"
     )
 
 
@@ -183,16 +183,16 @@ def garbage(command: str, what: str, text: str) -> SourceError:
 
 def refused(command: str, status: int, stderr: str) -> SourceError:
     """The command ended with an error of its own."""
-    said = _last_line(stderr) or "without a message"
+    reason = _last_line(stderr) or "without a message"
     return recognised(command, stderr) or SourceError(
-        command, f"{_ENDED} {status}: {said}", "run it by hand to see more"
+        command, f"{_ENDED} {status}: {reason}", "run it by hand to see more"
     )
 
 
-def complained(command: str, said: str) -> SourceError:
+def complained(command: str, text: str) -> SourceError:
     """The command ended well, and printed nothing but a complaint."""
-    return recognised(command, said) or SourceError(
-        command, f"printed nothing but: {_last_line(said)}", "run it by hand to see more"
+    return recognised(command, text) or SourceError(
+        command, f"printed nothing but: {_last_line(text)}", "run it by hand to see more"
     )
 
 
@@ -206,7 +206,7 @@ def is_about_accounting(error: SourceError) -> bool:
     return error.message.startswith(UNREACHED_ACCOUNTING)
 
 
-def told_of_accounting(error: SourceError) -> str:
+def accounting_words(error: SourceError) -> str:
     """Slurm's own words in an error that is about slurmdbd, from the colon on."""
     return error.message.removeprefix(UNREACHED_ACCOUNTING)
 
@@ -216,34 +216,34 @@ def is_unreadable(error: SourceError) -> bool:
     return _UNLISTED in error.message or error.message.endswith(_UNFOUND)
 
 
-def says_no_topology(said: str) -> bool:
+def means_no_topology(text: str) -> bool:
     """Whether scontrol says that this cluster has no topology, or does not know the word."""
-    return _NO_TOPOLOGY.search(said) is not None
+    return _NO_TOPOLOGY.search(text) is not None
 
 
-def is_of_another_kind(said: str) -> bool:
+def is_of_another_kind(text: str) -> bool:
     """Whether scontrol cannot read the topology of another cluster, as its plugin isn't ours.
 
     Seen from a cluster of topology/tree on one without: 24.11 crashes after these words, 26.05
     prints nothing but them.
     """
-    return _UNLIKE_TOPOLOGY.search(said) is not None
+    return _UNLIKE_TOPOLOGY.search(text) is not None
 
 
 def read_otherwise(error: SourceError, command: str) -> SourceError:
-    """The same trouble, where another command's records stand in."""
+    """The same trouble, where another command's records are used."""
     return error._replace(message=f"{error.message}; {command} is read instead")
 
 
-def recognised(command: str, said: str) -> SourceError | None:
+def recognised(command: str, text: str) -> SourceError | None:
     """What well-known words of Slurm's mean; None where they are others."""
     for pattern, meaning, hint in _KNOWN:
-        if pattern.search(said):
-            return SourceError(command, f"{meaning}: {_last_line(said)}", hint)
+        if pattern.search(text):
+            return SourceError(command, f"{meaning}: {_last_line(text)}", hint)
     return None
 
 
 def _last_line(text: str) -> str:
-    """The last line that says something, without the program's own tag, harmless."""
+    """The last line that is not blank, without the program's own tag, harmless."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     return plain(_TAG.sub("", lines[-1]), 200) if lines else ""

@@ -17,13 +17,13 @@ PARTITIONS_PERIOD_S: Final = 300.0
 """Between two lists of partitions, which change with the site's configuration."""
 
 TOPOLOGY_PERIOD_S: Final = 900.0
-"""Between two looks at the network's topology, which changes when somebody lays cables."""
+"""Between two reads of the network's topology, which changes when cables are laid."""
 
 REST_FACTOR: Final = 20.0
 """A call of one second is followed by at least 20 seconds without: 5 % of a controller thread."""
 
 HURRY_REST_S: Final = 5.0
-"""Rest that even a call keeps which the user's own change makes urgent: nobody types job ids faster
+"""Rest even before a call which the user's own change makes urgent: no one types job ids faster
 than a controller answers."""
 
 LONGEST_RETRY_S: Final = 120.0
@@ -37,35 +37,35 @@ of it is held once our side has hung up.
 
 
 class Schedule:
-    """Beats of one kind of call, on a clock that never jumps."""
+    """When one kind of call is due, on a clock that never jumps."""
 
     def __init__(self, period_s: float, longest_retry_s: float = LONGEST_RETRY_S) -> None:
         self._period_s = period_s
         self._longest_retry_s = longest_retry_s
         self._backoff_s = period_s
         self.due_at = float("-inf")
-        """Time of the next beat; the first call is due at once."""
+        """Time of the next call; the first call is due at once."""
         self._rested_at = float("-inf")
         """Time before which not even an urgent call is made."""
 
-    def answered(self, beat_at: float, took_s: float, ended_at: float) -> None:
+    def answered(self, round_at: float, took_s: float, ended_at: float) -> None:
         """Take note of a call that brought records: back to the normal period.
 
-        `beat_at` is when its round began, so that what is asked in one round stays together.
+        `round_at` is when its round began, so that what is asked in one round stays together.
         """
         self._backoff_s = self._period_s
-        self.due_at = max(beat_at + self._period_s, ended_at + REST_FACTOR * took_s)
+        self.due_at = max(round_at + self._period_s, ended_at + REST_FACTOR * took_s)
         self._rested_at = ended_at + max(HURRY_REST_S, REST_FACTOR * took_s)
 
-    def failed(self, beat_at: float, took_s: float, ended_at: float) -> None:
+    def failed(self, round_at: float, took_s: float, ended_at: float) -> None:
         """Take note of a call that brought nothing: twice as long as before, up to the cap."""
         self._backoff_s = min(2.0 * self._backoff_s, self._longest_retry_s)
         rest_s = min(REST_FACTOR * took_s, LONGEST_RETRY_S)
-        self.due_at = max(beat_at + self._backoff_s, ended_at + rest_s)
+        self.due_at = max(round_at + self._backoff_s, ended_at + rest_s)
         self._rested_at = self.due_at
 
     def hurry(self, now: float) -> None:
-        """Ask before the next beat, once, as soon as the last call has been rested from.
+        """Ask before the next call is due, once, as soon as the last call has been rested from.
 
         After a call that brought nothing this changes nothing.
         """

@@ -1,4 +1,4 @@
-"""The token (JWT) that slurmrestd wants: read anew for each call, shown nowhere."""
+"""The token (JWT) that slurmrestd wants: read again for each call, shown nowhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOGIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
 class Token(NamedTuple):
-    """One token and what it says of itself, unverified."""
+    """One token and its own claims, unverified."""
 
     secret: str
     user: str
@@ -78,7 +78,7 @@ def missing() -> SourceError:
 
 
 def _read(path: str) -> str:
-    """Text of a file that nobody else may read."""
+    """Text of a file that no other user may read."""
     try:
         return read_secret(path, "token file", MAX_BYTES)
     except SecretError as error:

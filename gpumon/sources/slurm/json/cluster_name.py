@@ -43,7 +43,7 @@ def ahead_of(conf: str) -> str:
 def of_answer(answer: Mapping[str, Any]) -> str:
     """The cluster that an answer of slurmrestd is about, lower case; empty where it doesn't say.
 
-    Its `meta` tells since 23.11, each job does so in every version.
+    Its `meta` has it since 23.11, each job does so in every version.
     """
     meta = answer.get("meta")
     slurm = meta.get("slurm") if isinstance(meta, dict) else None

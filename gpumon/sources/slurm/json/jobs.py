@@ -63,7 +63,7 @@ _PER: Final = {key: f"tres_per_{of.lower()}" for of, key in PER.items()}
 _NO_GPUS: Final = GpuHolding(0, ())
 
 _BITMAP: Final = re.compile(r"0x([0-9A-Fa-f]{1,1048576})(%[0-9]{1,10})?")
-"""Tasks of an array that wait together, as slurmctld keeps them and slurmrestd passes them on: a
+"""Tasks of an array that wait together, as slurmctld stores them and slurmrestd passes them on: a
 bitmap whose last digit holds tasks 0 to 3. Slurm's commands make a list of it."""
 
 _LONGEST_LIST: Final = 61
@@ -139,7 +139,7 @@ def _job(record: object, names: Mapping[int, str]) -> tuple[Job, bool]:
 
 
 def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
-    """What is told about the job besides what everything else rests on."""
+    """What is reported about the job besides what everything else rests on."""
     step = record.get("step_id")
     unique = step.get("sluid") if isinstance(step, dict) else None
     allocated, asked = text(record.get("tres_alloc_str")), text(record.get("tres_req_str"))
@@ -154,7 +154,7 @@ def _more(record: Mapping[str, Any], state: str, user: str) -> dict[str, Any]:
         "restart_count": whole(record.get("restart_cnt")),
         "exit_code": exit_text(_exit(record.get("exit_code")), state),
         "node_count": whole(record.get("node_count")),
-        # 22.05 leaves the CPUs of some jobs that wait untold beside their TRES.
+        # 22.05 leaves out the CPUs of some jobs that wait, beside their TRES.
         "cpu_count": cpus_of_tres(allocated or asked) if cpus is None else cpus,
         "mem_bytes": memory_of_tres(allocated or asked),
         "expected_nodes": planned_nodes(text(record.get("scheduled_nodes"))),
@@ -222,7 +222,7 @@ def _outputs(record: Mapping[str, Any], user: str) -> dict[str, str | None]:
 
 
 def _exit(value: object) -> str:
-    """`exit:signal` of a raw wait status, or of an object that tells both since v0.0.40."""
+    """`exit:signal` of a raw wait status, or of an object that has both since v0.0.40."""
     if not isinstance(value, dict) or "return_code" not in value:
         return exit_of_status(whole(value))
     signal = value.get("signal")
@@ -250,7 +250,7 @@ def _user_names(found: Sequence[object]) -> dict[int, str]:
 
 
 def _user(record: Mapping[str, Any], names: Mapping[int, str]) -> str:
-    """Login name, the user's number where no record tells the name."""
+    """Login name, the user's number where no record has the name."""
     number_of = whole(record.get("user_id"))
     named = names.get(number_of, str(number_of)) if number_of is not None else ""
     return harmless(record, "user_name") or named
@@ -266,8 +266,8 @@ def _state(value: object) -> str:
 
 def _reason(record: Mapping[str, Any]) -> str:
     """Slurm's words where it has some, else the reason's name; blanks become `_` as in scontrol."""
-    said = harmless(record, "state_description").replace(" ", "_")
-    reason = said or harmless(record, "state_reason")
+    given = harmless(record, "state_description").replace(" ", "_")
+    reason = given or harmless(record, "state_reason")
     return "" if reason == "None" else reason
 
 
@@ -290,19 +290,19 @@ def _label(job_id: str, record: Mapping[str, Any]) -> str:
     return job_label(job_id, head)
 
 
-def waiting_tasks(told: str, most_at_once: int | None = None) -> str:
+def waiting_tasks(task_string: str, most_at_once: int | None = None) -> str:
     """Numbers of tasks such as `2-7,9%2`, of a bitmap or a list; empty where there are none.
 
     Args:
-        told: `array_task_string`.
-        most_at_once: `array_max_tasks`; None or 0: no limit, or it is told in the string.
+        task_string: `array_task_string`.
+        most_at_once: `array_max_tasks`; None or 0: no limit, or it is in the string.
     """
-    match = _BITMAP.fullmatch(told)
+    match = _BITMAP.fullmatch(task_string)
     if match is None:
-        return "" if told == "(null)" else told
+        return "" if task_string == "(null)" else task_string
     listed = _listed(bin(int(match[1], 16))[:1:-1])
     if not listed:
-        return told
+        return task_string
     limit = f"%{most_at_once}" if most_at_once else ""
     return listed + (match[2] or limit)
 
@@ -310,7 +310,7 @@ def waiting_tasks(told: str, most_at_once: int | None = None) -> str:
 def _listed(places: str) -> str:
     """The places of the ones as Slurm lists them: with steps where these are equal, else in part.
 
-    A bitmap of a megabyte has millions of runs, of which a few are told.
+    A bitmap of a megabyte has millions of runs, of which a few are listed.
     """
     parts: list[str] = []
     chars = -1
@@ -343,8 +343,8 @@ def _gpu_count(
         "AllocTRES": text(record.get("tres_alloc_str")),
         "ReqTRES": text(record.get("tres_req_str")),
     }
-    said = {key: value for key, value in tres.items() if value}
-    return gpu_count_of(allocations, said, _asked(record), nodes)
+    given = {key: value for key, value in tres.items() if value}
+    return gpu_count_of(allocations, given, _asked(record), nodes)
 
 
 def _allocations(record: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[Allocation, ...]:
@@ -369,7 +369,7 @@ def _allocations(record: Mapping[str, Any], nodes: tuple[str, ...]) -> tuple[All
 
 
 def _cpus(record: Mapping[str, Any], nodes: tuple[str, ...]) -> dict[str, int]:
-    """CPUs per node of the four shapes of `job_resources`; nodes it does not tell are absent."""
+    """CPUs per node of the four shapes of `job_resources`; nodes it does not list are absent."""
     resources = record.get("job_resources")
     if not isinstance(resources, dict):
         return {}

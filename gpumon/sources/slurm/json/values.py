@@ -1,7 +1,7 @@
 """Values of Slurm's JSON, read by their shape: their form changed with nearly every version.
 
-A number may stand bare, as text, or as `{"set", "infinite", "number"}`; a text may stand in a list;
-what is unknown may be absent, `null`, or a number that stands for "not set".
+A number may be bare, as text, or as `{"set", "infinite", "number"}`; a text may be in a list;
+what is unknown may be absent, `null`, or a number that means "not set".
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Reach:
         self._parts: dict[str, dict[str, Endpoint]] = {}
         """Steps for single nodes that fell silent in the step of their job, by job and node."""
         self._remarks: list[Frame] = []
-        self._told: tuple[str, ...] = ()
+        self._reported_labels: tuple[str, ...] = ()
         self.has_news = False
         """Whether what was learnt may change the probes to run."""
 
@@ -152,26 +152,26 @@ class Reach:
         return found
 
     def remarks(self, now: float) -> list[Frame]:
-        """What is to be told beside the probes' reports: which jobs hold a step, what is over."""
+        """What is reported beside the probes' frames: which jobs hold a step, what is over."""
         labels = tuple(
             label
             for label, step in self._steps.values()
             if any("srun" not in self._refused.get(node, ()) for node in step.nodes)
         )
-        if labels != self._told:
-            self._told = labels
+        if labels != self._reported_labels:
+            self._reported_labels = labels
             note = (_note(labels),) if labels else ()
             self._remarks.append(
                 Frame(origin=f"{self._url}#srun", node="", taken_at=now, errors=note)
             )
-        told = [frame._replace(taken_at=now) for frame in self._remarks]
+        frames = [frame._replace(taken_at=now) for frame in self._remarks]
         self._remarks.clear()
-        return told
+        return frames
 
     def _mend(self, frame: Frame) -> None:
         """Give a node that fell silent in a step, while others go on, a step of its own.
 
-        The pool names the node where it alone is silent, and else the step, which it starts anew.
+        The pool names the node where it alone is silent, and else the step, which it starts again.
         """
         for key, (_, step) in self._steps.items():
             where = {error.where for error in frame.errors}

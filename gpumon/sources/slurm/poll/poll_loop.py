@@ -1,4 +1,4 @@
-"""The beat that Slurm is asked on, however it is asked: in a thread, seldom, never in `poll`."""
+"""When Slurm is asked, however it is asked: in a thread, seldom, never in `poll`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLOSE_S: Final = 0.4
 """Longest wait for the thread at the end; its call has been broken off by then."""
 
 _MAX_FRAMES: Final = 16
-"""Frames kept for a sampler that does not poll; the newest count."""
+"""Frames stored for a sampler that does not poll; the newest count."""
 
 _NEVER: Final = float("nan")
 
@@ -52,8 +52,8 @@ COMMAND_PERIODS_S: Final = {**PERIODS_S, "topology": TOPOLOGY_PERIOD_S}
 """The kinds of Slurm's commands; slurmrestd has no address for the topology."""
 
 
-class Told(NamedTuple):
-    """One answer of Slurm's, its records kept already."""
+class CallResult(NamedTuple):
+    """One answer of Slurm's, its records stored already."""
 
     remarks: tuple[SourceError, ...]
     at: float
@@ -65,7 +65,7 @@ class Told(NamedTuple):
 class QueueRounds(ABC):
     """Reports what Slurm lists; a frame carries records once the jobs were answered.
 
-    What one kind of record can't be told never takes another's place: it becomes an error, and the
+    A kind of record that can't be had never takes another's place: it becomes an error, and the
     last answer of its kind stays.
     """
 
@@ -94,7 +94,7 @@ class QueueRounds(ABC):
         self._frames: deque[Frame] = deque(maxlen=_MAX_FRAMES)
         self._stop = threading.Event()
         self._bell = threading.Event()
-        """Ends the wait for the next beat: for a wish, else for good."""
+        """Ends the wait for the next round: for a wish, else for good."""
         self._wishing = threading.Lock()
         self._has_wish = False
         self._changed_at = float("-inf")
@@ -103,8 +103,8 @@ class QueueRounds(ABC):
         self._has_reported = False
 
     @abstractmethod
-    def _ask(self, kind: str) -> Told:
-        """Ask for one kind of record and keep what is told.
+    def _ask(self, kind: str) -> CallResult:
+        """Ask for one kind of record and store the answer.
 
         Raises:
             CommandFailedError: there was no answer of use.
@@ -133,7 +133,7 @@ class QueueRounds(ABC):
         return not self._has_reported
 
     def wish(self, wish: Wish) -> None:
-        """Ask for the jobs soon once the user has changed one; how often else is not to be said."""
+        """Ask for the jobs soon once the user has changed one; its period is fixed else."""
         if wish.has_changed_queue:
             with self._wishing:
                 self._has_wish = True
@@ -210,14 +210,14 @@ class QueueRounds(ABC):
             queue=records,
         )
 
-    def _call(self, kind: str, beat_at: float, schedule: Schedule) -> None:
+    def _call(self, kind: str, round_at: float, schedule: Schedule) -> None:
         """One call: its records or its error, and when it may be made again."""
         started_at = self._clock.monotonic()
         try:
-            told = self._tried(kind)
+            result = self._tried(kind)
         except CommandFailedError as error:
             ended_at = self._clock.monotonic()
-            schedule.failed(beat_at, ended_at - started_at, ended_at)
+            schedule.failed(round_at, ended_at - started_at, ended_at)
             self._errors[kind] = (error.error,)
             if kind == "job":
                 self._jobs = None
@@ -225,17 +225,17 @@ class QueueRounds(ABC):
                 for other in self._schedules.values():
                     other.due_at = max(other.due_at, schedule.due_at)
             return
-        self._errors[kind] = told.remarks
+        self._errors[kind] = result.remarks
         ended_at = self._clock.monotonic()
-        if told.took_s is None:
-            schedule.answered(beat_at, ended_at - started_at, ended_at)
+        if result.took_s is None:
+            schedule.answered(round_at, ended_at - started_at, ended_at)
         else:
-            # On the beat of whoever asked, so that all of a user's gpumons keep to one.
-            told_at = ended_at - max(0.0, self._clock.now() - told.at)
-            schedule.answered(told_at, told.took_s, told_at)
+            # On the schedule of the gpumon that asked, so that all of a user's have the same.
+            answered_at = ended_at - max(0.0, self._clock.now() - result.at)
+            schedule.answered(answered_at, result.took_s, answered_at)
 
-    def _tried(self, kind: str) -> Told:
-        """What is told of a kind; an error of gpumon's own counts as none, and ends no thread."""
+    def _tried(self, kind: str) -> CallResult:
+        """The answer for a kind; an error of gpumon's own counts as none, and ends no thread."""
         try:
             return self._ask(kind)
         except CommandFailedError:
@@ -243,11 +243,11 @@ class QueueRounds(ABC):
         except Exception as error:
             raise CommandFailedError(fault(f"reading Slurm's {_things(kind)}", error)) from error
 
-    def _keep_jobs(self, jobs: tuple[Job, ...], at: float) -> None:
+    def _store_jobs(self, jobs: tuple[Job, ...], at: float) -> None:
         """Report these jobs, as of a Unix time, from the next frame on."""
         self._jobs, self._jobs_at = jobs, at
 
-    def _keep_nodes(
+    def _store_nodes(
         self,
         nodes: tuple[SlurmNode, ...],
         at: float,
@@ -274,7 +274,7 @@ class QueueRounds(ABC):
         self._nodes_at = at
         return tuple(SourceError("gres.conf", note) for note in conf.notes)
 
-    def _keep_places(self, places: Mapping[str, Place]) -> None:
+    def _store_places(self, places: Mapping[str, Place]) -> None:
         """Report nodes with these places of theirs in the network, by name, from now on."""
         self._places = places
         self._nodes = self._placed(self._nodes)

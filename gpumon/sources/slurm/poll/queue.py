@@ -1,4 +1,4 @@
-"""Slurm's queue as its commands tell it."""
+"""Slurm's queue as its commands report it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpumon.sources.slurm.json import cluster_name
 from gpumon.sources.slurm.json.jobs import read_jobs
 from gpumon.sources.slurm.json.nodes import read_nodes
 from gpumon.sources.slurm.json.values import NotAnObjectError, parse_object, records
-from gpumon.sources.slurm.poll.poll_loop import COMMAND_PERIODS_S, QueueRounds, Told
+from gpumon.sources.slurm.poll.poll_loop import COMMAND_PERIODS_S, CallResult, QueueRounds
 from gpumon.sources.slurm.rest import failures as rest_failures
 from gpumon.sources.slurm.text.jobs import parse_jobs
 from gpumon.sources.slurm.text.nodes import parse_nodes
@@ -63,10 +63,10 @@ def records_of(text: str, kind: str, command: str) -> list[Any]:
         return found
     if not errors:
         raise CommandFailedError(failures.garbage(command, what, text))
-    said = rest_failures.described([one for one in errors if isinstance(one, dict)])
-    error = failures.recognised(command, said)
+    description = rest_failures.described([one for one in errors if isinstance(one, dict)])
+    error = failures.recognised(command, description)
     raise CommandFailedError(
-        error or SourceError(command, f"answered with an error: {said}", "`scontrol ping`")
+        error or SourceError(command, f"answered with an error: {description}", "`scontrol ping`")
     )
 
 
@@ -89,13 +89,13 @@ class SlurmQueue(QueueRounds):
         self._shared = shared or SharedAnswers(None)
 
     def available(self) -> bool:
-        """Whether Slurm's commands are on the path here; says nothing of whether they answer."""
+        """Whether Slurm's commands are on the path here; not whether they answer."""
         return self._commands.available()
 
     def _break_off(self) -> None:
         self._commands.close()
 
-    def _ask(self, kind: str) -> Told:
+    def _ask(self, kind: str) -> CallResult:
         """Ask by text; where that can't be read, by JSON from then on, until that fails, too."""
         trouble = self._by_json.pop(kind, None)
         if trouble is None:
@@ -109,17 +109,17 @@ class SlurmQueue(QueueRounds):
         if kind == "job":
             jobs = read_jobs(found)
             unreadable, count = jobs.unreadable, len(jobs.jobs)
-            self._keep_jobs(jobs.jobs, at)
+            self._store_jobs(jobs.jobs, at)
             remarks = failures.unplaced(command, jobs.unplaced, count)
         else:
             nodes = read_nodes(found)
             unreadable, count = nodes.unreadable, len(nodes.nodes)
-            remarks = self._keep_listed(nodes.nodes, at)
+            remarks = self._store_listed(nodes.nodes, at)
         if unreadable:
             unread = failures.unread(command, f"{kind}s", unreadable, unreadable + count)
             remarks = (unread, *remarks)
         self._by_json[kind] = trouble
-        return Told((failures.read_otherwise(trouble, command), *remarks), at)
+        return CallResult((failures.read_otherwise(trouble, command), *remarks), at)
 
     def _json_records(self, kind: str, trouble: SourceError) -> tuple[list[Any], str, float]:
         """Records of the first of the commands that has some, its name, and when it answered.
@@ -137,17 +137,17 @@ class SlurmQueue(QueueRounds):
                     raise
         raise CommandFailedError(trouble)
 
-    def _ask_text(self, kind: str) -> Told:
+    def _ask_text(self, kind: str) -> CallResult:
         answer = self._answer(kind)
         if kind == "job":
             jobs = parse_jobs(answer.text)
             remarks = _remarks(kind, len(jobs.jobs), jobs, answer.text)
             remarks += failures.unplaced("scontrol show job", jobs.unplaced, len(jobs.jobs))
-            self._keep_jobs(jobs.jobs, answer.at)
+            self._store_jobs(jobs.jobs, answer.at)
         elif kind == "node":
             nodes = parse_nodes(answer.text)
             remarks = _remarks(kind, len(nodes.nodes), nodes, answer.text)
-            remarks += self._keep_listed(nodes.nodes, answer.at)
+            remarks += self._store_listed(nodes.nodes, answer.at)
         elif kind == "partition":
             partitions = parse_partitions(answer.text)
             remarks = _remarks(kind, len(partitions.partitions), partitions, answer.text)
@@ -155,12 +155,12 @@ class SlurmQueue(QueueRounds):
         elif kind == "topology":
             topology = parse_topology(answer.text)
             remarks = _unread(kind, topology)
-            self._keep_places(topology.places)
+            self._store_places(topology.places)
         else:
             reservations = parse_reservations(answer.text)
             remarks = _remarks(kind, len(reservations.reservations), reservations, answer.text)
             self._reservations = reservations.reservations
-        return Told(remarks, answer.at, answer.took_s)
+        return CallResult(remarks, answer.at, answer.took_s)
 
     def _answer(self, kind: str) -> Answer:
         """What scontrol prints, asked now or by another gpumon of this user a moment ago."""
@@ -168,13 +168,13 @@ class SlurmQueue(QueueRounds):
         longest_s = self._longest_age_s(kind, COMMAND_PERIODS_S[kind])
         return self._shared.ask(kind, longest_s, show, self._clock, self._stop)
 
-    def _keep_listed(self, nodes: tuple[SlurmNode, ...], at: float) -> tuple[SourceError, ...]:
-        """Keep nodes with the files of the gres.conf that is theirs; what is to be remarked."""
+    def _store_listed(self, nodes: tuple[SlurmNode, ...], at: float) -> tuple[SourceError, ...]:
+        """Store nodes with the files of their gres.conf; returns what is to be remarked."""
         asked = self._commands.cluster
         if self._commands.is_local:
             here = cluster_name.of_this_machine(self._environ)
             self.cluster = asked or here
-            return self._keep_nodes(nodes, at, is_local=not asked or asked == here)
+            return self._store_nodes(nodes, at, is_local=not asked or asked == here)
         try:
             conf = self._shared.ask(
                 "gres.conf",
@@ -184,11 +184,11 @@ class SlurmQueue(QueueRounds):
                 self._stop,
             ).text
         except CommandFailedError as failed:
-            return (failed.error, *self._keep_nodes(nodes, at, is_local=False))
+            return (failed.error, *self._store_nodes(nodes, at, is_local=False))
         there = cluster_name.ahead_of(conf)
         self.cluster = asked or there
         is_theirs = not asked or asked == there
-        return self._keep_nodes(nodes, at, is_local=False, far_gres_conf=conf if is_theirs else "")
+        return self._store_nodes(nodes, at, is_local=False, far_gres_conf=conf if is_theirs else "")
 
 
 def _remarks(
@@ -197,13 +197,13 @@ def _remarks(
     found: JobList | NodeList | PartitionList | ReservationList,
     text: str,
 ) -> tuple[SourceError, ...]:
-    """What is to be said about an answer of which `count` records were read.
+    """What is to be remarked about an answer of which `count` records were read.
 
     Raises:
         CommandFailedError: not one record of it could be read, and it doesn't say there are none.
     """
     command, things, total = f"scontrol show {what}", f"{what}s", count + found.unreadable
-    if not count and (found.unreadable or not _says_none(text, found.announced)):
+    if not count and (found.unreadable or not _is_empty_list(text, found.announced)):
         raise CommandFailedError(failures.garbage(command, things, text))
     remarks: list[SourceError] = []
     if found.unreadable:
@@ -214,13 +214,13 @@ def _remarks(
 
 
 def _unread(what: str, found: Topology) -> tuple[SourceError, ...]:
-    """What is to be said about a topology; one that tells of no node is none, and no trouble."""
+    """What is to be remarked about a topology; one without nodes is none, and no trouble."""
     if not found.unreadable:
         return ()
     command = f"scontrol show {what}"
     return (failures.unread(command, "switches and blocks", found.unreadable, found.total),)
 
 
-def _says_none(text: str, announced: int | None) -> bool:
+def _is_empty_list(text: str, announced: int | None) -> bool:
     """Whether an answer without records says that there are none."""
     return not text.strip() or announced == 0 or "in the system" in text

@@ -2,7 +2,7 @@
 
 The step takes nothing away from the job's own: it shares its CPUs, memory and GPUs. The program
 and the wishes go to every task, because srun passes its standard input on to all of them. A step
-that ended before its job is started anew, but seldom; a node whose task alone was lost gets a step
+that ended before its job is started again, but seldom; a node whose task alone was lost gets a step
 of its own.
 """
 
@@ -63,8 +63,8 @@ def explain(job: str) -> Callable[[int | None, str], tuple[str, str]]:
         for sign, message, hint in WAYS_OUT:
             if sign in words:
                 return f"srun in job {job}: {message}", hint or AGAIN
-        said = [line for line in words.splitlines() if line.strip()]
-        last = said[-1].removeprefix("srun: ") if said else "no reason given"
+        lines = [line for line in words.splitlines() if line.strip()]
+        last = lines[-1].removeprefix("srun: ") if lines else "no reason given"
         return f"srun in job {job} ended ({code}): {last}", AGAIN
 
     return translate
@@ -105,7 +105,7 @@ def endpoint(
     argv += [f"--nodelist={','.join(nodes)}", *OPTIONS, "--", "sh", "-c"]
     # Behind a hop a shell reads the words.
     argv.append(f"'{START_SCRIPT}'" if prefix else START_SCRIPT)
-    kept = neutral_environment(os.environ if environ is None else environ)
+    neutral = neutral_environment(os.environ if environ is None else environ)
     return Endpoint(
         node=f"job {label} on {','.join(nodes)}" if is_part else f"job {label}",
         argv=(*prefix, *argv),
@@ -113,7 +113,7 @@ def endpoint(
         explain=explain(label),
         nodes=tuple(nodes),
         origin=f"{url}#job={label}",
-        environ={key: value for key, value in kept.items() if not key.startswith("SRUN_")},
+        environ={key: value for key, value in neutral.items() if not key.startswith("SRUN_")},
         is_step=True,
     )
 

@@ -32,22 +32,22 @@ MAX_STARTING_BEHIND_HOP: Final = 8
 """sshd turns away some of more than ten connections that have not logged in (MaxStartups)."""
 
 
-class SaidOnce:
-    """Moves what the queue says of slurmdbd into the accounting's line while there is one.
+class AccountingErrors:
+    """Moves the queue's errors about slurmdbd into the accounting's line while there is one.
 
     24.11's slurmrestd asks slurmdbd before it lists partitions, so the queue hears of it, too.
     """
 
     def __init__(self) -> None:
-        """Nothing has been said."""
+        """There are no errors yet."""
         self._queue: Frame | None = None
         self._ended: Frame | None = None
         self._moved: tuple[SourceError, ...] = ()
 
     def of(self, frames: Sequence[Frame]) -> list[Frame]:
-        """The frames of a queue and its accounting as they are to be told.
+        """The frames of a queue and its accounting as they are to be reported.
 
-        Where the errors of a frame that was told before read otherwise now, it comes once more.
+        A frame whose errors now read otherwise than when it was reported comes once more.
         """
         for frame in frames:
             if frame.ended is not None:
@@ -58,32 +58,32 @@ class SaidOnce:
         moved = self._to_move()
         if moved != self._moved:
             self._moved = moved
-            standing = [frame for frame in (self._queue, self._ended) if frame is not None]
-            again = [one for one in standing if not any(one is frame for frame in frames)]
-        return [self._told(frame) for frame in (*again, *frames)]
+            latest = [frame for frame in (self._queue, self._ended) if frame is not None]
+            again = [one for one in latest if not any(one is frame for frame in frames)]
+        return [self._without_repeats(frame) for frame in (*again, *frames)]
 
     def _to_move(self) -> tuple[SourceError, ...]:
-        """What the queue says of slurmdbd, where the accounting says it, too."""
+        """What the queue reports of slurmdbd, where the accounting reports it, too."""
         if self._queue is None or self._ended is None or self._ended.ended is None:
             return ()
         if not any(map(accounting.is_unreached, self._ended.ended.errors)):
             return ()
         return tuple(filter(failures.is_about_accounting, self._queue.errors))
 
-    def _told(self, frame: Frame) -> Frame:
+    def _without_repeats(self, frame: Frame) -> Frame:
         if not self._moved:
             return frame
         if frame.ended is None:
-            kept = tuple(one for one in frame.errors if not failures.is_about_accounting(one))
-            return frame._replace(errors=kept)
+            left = tuple(one for one in frame.errors if not failures.is_about_accounting(one))
+            return frame._replace(errors=left)
         errors = tuple(map(self._with_moved, frame.ended.errors))
         return frame._replace(ended=frame.ended._replace(errors=errors))
 
     def _with_moved(self, error: SourceError) -> SourceError:
         if not accounting.is_unreached(error):
             return error
-        said = [f"{one.where} say so, too{failures.told_of_accounting(one)}" for one in self._moved]
-        return error._replace(message="; ".join([error.message, *said]))
+        words = [f"{one.where} say so, too{failures.accounting_words(one)}" for one in self._moved]
+        return error._replace(message="; ".join([error.message, *words]))
 
 
 class SlurmSource:
@@ -92,12 +92,12 @@ class SlurmSource:
     def __init__(self, target: Target, sampling: Sampling, clock: Clock) -> None:
         """Nothing runs before `start`."""
         self.url = target.url
-        self._keeps = sampling.keeps
+        self._is_wanted = sampling.is_wanted
         self._clock = clock
         hop = target.hop
         self._queue = _queue(target, hop, clock)
         self._accounting = Accounting(target.url, _ledger(target, hop, sampling, clock), clock)
-        self._said_once = SaidOnce()
+        self._accounting_errors = AccountingErrors()
         self._reach = Reach(
             target.url,
             target.nodes_by.split(","),
@@ -133,12 +133,12 @@ class SlurmSource:
             if frame.queue is None:
                 frames.append(frame)
                 continue
-            wanted = tuple(job for job in frame.queue.jobs if self._keeps(job))
+            wanted = tuple(job for job in frame.queue.jobs if self._is_wanted(job))
             is_filtered = len(wanted) < len(frame.queue.jobs)
             seen = frame.queue._replace(jobs=wanted, is_filtered=is_filtered)
             frames.append(frame._replace(queue=seen))
             self._reach.learn(seen)
-        frames = self._said_once.of([*frames, *map(self._in_view, self._accounting.poll())])
+        frames = self._accounting_errors.of([*frames, *map(self._in_view, self._accounting.poll())])
         frames += [self._reach.take(frame) for frame in self._pool.poll()]
         if self._reach.has_news:
             self._pool.replace(self._reach.endpoints())
@@ -150,7 +150,7 @@ class SlurmSource:
         return any(part.pending() for part in waited_for)
 
     def wish(self, wish: Wish) -> None:
-        """Pass on what concerns each part; the queue keeps its own beat but for a change made."""
+        """Pass on what concerns each part; the queue has its own period but for a change made."""
         self._pool.wish(wish)
         self._queue.wish(wish)
         if wish.ended_since is not None:
@@ -169,7 +169,7 @@ class SlurmSource:
         report = frame.ended
         if report is None or report.records is None:
             return frame
-        jobs = tuple(ended for ended in report.records.jobs if self._keeps(ended.job))
+        jobs = tuple(ended for ended in report.records.jobs if self._is_wanted(ended.job))
         return frame._replace(ended=report._replace(records=report.records._replace(jobs=jobs)))
 
 
@@ -179,7 +179,7 @@ def _queue(target: Target, hop: Hop | None, clock: Clock) -> QueueRounds:
         commands = _commands(target, hop, clock)
         shared = SharedAnswers(folder_of(os.environ), commands.identity)
         return SlurmQueue(target.url, commands=commands, clock=clock, shared=shared)
-    # It loads httpx, which takes longer than a whole look by the commands.
+    # It loads httpx, which takes longer than a whole sample by the commands.
     from gpumon.sources.slurm.poll.rest_queue import RestQueue
 
     return RestQueue(target.url, target.rest, clock=clock, folder=folder_of(os.environ))

@@ -1,4 +1,4 @@
-"""The accounting as slurmrestd tells it."""
+"""The accounting as slurmrestd reports it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RestAccounting:
             client: Asks; of no other thread.
             clock: Time, real or injected.
             environ: Where the token may be.
-            folder: Where this user's gpumons tell each other the version; None: nowhere.
+            folder: Where this user's gpumons share the version; None: nowhere.
         """
         self._environ = os.environ if environ is None else environ
         self._address = address
@@ -114,7 +114,7 @@ class RestAccounting:
         # Seconds before `now` count back from the server's clock, whatever ours says.
         params = {"start_time": f"now-{window_s:.0f}"}
         if self._knows_queries:
-            # Without the second, the last run of a job that was requeued is all that is told.
+            # Without the second, the last run of a job that was requeued is all that is reported.
             more = {**({"users": owner} if owner else {}), "show_duplicates": "true"}
             try:
                 return self._get({**params, **more})

@@ -39,7 +39,7 @@ TIMEOUT_S: Final = 30.0
 
 It holds for everything that one question takes, together: connections, header and body, and each
 version and header of the token that is tried. Each wait by itself could be put off for ever by a
-server that says a byte of its header every few seconds.
+server that sends a byte of its header every few seconds.
 """
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -58,12 +58,12 @@ _CONNECTED: Final = frozenset(
 """Events of httpcore's trace extension that bring a new stream."""
 
 _NEWER: Final = frozenset({"partitions", "reservations"})
-"""Paths that some version lacks (v0.0.36 has no reservations): then there are none to tell."""
+"""Paths that some version lacks (v0.0.36 has no reservations): then there are none to report."""
 
 _GUESS: Final = "version"
 
 _WRAPS_TIME: Final = 40
-"""From v0.0.40 on a time in a question is text, in which `uts` stands before a Unix time."""
+"""From v0.0.40 on a time in a question is text, in which `uts` comes before a Unix time."""
 
 _UNAUTHORIZED: Final = (401, 403)
 _NOT_MODIFIED: Final = 304
@@ -94,7 +94,7 @@ class _Reply(NamedTuple):
 class RestClient:
     """Asks one question at a time; `close` from another thread breaks a running one off.
 
-    It connects anew for each: at one question in 30 s that costs little, and no connection that
+    It connects again for each: at one question in 30 s that costs little, and no connection that
     the server or a proxy dropped meanwhile can make one fail.
     """
 
@@ -111,7 +111,7 @@ class RestClient:
     ) -> None:
         """Ask one of slurmrestd's services: `slurm`, the controller's, or `slurmdb`.
 
-        `folder`: where this user's gpumons tell each other the version; None: nowhere.
+        `folder`: where this user's gpumons share the version; None: nowhere.
         """
         self._address = address
         self._service = service
@@ -135,9 +135,9 @@ class RestClient:
         return self._version
 
     def identity(self) -> str:
-        """What tells this server, and whom it answers, from others; holds no secret.
+        """What distinguishes this server, and whom it answers; holds no secret.
 
-        Empty where that can't be told: without a token over TCP, with one that can't be used, is
+        Empty where that is unknown: without a token over TCP, with one that can't be used, is
         over, or does not say whom it speaks for.
         """
         try:
@@ -237,7 +237,7 @@ class RestClient:
     def _authenticated(
         self, what: str, version: str, newer_than: int | None, own: Token | None
     ) -> _Reply:
-        """The first reply that is no refusal, whichever header the token has to stand in."""
+        """The first reply that is no refusal, whichever header the token has to be in."""
         is_socket = bool(self._address.socket_path)
         styles = _header_styles(own, is_socket=is_socket)
         for style in sorted(styles, key=lambda name: name != self._style):
@@ -268,7 +268,7 @@ class RestClient:
                     body += chunk
                     if len(body) > self._max_bytes:
                         raise CommandFailedError(rest_failures.too_long(what, self._max_bytes))
-                # Whoever says no length ends the answer by ending the connection, as we just did.
+                # A server that sends no length ends the answer with the connection, as we did.
                 self._hold_to_limit(what)
                 location = response.headers.get("location", "")
                 return _Reply(response.status_code, bytes(body), location)
@@ -341,7 +341,8 @@ class RestClient:
         if reply.status == HTTPStatus.OK and not records(answer, "errors"):
             raise CommandFailedError(rest_failures.garbage(what, reply.status, reply.body))
         now = self._clock.now()
-        raise CommandFailedError(rest_failures.said_errors(what, reply.status, answer, own, now))
+        error = rest_failures.reported_errors(what, reply.status, answer, own, now)
+        raise CommandFailedError(error)
 
 
 def _newer(what: str, than: int | None, version: str) -> dict[str, str]:
@@ -381,7 +382,7 @@ def _without(own: Token | None, error: SourceError) -> SourceError:
 
 
 def _shut(one: socket.socket) -> None:
-    """End a connection, so that whoever waits for its other end wakes up."""
+    """End a connection, so that a thread that waits for its other end wakes up."""
     try:
         one.shutdown(socket.SHUT_RDWR)
     except OSError:

@@ -123,54 +123,54 @@ def web_page(what: str, status: int) -> SourceError:
 
 def garbage(what: str, status: int, body: bytes) -> SourceError:
     """Neither a list nor an error that can be read."""
-    said = plain(" ".join(body[:400].decode("utf-8", "replace").split()), 80)
+    start = plain(" ".join(body[:400].decode("utf-8", "replace").split()), 80)
     return SourceError(
         where(what),
-        f"answered HTTP {status} with something that is not a list of {what}: {said!r}",
+        f"answered HTTP {status} with something that is not a list of {what}: {start!r}",
         "check that slurmrestd listens there, and its log",
     )
 
 
-def said_errors(
+def reported_errors(
     what: str, status: int, answer: Mapping[str, Any], token: Token | None, now: float
 ) -> SourceError:
     """An answer without records whose `errors` say why."""
     errors = [one for one in records(answer, "errors") or [] if isinstance(one, dict)]
-    said = described(errors)
+    description = described(errors)
     expired = _expired(what, token, now)
     if expired is not None:
         return expired
     if AUTHENTICATION in (whole(one.get("error_number")) for one in errors):
-        return SourceError(where(what), f"does not accept the token: {said}", RENEW)
-    known = failures.recognised(where(what), said)
+        return SourceError(where(what), f"does not accept the token: {description}", RENEW)
+    known = failures.recognised(where(what), description)
     if known is not None:
         return known
     return SourceError(
         where(what),
-        f"answered HTTP {status} with an error: {said}",
+        f"answered HTTP {status} with an error: {description}",
         "22.05 does not say whether its controller is down or a token refused: try `scontrol ping`",
     )
 
 
 def described(errors: list[dict[str, Any]]) -> str:
     """The first entries of `errors` in one line."""
-    told = [_described(one) for one in errors[:MAX_REMARKS]]
+    lines = [_described(one) for one in errors[:MAX_REMARKS]]
     if len(errors) > MAX_REMARKS:
-        told.append(f"and {len(errors) - MAX_REMARKS} more")
-    return "; ".join(told) or "no reason given"
+        lines.append(f"and {len(errors) - MAX_REMARKS} more")
+    return "; ".join(lines) or "no reason given"
 
 
 def remarks(what: str, answer: Mapping[str, Any]) -> tuple[SourceError, ...]:
-    """Errors and warnings that stand beside good records."""
+    """Errors and warnings that come beside good records."""
     found: list[SourceError] = []
     for key in ("errors", "warnings"):
         listed = [one for one in records(answer, key) or [] if isinstance(one, dict)]
-        told = [said for said in map(_described, listed) if not _NOTHING_THERE.match(said)]
-        if len(told) > MAX_REMARKS:
-            told[MAX_REMARKS:] = [f"and {len(told) - MAX_REMARKS} more"]
-        found += [_beside(what, key[:-1], said) for said in told]
+        lines = [line for line in map(_described, listed) if not _NOTHING_THERE.match(line)]
+        if len(lines) > MAX_REMARKS:
+            lines[MAX_REMARKS:] = [f"and {len(lines) - MAX_REMARKS} more"]
+        found += [_beside(what, key[:-1], line) for line in lines]
     accounting = [one for one in found if failures.is_about_accounting(one)]
-    # Its errors and its warnings tell the same twice.
+    # Its errors and its warnings report the same twice.
     return (*accounting[:1], *(one for one in found if one not in accounting))
 
 
@@ -180,30 +180,30 @@ def is_of_accounting_only(answer: Mapping[str, Any]) -> bool:
     24.11 asks slurmdbd for the names of resources before it lists partitions; where that is gone,
     it answers with HTTP 500, that error, and all its records.
     """
-    said = [one for one in records(answer, "errors") or [] if isinstance(one, dict)]
-    errors = [_beside("", "error", _described(one)) for one in said]
+    listed = [one for one in records(answer, "errors") or [] if isinstance(one, dict)]
+    errors = [_beside("", "error", _described(one)) for one in listed]
     return bool(errors) and all(map(failures.is_about_accounting, errors))
 
 
 def _expired(what: str, token: Token | None, now: float) -> SourceError | None:
-    """What is said where the token itself says that its time is over."""
+    """The error where the token itself says that its time is over."""
     if token is None or token.expires_at is None or token.expires_at > now:
         return None
     minutes = (now - token.expires_at) / 60.0
     return SourceError(where(what), f"the token expired {minutes:.0f} min ago", RENEW)
 
 
-def _beside(what: str, kind: str, said: str) -> SourceError:
-    """An error or warning that stands beside good records."""
-    known = failures.recognised(where(what), said)
+def _beside(what: str, kind: str, description: str) -> SourceError:
+    """An error or warning that comes beside good records."""
+    known = failures.recognised(where(what), description)
     if known is not None and failures.is_about_accounting(known):
         return known
-    return SourceError(where(what), f"{kind} with the records: {said}")
+    return SourceError(where(what), f"{kind} with the records: {description}")
 
 
 def _described(error: Mapping[str, Any]) -> str:
     """One entry of `errors` or `warnings` in one line."""
     parts = [re.sub(r"\s+", " ", text(error.get(key))).strip() for key in ("description", "error")]
-    said = plain(": ".join(dict.fromkeys(part for part in parts if part)), _SHOWN)
+    description = plain(": ".join(dict.fromkeys(part for part in parts if part)), _SHOWN)
     code = whole(error.get("error_number"))
-    return f"{said or 'an error without a message'}" + (f" ({code})" if code else "")
+    return f"{description or 'an error without a message'}" + (f" ({code})" if code else "")

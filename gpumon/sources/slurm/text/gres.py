@@ -38,7 +38,7 @@ class GpuHolding(NamedTuple):
     """Whether shares of GPUs are held besides."""
     types: tuple[str, ...] = ()
     """Type of each GPU, in the order of `indices` where these are known; empty where it has none.
-    None are told where none has a type."""
+    None are listed where none has a type."""
 
 
 def gpus_held(text: str) -> GpuHolding:

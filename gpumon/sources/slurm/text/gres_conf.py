@@ -29,7 +29,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest file that is read; ten thousand nodes with one line each need a tenth of it."""
 
 MOST_NOTES: Final = 20
-"""Lines that are not read and are named; of more only the number is told."""
+"""Lines that are not read and are named; of more only the number is reported."""
 
 _LONGEST_PATH: Final = 4096
 """Linux's PATH_MAX."""
@@ -106,8 +106,8 @@ def parse(text: str) -> GresConf:
         if parsed is not None:
             named += len(parsed.nodes or ()) + len(parsed.files or ())
             if named > MAX_NAMES:
-                told = f"gres.conf names more than {MAX_NAMES} nodes and files"
-                notes.insert(0, f"{told}: from line {number} on it is not read")
+                note = f"gres.conf names more than {MAX_NAMES} nodes and files"
+                notes.insert(0, f"{note}: from line {number} on it is not read")
                 break
             lines.append(parsed)
     if len(notes) > MOST_NOTES:

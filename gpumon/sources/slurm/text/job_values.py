@@ -1,4 +1,4 @@
-"""Values of a job that its text and its JSON tell in different words: one reading for both."""
+"""Values of a job that its text and its JSON give in different words: one reading for both."""
 
 from __future__ import annotations
 

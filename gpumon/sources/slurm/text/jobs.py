@@ -52,7 +52,7 @@ _PLAIN_LINES: Final = frozenset(
 """First keys of the lines that are read pair by pair."""
 
 _TRES_LINES: Final = ("AllocTRES", "TRES", "ReqTRES")
-"""Where TRES stand: 22.05 and older print one `TRES=`, newer ones two lines."""
+"""Where TRES are: 22.05 and older print one `TRES=`, newer ones two lines."""
 
 _PATHS: Final = ("WorkDir", "StdOut", "StdErr")
 """Lines whose whole rest is one value, blanks included."""
@@ -61,7 +61,7 @@ _JOB_GRES: Final = "JOB_GRES"
 """What the job holds on all nodes together, also while its nodes' lines no longer say."""
 
 MAX_PATH: Final = 1024
-"""Longest path that is kept whole; sites rarely come near Linux's limit of 4096."""
+"""Longest path that is stored whole; sites rarely come near Linux's limit of 4096."""
 
 _NO_TASK: Final = "4294967294"
 """NO_VAL (slurm.h), which Slurm prints as the task of those tasks of an array that were cancelled
@@ -82,7 +82,7 @@ class JobList(NamedTuple):
     jobs: tuple[Job, ...]
     unreadable: int
     announced: int | None = None
-    """Records that scontrol said it would print, where it did."""
+    """Records that scontrol announced, where it did."""
     unplaced: int = 0
     """Jobs among these of which it could not be read what they hold on which node."""
 
@@ -180,8 +180,8 @@ def _request(fields: Mapping[str, str], gpu_count: int | None) -> dict[str, Any]
 
 def _first_tres(tres: Mapping[str, str]) -> str:
     """What is allocated, else what is asked for."""
-    said = (tres.get(key, "") for key in _TRES_LINES)
-    return next((text for text in said if text not in ("", "(null)")), "")
+    texts = (tres.get(key, "") for key in _TRES_LINES)
+    return next((text for text in texts if text not in ("", "(null)")), "")
 
 
 def _output(
@@ -265,7 +265,7 @@ def read_or_none(
 ) -> tuple[tuple[Allocation, ...], bool]:
     """Allocations, none where they cannot be read, and whether they can.
 
-    A job whose GPUs cannot be told one by one is still a job: its count is told elsewhere.
+    A job whose GPUs are not listed one by one is still a job: its count is reported elsewhere.
     """
     try:
         return read(), True
@@ -334,7 +334,7 @@ def gpu_count_of(
     """GPUs allocated, or requested while pending; None where Slurm does not say.
 
     Args:
-        details: What it holds per node, as far as that is told.
+        details: What it holds per node, as far as that is reported.
         tres: Texts that count for the whole job, by key.
         fields: What it asked for, by key.
         nodes: On how many it is. A completing job leaves them one by one, and all texts still tell

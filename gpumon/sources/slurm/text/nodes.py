@@ -27,7 +27,7 @@ _MARKS: Final = {
     "^": "reboot_issued",
     "-": "planned",
 }
-"""Marks behind a state (sinfo(1), NODE STATE CODES) and the flags they stand for."""
+"""Marks behind a state (sinfo(1), NODE STATE CODES) and the flags they mean."""
 
 _STATE: Final = re.compile(r"([A-Z_]{1,32})([*~#!%$@^-]?)")
 _BY_WHOM: Final = re.compile(r" \[([^\[\]@]*)@([^\[\]]*)\]$")
@@ -55,7 +55,7 @@ class NodeList(NamedTuple):
     nodes: tuple[SlurmNode, ...]
     unreadable: int
     announced: int | None = None
-    """Records that scontrol said it would print, where it did."""
+    """Records that scontrol announced, where it did."""
 
 
 def parse_nodes(text: str) -> NodeList:

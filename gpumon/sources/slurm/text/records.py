@@ -2,7 +2,7 @@
 
 We ask for the form with one line per group of keys, not for `-o`: a blank or an `=` in a job's
 name, comment or command then cannot pass for a key, because those values end their line. A line
-break in a name still can; the number of records that `--verbose` announces tells on it.
+break in a name still can; the number of records that `--verbose` announces reveals it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def announced(text: str, first_key: str) -> int | None:
 
 
 def keyed_lines(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """First key and whole text of each line that stands at a record's own indent."""
+    """First key and whole text of each line at a record's own indent."""
     for line in lines:
         if line.startswith(_INDENT) and not line.startswith(_INDENT + " "):
             text = line.strip()

@@ -1,4 +1,4 @@
-"""What a job asked for, in the keys of scontrol; JSON's members are told by the same."""
+"""What a job asked for, in the keys of scontrol; JSON's members are read by the same."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from gpumon.sources.slurm.text.times import duration_s, instant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_NOBODY: Final = frozenset({"", "(null)", "N/A"})
+_NO_VALUE: Final = frozenset({"", "(null)", "N/A"})
 _STATE: Final = re.compile(r"[A-Z]{1,16}")
 
 
@@ -26,7 +26,7 @@ class PartitionList(NamedTuple):
     partitions: tuple[Partition, ...]
     unreadable: int
     announced: int | None = None
-    """Records that scontrol said it would print, where it did."""
+    """Records that scontrol announced, where it did."""
 
 
 class ReservationList(NamedTuple):
@@ -35,7 +35,7 @@ class ReservationList(NamedTuple):
     reservations: tuple[Reservation, ...]
     unreadable: int
     announced: int | None = None
-    """Records that scontrol said it would print, where it did."""
+    """Records that scontrol announced, where it did."""
 
 
 def parse_partitions(text: str) -> PartitionList:
@@ -118,7 +118,7 @@ def _name(fields: Mapping[str, str], key: str) -> str:
 
 def _word(fields: Mapping[str, str], key: str) -> str:
     value = fields.get(key, "")
-    return "" if value in _NOBODY else plain(value)
+    return "" if value in _NO_VALUE else plain(value)
 
 
 def _state(fields: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Which leaf switch or block a node belongs to, from the text of `scontrol show topology`.
 
 Every line is a record: switches of topology/tree at all levels, or blocks of topology/block. Blocks
-of blocks, rings and tori are passed over, as is whatever a login shell says ahead.
+of blocks, rings and tori are passed over, as is all that a login shell prints ahead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLOCK: Final = "BlockName"
 
 
 class Place(NamedTuple):
-    """Where a node stands in the network; empty names where that is not told."""
+    """Where a node is in the network; empty names where that is not reported."""
 
     leaf_switch: str = ""
     block: str = ""

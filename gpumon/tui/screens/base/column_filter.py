@@ -1,4 +1,4 @@
-"""A filter whose words are columns, for tables and for pictures of the same rows."""
+"""A filter whose words are columns, for tables and for maps of the same rows."""
 
 from __future__ import annotations
 

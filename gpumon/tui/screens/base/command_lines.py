@@ -29,7 +29,7 @@ class CommandLineView(View):
         """How often something new was read."""
 
     def _is_here(self, digest: Digest, process: Process) -> bool:
-        """Whether a process can be looked at in this machine's own /proc."""
+        """Whether a process can be read in this machine's own /proc."""
         if not self.gpumon.is_real or process.start_time_s is None:
             return False
         node = process.node

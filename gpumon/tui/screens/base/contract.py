@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from gpumon.report.text.cells import Line
     from gpumon.sources.source import Wish
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.beside import Bookkeeping, Discovering, Judged, Outputs
+    from gpumon.tui.beside import Discovering, Judged, LedgerReader, Outputs
     from gpumon.tui.look.theme import ThemeStyles
     from gpumon.tui.status import Mood
     from gpumon.tui.time_travel import Travel
 
     Entries = Callable[[Digest | None, int], list[list[Line]]]
-    """Entries of a text, each the lines that are kept or left out together by a search."""
+    """Entries of a text, each the lines that a search shows or leaves out together."""
 
     Trail = tuple[str, ...]
     """The crumbs of the view from which another one is opened."""
 
 
 class Muted(NamedTuple):
-    """What is not told for a while."""
+    """What is hidden for a while."""
 
     finding_class: str | None
     """None: every class."""
@@ -105,11 +105,11 @@ class Views(Protocol):
         ...
 
     def patterns(self, trail: Trail, discovery: Discovering | None) -> Screen[None]:
-        """Patterns in what nobody explains; None: nobody looks for them."""
+        """Patterns in what no finding explains; None: they are not searched for."""
         ...
 
-    def books(self, trail: Trail, kept: Bookkeeping | None) -> Screen[None]:
-        """Where GPU time went; None: no books are kept on disk."""
+    def ledger(self, trail: Trail, stored: LedgerReader | None) -> Screen[None]:
+        """Where GPU time went; None: no ledger is stored on disk."""
         ...
 
 
@@ -121,7 +121,7 @@ class Changing(Protocol):
         ...
 
     def send(self, command: Command, change: Change) -> None:
-        """Run the command of a change, and tell what became of it."""
+        """Run the command of a change, and report what became of it."""
         ...
 
 
@@ -149,13 +149,13 @@ class Application(Protocol):
     look: ThemeStyles
 
     discovery: Discovering | None
-    """None: nobody looks for patterns."""
-    kept: Bookkeeping | None
-    """None: no books are kept on disk."""
+    """None: patterns are not searched for."""
+    stored_ledger: LedgerReader | None
+    """None: no ledger is stored on disk."""
     outputs: Outputs | None
     """None: what jobs print cannot be read here."""
     cases: Judged | None
-    """None: what is said of findings is not kept."""
+    """None: answers to findings are not stored."""
 
     @property
     def views(self) -> Views:
@@ -169,12 +169,12 @@ class Application(Protocol):
 
     @property
     def now(self) -> float:
-        """Unix time of the newest picture, also while the past is looked at."""
+        """Unix time of the newest tick, also while the past is on screen."""
         ...
 
     @property
     def news(self) -> frozenset[tuple[str, str, str]]:
-        """Identities of the findings in the picture that are new since somebody looked."""
+        """Identities of the findings in the tick that are new since the user last pressed a key."""
         ...
 
     @property
@@ -182,7 +182,7 @@ class Application(Protocol):
         """Whether what is shown is there: neither simulated nor recorded."""
         ...
 
-    def unkept_words(self) -> str:
+    def unsaved_words(self) -> str:
         """What quitting would lose; empty: little, or it is being asked for the second time."""
         ...
 
@@ -196,11 +196,11 @@ class Application(Protocol):
         ...
 
     def note_shown(self) -> None:
-        """Tell the sources whether what is on screen now needs processes."""
+        """Let the sources know whether what is on screen now needs processes."""
         ...
 
     def acknowledge(self, identity: tuple[str, str, str], is_known: bool) -> bool:
-        """Note that somebody knows of a finding; False: it does not stand."""
+        """Note that the user knows of a finding; False: it is not open."""
         ...
 
     def mute(self, muted: Muted) -> None:
@@ -208,11 +208,11 @@ class Application(Protocol):
         ...
 
     def unmute(self) -> None:
-        """Tell everything again that this terminal has muted."""
+        """Show everything again that this terminal has muted."""
         ...
 
     def move_time(self, move: Callable[[Travel], object]) -> None:
-        """Show another instant, or stand, or go on."""
+        """Show another instant, or pause, or go on."""
         ...
 
     def show_newest(self) -> None:
@@ -223,11 +223,11 @@ class Application(Protocol):
         """Show a view of the whole fleet."""
         ...
 
-    def keep_root(self, view: str) -> None:
+    def save_root(self, view: str) -> None:
         """Have the next terminal begin with this view of the whole fleet."""
         ...
 
-    def keep_habits(self) -> None:
+    def save_habits(self) -> None:
         """Have the next terminal begin with what was chosen in this one."""
         ...
 

@@ -43,11 +43,11 @@ def form_of(name: str) -> str:
     return suffix[1:]
 
 
-def picture(drawn: str) -> str:
-    """Textual's picture of the screen without the fonts that it would fetch from the net.
+def without_fonts(drawn: str) -> str:
+    """Textual's image of the screen without the fonts that it would fetch from the net.
 
     Some programs, librsvg among them, drop the blanks at the start of a text, also those that must
-    not break, unless they are told to keep them: columns would move to the left.
+    not break, unless they are asked to keep them: columns would move to the left.
     """
     plain = _WEB_FONTS.sub("", drawn).replace("Fira Code", "DejaVu Sans Mono")
     return plain.replace("<svg ", '<svg xml:space="preserve" ', 1)
@@ -93,7 +93,7 @@ def _path_of(name: str) -> Path:
 
 
 async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -> Path:
-    """As `write_new`, on a thread that nobody waits for long: a file server may be gone.
+    """As `write_new`, on a thread that is not waited for long: a file server may be gone.
 
     A thread of asyncio's would be waited for at the end of the process.
 
@@ -104,14 +104,14 @@ async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -
     if place in _UNDER_WAY:
         message = f"{place} does not answer: the previous file is not written yet; choose another"
         raise FileRefusedError(message)
-    told: Future[Path] = Future()
+    written_path: Future[Path] = Future()
 
     def write() -> None:
-        told.set_running_or_notify_cancel()
+        written_path.set_running_or_notify_cancel()
         try:
-            told.set_result(write_new(name, made, is_forced=is_forced))
+            written_path.set_result(write_new(name, made, is_forced=is_forced))
         except Exception as error:  # noqa: BLE001 - it is whose who asked
-            told.set_exception(error)
+            written_path.set_exception(error)
         finally:
             _UNDER_WAY.discard(place)
 
@@ -119,6 +119,6 @@ async def write_beside(name: str, made: Callable[[], str], *, is_forced: bool) -
     thread = WritingThread("export")
     thread.close(0.0, write)
     try:
-        return await asyncio.wrap_future(told)
+        return await asyncio.wrap_future(written_path)
     finally:
         thread.join(END_S)

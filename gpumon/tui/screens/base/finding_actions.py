@@ -1,4 +1,4 @@
-"""What people say about findings: that they know, or that they do not want to be told."""
+"""What users answer to findings: that they know, or that they do not want to see them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SOON: Final = "; the detectors' next evaluation shows it"
 
 
 def mute_of(text: str, finding: Finding, words: str, now: float) -> Muted:
-    """What a text says is not to be told, of the finding at hand.
+    """What a text asks to hide, of the finding at hand.
 
     Raises:
         ValueError: It says nothing; the message gives examples.
@@ -73,29 +73,29 @@ class Judging(View):
         """Say that one knows of the finding, or take that back."""
         finding = self.current_finding()
         if finding is None:
-            self.say(_NO_FINDING)
+            self.report(_NO_FINDING)
             return
         is_known = not finding.is_acknowledged
         title = class_of(finding).title
         if self.gpumon.acknowledge(finding.identity, is_known):
-            self.say(f"{title} is {'acknowledged' if is_known else 'open again'}{_SOON}")
+            self.report(f"{title} is {'acknowledged' if is_known else 'open again'}{_SOON}")
         else:
-            self.say(f"{title} is not open: there is nothing to acknowledge")
+            self.report(f"{title} is not open: there is nothing to acknowledge")
 
     async def action_mute(self) -> None:
-        """Ask how long not to be told."""
+        """Ask how long to hide it."""
         from gpumon.tui.widgets.text.prompt import AnswerPrompt
 
         if self.current_finding() is not None or self.gpumon.muted:
             await self.ask(AnswerPrompt(f"mute for: {MUTE_EXAMPLES}", self._mute))
         else:
-            self.say(_NO_FINDING)
+            self.report(_NO_FINDING)
 
     def _mute(self, text: str) -> str:
         """Mute what was typed; returns why it cannot be understood."""
         if text.strip().lower() == "off":
             self.gpumon.unmute()
-            self.say(f"nothing is muted{_SOON}")
+            self.report(f"nothing is muted{_SOON}")
             self.show(self.digest)
             return ""
         finding, digest = self.current_finding(), self.digest
@@ -114,13 +114,13 @@ class Judging(View):
         from gpumon.tui.widgets.text.prompt import AnswerPrompt
 
         if self.gpumon.cases is None:
-            self.say("judgements of findings are stored only while a fleet is watched live")
+            self.report("judgements of findings are stored only while a fleet is watched live")
         elif self.current_finding() is not None:
-            await self.ask(AnswerPrompt(f"is it right? {CASE_ANSWERS}", self._keep))
+            await self.ask(AnswerPrompt(f"is it right? {CASE_ANSWERS}", self._store_answer))
         else:
-            self.say(_NO_FINDING)
+            self.report(_NO_FINDING)
 
-    def _keep(self, text: str) -> str:
+    def _store_answer(self, text: str) -> str:
         """Keep what was typed; returns why it cannot be understood."""
         answer = text.strip().lower()
         word = next((word for word in _CASE_WORDS if answer and word.startswith(answer)), None)
@@ -129,5 +129,5 @@ class Judging(View):
         finding, digest, cases = self.current_finding(), self.digest, self.gpumon.cases
         if finding is None or digest is None or cases is None:
             return "the finding is no longer there"
-        self.tell_later(partial(cases.keep, digest.tick, finding, is_right=_CASE_WORDS[word]))
+        self.report_later(partial(cases.keep, digest.tick, finding, is_right=_CASE_WORDS[word]))
         return ""

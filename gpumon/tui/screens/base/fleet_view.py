@@ -29,21 +29,21 @@ class FleetView(RootView, TableView[R], Generic[R]):
         return super().steps_before(digest) if self._is_whole else ()
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """The headline; of a part of the fleet only what is wrong with the picture as a whole."""
+        """The headline; of a part of the fleet only what is wrong with the tick as a whole."""
         if not self._is_whole:
             return stale_queue_lines(digest, width)
         return self.headline_lines(digest, width)
 
     def no_queue_words(self, digest: Digest) -> tuple[str, ...]:
-        """Why no queue tells anything; empty where one has answered."""
+        """Why no queue reports anything; empty where one has answered."""
         tick = digest.tick
         if tick.queue_at is not None:
             return ()
         if any("slurm" in target.url for target in tick.targets):
             from gpumon.report.wording.paragraphs import all_errors
 
-            said = "could not be read" if all_errors(tick) else "has not answered yet"
-            return (f"The queue {said}.", "Tab shows the other views.")
+            why = "could not be read" if all_errors(tick) else "has not answered yet"
+            return (f"The queue {why}.", "Tab shows the other views.")
         return (
             f"No {self.noun}: none of the targets is a queue.",
             "Tab shows the other views.",

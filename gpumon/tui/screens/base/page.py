@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpumon.model.finding import Finding
     from gpumon.report.facts.tick_index import Digest
     from gpumon.tui.actions.action import ViewName
-    from gpumon.tui.beside import Bookkeeping, Discovering
+    from gpumon.tui.beside import Discovering, LedgerReader
     from gpumon.tui.screens.base.contract import Entries
     from gpumon.tui.status import Mood
 
@@ -226,7 +226,7 @@ def errors_page(trail: tuple[str, ...], mood: Callable[[], Mood]) -> Page:
 
 
 def patterns_page(trail: tuple[str, ...], discovery: Discovering | None) -> Page:
-    """Jobs that behave alike in time that nobody explains."""
+    """Jobs that behave alike in time that no finding explains."""
 
     def entries(_digest: Digest | None, width: int) -> list[list[Line]]:
         if discovery is None:
@@ -239,22 +239,22 @@ def patterns_page(trail: tuple[str, ...], discovery: Discovering | None) -> Page
     return Page("patterns", trail, entries)
 
 
-def books_page(trail: tuple[str, ...], kept: Bookkeeping | None) -> Page:
-    """Where GPU time went in a week, beside the week before; without books, since gpumon began."""
+def ledger_page(trail: tuple[str, ...], stored: LedgerReader | None) -> Page:
+    """Where GPU time went this week and the last; without a stored ledger, since gpumon began."""
 
     def entries(digest: Digest | None, width: int) -> list[list[Line]]:
         if digest is None:
             return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
         from gpumon.report.pages.week import session_entries, week_entries
 
-        books = digest.tick.ledger
-        if kept is None:
-            return session_entries(books, width)
-        kept.ask(digest.tick.at)
-        if kept.trouble:
-            return [paragraph(kept.trouble, width, Tone.WARN, "! ", "  ")]
-        if kept.weeks is None:
+        ledger = digest.tick.ledger
+        if stored is None:
+            return session_entries(ledger, width)
+        stored.ask(digest.tick.at)
+        if stored.trouble:
+            return [paragraph(stored.trouble, width, Tone.WARN, "! ", "  ")]
+        if stored.weeks is None:
             return [paragraph("Reading the ledger …", width, Tone.DIM)]
-        return week_entries(kept.weeks, width)
+        return week_entries(stored.weeks, width)
 
     return Page("books", trail, entries)

@@ -31,7 +31,7 @@ class RankView(View):
     def open_rank(self, row: RankRow) -> None:
         """Open the rank's GPU."""
         if row.gpu is None:
-            self.say(_NO_GPU)
+            self.report(_NO_GPU)
         else:
             self.open_gpu(row.gpu.uuid)
 
@@ -39,9 +39,9 @@ class RankView(View):
         """Curves of everything around the rank or GPU."""
         row = self.current_rank()
         if row is None:
-            self.say(self.none_here)
+            self.report(self.none_here)
         elif row.gpu is None:
-            self.say(_NO_GPU)
+            self.report(_NO_GPU)
         else:
             name = f"rank {rank_name(row)}" if row.rank is not None else rank_place(row)
             subject = f"rank:{row.gpu.uuid}" + (f"/{row.rank.pid}" if row.rank else "")
@@ -53,4 +53,4 @@ class RankView(View):
         if row is not None and (node := row_node(row)):
             self.open_node(node)
         else:
-            self.say(self.none_here)
+            self.report(self.none_here)

@@ -61,8 +61,8 @@ class RootView(View):
         """Quit, unless what was come from lies below; hours that nothing keeps want a second q."""
         if not self._is_bottom:
             super().action_close()
-        elif unkept := self.gpumon.unkept_words():
-            self.say(f"{unkept}: press q again to quit")
+        elif unsaved := self.gpumon.unsaved_words():
+            self.report(f"{unsaved}: press q again to quit")
         else:
             self.action_quit()
 
@@ -75,14 +75,14 @@ class RootView(View):
 
     def _choose(self, view: ViewName) -> None:
         self.gpumon.go(view)
-        self.gpumon.keep_root(view)
+        self.gpumon.save_root(view)
 
     def action_back(self) -> None:
         """Clear the filter, else back to the jobs."""
         is_leaving = not self.needle() and self.root != "jobs"
         super().action_back()
         if is_leaving:
-            self.gpumon.keep_root("jobs")
+            self.gpumon.save_root("jobs")
 
     def action_view(self, key: str) -> None:
         """To the view with this number."""
@@ -97,7 +97,7 @@ class RootView(View):
         return headline_steps(digest)
 
     def headline_lines(self, digest: Digest, width: int) -> list[Line]:
-        """What is wrong with the picture as a whole, then what the whole fleet has and loses."""
+        """What is wrong with the tick as a whole, then what the whole fleet has and loses."""
         from gpumon.report.headline.lines import TALL, headline
 
         is_tall = self.app.size.height >= TALL

@@ -114,7 +114,7 @@ class SectionView(View):
     def action_section(self, key: str) -> None:
         """To the section with this number."""
         if not self.list.jump(int(key)):
-            self.say(f"there is no section {key} here: {self.list.count} have numbers")
+            self.report(f"there is no section {key} here: {self.list.count} have numbers")
 
     def action_next_section(self) -> None:
         """Move the cursor to the title of the section below."""

@@ -32,7 +32,7 @@ _FRAME: Final = 4
 """Lines that neither facts nor rows have: the bars above and below, and the titles of columns."""
 
 LARGE: Final = 2_000
-"""GPUs and jobs from which on a view is painted before its rows are looked at."""
+"""GPUs and jobs from which on a view is painted before its rows are arranged."""
 
 
 class TableView(ColumnFiltered, Generic[R]):
@@ -72,11 +72,11 @@ class TableView(ColumnFiltered, Generic[R]):
         """What there is a line for, in any order: the grid sorts and filters."""
 
     def wanted_rows(self, digest: Digest) -> Sequence[R]:
-        """The rows that are looked at: all, or those of one's own jobs."""
+        """The rows to arrange: all, or those of one's own jobs."""
         rows = self.rows(digest)
         if not self.is_narrowed:
             return rows
-        # Imported here, because it knows the rows of every table, and the first picture needs none.
+        # Imported here, because it knows the rows of every table, and the first screen needs none.
         from gpumon.report.lists.own_rows import own_rows
 
         return own_rows(digest, rows, self.gpumon.own_user)
@@ -126,7 +126,7 @@ class TableView(ColumnFiltered, Generic[R]):
         self._note_absence(digest, width)
 
     def draw_head(self) -> None:
-        """Write what stands above the table."""
+        """Write what is above the table."""
         if (digest := self.digest) is not None:
             lines = self.head_lines(digest, max(20, self.size.width - 2))
             self.head.show_lines(self._bounded(lines, digest))
@@ -263,7 +263,7 @@ class TableView(ColumnFiltered, Generic[R]):
     def on_grid_sort_changed(self) -> None:
         """Remember the order for the next table of this kind."""
         self.gpumon.sortings[self.view] = self.grid.sorting
-        self.gpumon.keep_habits()
+        self.gpumon.save_habits()
 
     def on_grid_opened(self) -> None:
         """A click on the cursor opens."""
@@ -299,7 +299,7 @@ class TableView(ColumnFiltered, Generic[R]):
         self.show(self.digest)
 
     def action_next_problem(self) -> None:
-        """To the next row that somebody should look at."""
+        """To the next row that needs attention."""
         self._go_to_problem(1)
 
     def action_previous_problem(self) -> None:
@@ -311,17 +311,17 @@ class TableView(ColumnFiltered, Generic[R]):
 
         digest, row = self.digest, self.grid.current
         if digest is None or row is None:
-            self.say("no row here has a warning")
+            self.report("no row here has a warning")
             return
         met, rows = self.gpumon.met, self.grid.rows
         met |= {finding.identity for finding in problems_of(digest, row)}
         index = next_problem(digest, rows, self.grid.cursor, met, steps)
         if index is None:
-            self.say(f"no other row has a warning{' that is yours' if self.is_narrowed else ''}")
+            self.report(f"no other row has a warning{' that is yours' if self.is_narrowed else ''}")
             return
         self.grid.move_to(index)
         met |= {finding.identity for finding in problems_of(digest, rows[index])}
-        # What is told no more may come back, and is new then.
+        # What is no longer listed may come back, and is new then.
         met &= {finding.identity for finding in digest.tick.findings}
 
     def action_sort(self) -> None:
@@ -349,7 +349,7 @@ class TableView(ColumnFiltered, Generic[R]):
     def action_as_at_first(self) -> None:
         """Sort as at first."""
         if self.grid.sorting == Sorting():
-            self.say("already in the original order")
+            self.report("already in the original order")
         self.grid.sort_by(None)
 
 

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Final
 from textual.app import SuspendNotSupported
 
 from gpumon.tui.actions.registry import stray_words
-from gpumon.tui.screens.base.files import FORMATS, FileRefusedError, form_of, picture, write_beside
+from gpumon.tui.screens.base.files import (
+    FORMATS,
+    FileRefusedError,
+    form_of,
+    without_fonts,
+    write_beside,
+)
 from gpumon.tui.screens.base.time_screen import TimeScreen
 from gpumon.tui.textual_private.one_layout import draw_afresh
-from gpumon.tui.textual_private.signals import standing_back
+from gpumon.tui.textual_private.signals import lent_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +31,8 @@ if TYPE_CHECKING:
     from gpumon.sources.probes.road import Road
     from gpumon.tui.actions.action import ViewName
 
-SAID_S: Final = 6.0
-"""How long an answer stands in the status line."""
+REPORTED_S: Final = 6.0
+"""How long an answer is in the status line."""
 
 
 class HandOff(TimeScreen):
@@ -36,7 +42,7 @@ class HandOff(TimeScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = ("", 0.0)
+        self._reported = ("", 0.0)
 
     # To be given by each view
 
@@ -61,21 +67,21 @@ class HandOff(TimeScreen):
     # What was done
 
     @property
-    def said(self) -> str:
+    def reported(self) -> str:
         """What the last hand-off came to, for a few seconds."""
-        text, until = self._said
+        text, until = self._reported
         return text if self.gpumon.monotonic() < until else ""
 
-    def say(self, text: str, for_s: float = SAID_S) -> None:
-        """Tell it in the status line."""
-        self._said = (text, self.gpumon.monotonic() + for_s)
+    def report(self, text: str, for_s: float = REPORTED_S) -> None:
+        """Show it in the status line."""
+        self._reported = (text, self.gpumon.monotonic() + for_s)
         self.draw_frame()
 
     def hear_stray(self, key: Key) -> None:
         """Say of a sign that no action of this view has where it does something."""
         sign = key.character if key.is_printable else None
         if sign and (words := stray_words(self.view, key.key, sign)):
-            self.say(words)
+            self.report(words)
 
     # Actions
 
@@ -83,22 +89,22 @@ class HandOff(TimeScreen):
         """Copy the name of what the cursor is on."""
         subject = self.subject_here()
         if subject is None or subject.name is None:
-            self.say("nothing here has a name to copy")
+            self.report("nothing here has a name to copy")
         elif not subject.is_pasted_safely:
-            self.say("its name is not safe to type into a shell, so it is not copied")
+            self.report("its name is not safe to type into a shell, so it is not copied")
         else:
             self.copy_text(subject.name)
 
     def copy_text(self, text: str) -> None:
         """Hand a text to the terminal's clipboard, by OSC 52."""
         self.app.copy_to_clipboard(text)
-        self.say(f"copied, where the terminal allows it: {text}")
+        self.report(f"copied, where the terminal allows it: {text}")
 
     def action_commands(self) -> None:
         """The commands for what the cursor is on."""
         subject = self.subject_here()
         if subject is None:
-            self.say("no command is about anything here")
+            self.report("no command is about anything here")
         else:
             self.app.push_screen(self.gpumon.views.commands(subject, self.trail()))
 
@@ -131,7 +137,7 @@ class HandOff(TimeScreen):
         except FileRefusedError as error:
             return str(error)
         if form == "svg":
-            made: Callable[[], str] | None = partial(picture, self.screenshot())
+            made: Callable[[], str] | None = partial(without_fonts, self.screenshot())
         else:
             made = self.table_maker(form)
         if made is None:
@@ -143,9 +149,9 @@ class HandOff(TimeScreen):
         try:
             path = await write_beside(name, made, is_forced=is_forced)
         except FileRefusedError as error:
-            self.say(str(error))
+            self.report(str(error))
         else:
-            self.say(f"written: {path}")
+            self.report(f"written: {path}")
 
     def action_shell(self) -> None:
         """Give the terminal to a shell on the node until it ends."""
@@ -154,26 +160,26 @@ class HandOff(TimeScreen):
         subject = self.subject_here()
         node = subject.checked().node if subject else None
         if node is None:
-            self.say("no node here: go to a rank, a GPU or a node")
+            self.report("no node here: go to a rank, a GPU or a node")
         elif not self.gpumon.is_real:
-            self.say(f"{node} is simulated or recorded: there is no shell on it")
+            self.report(f"{node} is simulated or recorded: there is no shell on it")
         elif self.digest is None or (road := road_to(self.digest.tick, node)) is None:
-            self.say(f"{node}: several targets may have it, so how to reach it is unclear")
+            self.report(f"{node}: several targets may have it, so how to reach it is unclear")
         else:
             self._open_shell(node, road)
 
     def _open_shell(self, node: str, road: Road) -> None:
         try:
-            with self.app.suspend(), standing_back():
+            with self.app.suspend(), lent_terminal():
                 # Every name in it is checked.
                 code = subprocess.run(road.shell_words, check=False).returncode
         except SuspendNotSupported:
-            self.say("this terminal cannot run a shell")
+            self.report("this terminal cannot run a shell")
         except OSError as error:
             draw_afresh(self)
-            self.say(f"{road.shell_words[0]} {node}: {error.strerror}")
+            self.report(f"{road.shell_words[0]} {node}: {error.strerror}")
         else:
             # The shell left nothing of ours on it.
             draw_afresh(self)
             name = "the shell" if road.is_here else f"ssh {node}"
-            self.say(f"{name} ended with {code}" + (": x names srun" if code == 255 else ""))
+            self.report(f"{name} ended with {code}" + (": x names srun" if code == 255 else ""))

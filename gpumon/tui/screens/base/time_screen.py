@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TimeScreen(PaintedOnce):
-    """A screen whose picture is of an instant that the user chooses."""
+    """A screen whose tick is of an instant that the user chooses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class TimeScreen(PaintedOnce):
 
             self._compositor = thrifty(self._compositor)
         with suppress(ImportError):
-            from gpumon.tui.textual_private.frame_beat import quicken
+            from gpumon.tui.textual_private.frame_timer import quicken
 
             quicken(self)
 
     def on_unmount(self) -> None:
-        """Let go of the picture, on which a whole fleet hangs: a dead screen stays for a while."""
+        """Let go of the tick, on which a whole fleet hangs: a dead screen stays for a while."""
         self.digest = None
 
     @property
@@ -45,19 +45,19 @@ class TimeScreen(PaintedOnce):
         """Open a prompt unless one is open."""
 
     @abstractmethod
-    def say(self, text: str) -> None:
-        """Tell something in the status line."""
+    def report(self, text: str) -> None:
+        """Show something in the status line."""
 
     def action_pause(self) -> None:
-        """Freeze the picture, or let it go on."""
+        """Pause, or go on."""
         self.gpumon.move_time(lambda travel: travel.toggle_pause())
 
     def action_step_back(self) -> None:
-        """The picture before."""
+        """The tick before."""
         self.gpumon.move_time(lambda travel: travel.step(-1))
 
     def action_step_on(self) -> None:
-        """The picture after."""
+        """The tick after."""
         self.gpumon.move_time(lambda travel: travel.step(1))
 
     def action_minute_back(self) -> None:
@@ -84,7 +84,7 @@ class TimeScreen(PaintedOnce):
         if self.gpumon.travel.change_speed(steps):
             self.gpumon.show_newest()
         else:
-            self.say("live has one speed; only recordings have several")
+            self.report("live has one speed; only recordings have several")
 
     async def action_time(self) -> None:
         """Ask for a time."""
@@ -109,5 +109,5 @@ class TimeScreen(PaintedOnce):
         span = self.gpumon.travel.span()
         self.gpumon.move_time(lambda travel: travel.go(at))
         if span is not None and (words := outside_words(at, *span)):
-            self.say(words)
+            self.report(words)
         return ""

@@ -1,4 +1,4 @@
-"""What every view shares: where one is, how fresh the picture is, which keys work."""
+"""What every view shares: where one is, how fresh the tick is, which keys work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gpumon.tui.widgets.text.prompt import Prompt
 
 NAMED_S: Final = 10.0
-"""What became of a name is told so long: it is longer than other words."""
+"""How long the outcome of naming a pattern is shown: it is longer than other words."""
 
 
 class View(HandOff):
@@ -57,7 +57,7 @@ class View(HandOff):
         self.prompt: Prompt | None = None
         """What takes the keys while it is open."""
         self._drawn_size: Size | None = None
-        """For which size the picture at hand is drawn; None: it is not."""
+        """For which size the tick at hand is drawn; None: it is not."""
 
     # To be given by each view
 
@@ -75,11 +75,11 @@ class View(HandOff):
 
     @property
     def shows_processes(self) -> bool:
-        """Whether it may tell how busy a process keeps its GPU, which is dear to ask."""
+        """Whether it may show how busy a process keeps its GPU, which is dear to ask."""
         return True
 
     def steps_before(self, _digest: Digest) -> Iterable[None]:
-        """Steps that make a picture quick to draw where that would keep keys waiting."""
+        """Steps that make a tick quick to draw where that would keep keys waiting."""
         return ()
 
     @abstractmethod
@@ -141,12 +141,12 @@ class View(HandOff):
         forget_styles()
 
     def on_resize(self, _event: Resize) -> None:
-        """Write the lines anew for the new size, which mostly the first is not."""
+        """Write the lines again for the new size, which mostly the first is not."""
         if self.size != self._drawn_size:
             self.show(self.digest)
 
     def show(self, digest: Digest | None) -> None:
-        """Show the picture of a tick."""
+        """Show a tick."""
         self.digest = digest
         if not self.is_mounted:
             self._drawn_size = None
@@ -182,8 +182,8 @@ class View(HandOff):
         """In place of the status while a command is typed: its completions, or what is wrong."""
         prompt = self.prompt
         if prompt is None:
-            # The first picture has none, and does not wait for the import of what takes keys.
-            return self._told_line(width)
+            # The first screen has none, and does not wait for the import of what takes keys.
+            return self._reported_line(width)
         from gpumon.tui.widgets.text.prompt import AnswerPrompt, CommandPrompt, FilterPrompt
 
         if isinstance(prompt, FilterPrompt) and (wrong := self.filter_trouble()) is not None:
@@ -191,17 +191,17 @@ class View(HandOff):
         if isinstance(prompt, CommandPrompt | AnswerPrompt) and prompt.trouble:
             return (Cell(fit(f" ✗ {prompt.trouble}", width), Tone.BAD),)
         if not isinstance(prompt, CommandPrompt):
-            return self._told_line(width)
+            return self._reported_line(width)
         found = palette.completions(prompt.value, self.digest)
         return join_fitting([Cell(text, Tone.INFO) for text in found], width, "  ")
 
-    def _told_line(self, width: int) -> Line | None:
-        """What is being said for a few seconds."""
+    def _reported_line(self, width: int) -> Line | None:
+        """What is shown for a few seconds."""
         place = self.gpumon.mood.place
-        # That the picture could not be gone to is told where the picture's time is.
+        # That the tick could not be gone to is shown where the tick's time is.
         is_lost = place is not None and bool(place.trouble)
-        has_words = self.said and not is_lost
-        return (Cell(fit(f" → {self.said}", width), Tone.INFO),) if has_words else None
+        has_words = self.reported and not is_lost
+        return (Cell(fit(f" → {self.reported}", width), Tone.INFO),) if has_words else None
 
     # Actions that all views share
 
@@ -221,7 +221,7 @@ class View(HandOff):
     def action_suspend(self) -> None:
         """Stop until the shell wakes this process again."""
         if self.app.is_headless or not has_shell():
-            self.say("no shell here could resume gpumon")
+            self.report("no shell here could resume gpumon")
         else:
             self.app.action_suspend_process()
 
@@ -271,12 +271,12 @@ class View(HandOff):
         self.app.push_screen(self.gpumon.views.errors(self.trail(), lambda: self.gpumon.mood))
 
     def action_patterns(self) -> None:
-        """Patterns in what nobody explains."""
+        """Patterns in what no finding explains."""
         self.app.push_screen(self.gpumon.views.patterns(self.trail(), self.gpumon.discovery))
 
     def action_books(self) -> None:
         """Where GPU time went, week by week."""
-        self.app.push_screen(self.gpumon.views.books(self.trail(), self.gpumon.kept))
+        self.app.push_screen(self.gpumon.views.ledger(self.trail(), self.gpumon.stored_ledger))
 
     def action_help(self) -> None:
         """Explain this view."""
@@ -310,7 +310,7 @@ class View(HandOff):
         self.prompt = prompt
         prompt.asker = self
         await self.mount(prompt, before=self.status)
-        # At once: whoever sees the prompt may type.
+        # At once: a user who sees the prompt may type.
         self.set_focus(prompt)
         self.draw_frame()
 
@@ -374,7 +374,7 @@ class View(HandOff):
         kind, name = destination
         if kind in ROOTS:
             self.gpumon.go(next(root for root in ROOTS if root == kind))
-            self.gpumon.keep_root(kind)
+            self.gpumon.save_root(kind)
         elif kind in palette.PAGES:
             getattr(self, f"action_{kind}")()
         elif kind == "job":
@@ -394,35 +394,35 @@ class View(HandOff):
         """Give a pattern a name, or take one back, on a thread: a home may hang."""
         discovery = self.gpumon.discovery
         if discovery is None:
-            self.say("patterns are not searched here, so none can be named")
+            self.report("patterns are not searched here, so none can be named")
             return
         number, _, name = words.partition(" ")
         act = partial(discovery.unname, words)
         if kind == "name":
             act = partial(discovery.name, int(number), name)
 
-        self.tell_later(act)
+        self.report_later(act)
 
-    def tell_later(self, act: Callable[[], str]) -> None:
-        """Do something on a thread, and say what came of it on whatever is looked at then."""
+    def report_later(self, act: Callable[[], str]) -> None:
+        """Do something on a thread, and report what came of it on the view that is shown then."""
         app = self.app
 
-        def say(words: str) -> None:
+        def report(words: str) -> None:
             if isinstance(app.screen, View):
-                app.screen.say(words, NAMED_S)
+                app.screen.report(words, NAMED_S)
 
-        def tell() -> None:
+        def act_and_report() -> None:
             try:
                 words = act()
-            # Whatever it is must not end the thread unseen.
+            # No error may end the thread unseen.
             except Exception as error:  # noqa: BLE001
                 detail = plain(str(error))
                 words = f"not done: {type(error).__name__}{f': {detail}' if detail else ''}"
             # The application may be gone by now, and its loop with it.
             with suppress(RuntimeError):
-                app.call_later(say, words)
+                app.call_later(report, words)
 
-        Outcome(tell, "telling")
+        Outcome(act_and_report, "reporting")
 
     def _open_job(self, job_id: str) -> None:
         view = self.digest.tick.job(job_id) if self.digest else None

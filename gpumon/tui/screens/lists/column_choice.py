@@ -138,5 +138,5 @@ class ColumnView(TableView["Choice"]):
             self.gpumon.chosen_columns.pop(self._table, None)
         else:
             self.gpumon.chosen_columns[self._table] = keys
-        self.gpumon.keep_habits()
+        self.gpumon.save_habits()
         self.show(self.digest)

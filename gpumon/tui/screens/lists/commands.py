@@ -134,7 +134,7 @@ class CommandsView(TableView["Command"]):
         if row is None or row.change is None:
             self.action_copy()
         elif refusal := self.gpumon.changes.refusal(row.change):
-            self.say(refusal)
+            self.report(refusal)
         else:
             from gpumon.tui.widgets.text.prompt import AnswerPrompt
 

@@ -45,11 +45,11 @@ class EndedView(FleetView["EndedJob"]):
         self._is_asked = False
 
     def on_mount(self) -> None:
-        """Ask the accounting, once there is a picture whose time is known."""
+        """Ask the accounting, once there is a tick whose time is known."""
         self._ask_once()
 
     def show(self, digest: Digest | None) -> None:
-        """Show the picture of a tick; ask with the first one."""
+        """Show a tick; ask with the first one."""
         super().show(digest)
         self._ask_once()
 
@@ -104,7 +104,7 @@ class EndedView(FleetView["EndedJob"]):
         super().action_refresh()
 
     def open_row(self, row: EndedJob) -> None:
-        """All that the accounting tells of the job."""
+        """All that the accounting reports of the job."""
 
         def entries(digest: Digest | None, width: int) -> list[list[Line]]:
             return ended_lines(digest, row, width)

@@ -1,4 +1,4 @@
-"""The findings with their life: what stands, what is out of sight, known, or over."""
+"""The findings with their life: what is open, out of sight, known, or over."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
     Those of a job's nodes, and of a GPU's node where they name it, come behind.
     """
     kind, _, name = (scope or "").partition(":")
-    told = (*digest.tick.findings, *digest.tick.cleared)
+    findings = (*digest.tick.findings, *digest.tick.cleared)
     if not kind:
-        return told
+        return findings
     subjects = {scope}
     naming: tuple[Finding, ...] = ()
     if kind == "job":
@@ -61,12 +61,12 @@ def scoped(digest: Digest, scope: str | None) -> tuple[Finding, ...]:
         subjects |= {f"gpu:{uuid}" for uuid in (node.gpu_uuids if node else ())}
     elif kind == "gpu":
         naming = digest.findings_naming_gpu(name)
-    own = (finding for finding in told if finding.subject.partition("/")[0] in subjects)
+    own = (finding for finding in findings if finding.subject.partition("/")[0] in subjects)
     return (*own, *naming)
 
 
 def _lost(tick: Tick, findings: Sequence[Finding]) -> str:
-    """GPU time lost to them since their onsets, as the books have it; empty where it is none."""
+    """GPU time lost to them since their onsets, from the ledger; empty where there is none."""
     losses = [loss for finding in findings if (loss := loss_of(tick, finding)) is not None]
     whole = Charged(sum(one.wasted_s for one in losses), sum(one.suspected_s for one in losses))
     return loss_words(whole) if sum(whole) >= 1 else ""
@@ -95,7 +95,7 @@ class FindingsView(Judging, TableView["Finding"]):
         return self._scope
 
     def rows(self, digest: Digest) -> Sequence[Finding]:
-        """What stands and what went away within the last hour."""
+        """What is open and what went away within the last hour."""
         return scoped(digest, self._scope)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
@@ -126,7 +126,7 @@ class FindingsView(Judging, TableView["Finding"]):
         return not is_of_node or not (self._scope or "").startswith(("job:", "gpu:"))
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
-        """Nothing was found, or nobody could look."""
+        """Nothing was found, or no detector could run."""
         if digest.is_unjudged:
             words = ("No detector has reported yet.", "f shows what they could and could not see.")
             return resting_words(digest.tick) or words
@@ -155,11 +155,11 @@ class FindingScreen(Judging, Page):
     BINDINGS = bindings_of("finding")
 
     def __init__(self, identity: tuple[str, str, str], came_from: tuple[str, ...]) -> None:
-        super().__init__(finding_class(identity[1]).title, came_from, self._told)
+        super().__init__(finding_class(identity[1]).title, came_from, self._entries)
         self.identity = identity
 
     def current_finding(self) -> Finding | None:
-        """This one, as long as it is told."""
+        """This one, as long as it is listed."""
         return find(self.digest, self.identity) if self.digest else None
 
     def finding_scope(self) -> str | None:
@@ -171,7 +171,7 @@ class FindingScreen(Judging, Page):
         finding = self.current_finding()
         return f"{subject_words(self.digest, finding)} " if finding and self.digest else ""
 
-    def _told(self, digest: Digest | None, width: int) -> list[list[Line]]:
+    def _entries(self, digest: Digest | None, width: int) -> list[list[Line]]:
         if digest is None:
             return [paragraph("Waiting for the first sample …", width, Tone.DIM)]
         finding = find(digest, self.identity)

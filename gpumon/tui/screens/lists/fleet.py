@@ -19,7 +19,7 @@ from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.screens.base.column_filter import ColumnFiltered
 from gpumon.tui.screens.base.root_view import RootView
-from gpumon.tui.widgets.map.fleet_map import HeatMap
+from gpumon.tui.widgets.map.fleet_map import FleetMap
 from gpumon.tui.widgets.map.glyphs import GlyphLines
 from gpumon.tui.widgets.text.lines import Lines
 
@@ -40,11 +40,11 @@ LARGE: Final = 2_000
 """Nodes from which on a map takes longer to draw than a key may: its frame is painted first."""
 
 
-_LARGE_BEAT_S: Final = 1.9
+_LARGE_PERIOD_S: Final = 1.9
 """Such a map is drawn every other second at most: each time hundreds of its cells have changed."""
 
 
-class HeatView(RootView, ColumnFiltered):
+class MapView(RootView, ColumnFiltered):
     """The headline, the map, what its signs mean, and what the cursor is on."""
 
     view = "fleet"
@@ -52,20 +52,20 @@ class HeatView(RootView, ColumnFiltered):
 
     def __init__(self) -> None:
         super().__init__()
-        self.map = HeatMap(self._tell)
+        self.map = FleetMap(self._write_around)
         self.head = Lines(id="head")
         self.legend = GlyphLines()
         self.details = Lines(is_bar=True, id="details")
         self._is_framed = False
         self._needle = ""
         self._trouble: FilterError | None = None
-        self._keeping: Callable[[Digest, Unit], bool] | None = None
+        self._unit_filter: Callable[[Digest, Unit], bool] | None = None
         self._passes: Callable[[Digest, GpuRow], bool] = lambda _digest, _row: True
         self._shown: object = None
-        """What the map was drawn for, beside the picture."""
+        """What the map was drawn for, beside the tick."""
 
-    def body(self) -> HeatMap:
-        """The map."""
+    def body(self) -> FleetMap:
+        """The cells; above and below them are lines of text."""
         return self.map
 
     def parts(self) -> ComposeResult:
@@ -81,14 +81,14 @@ class HeatView(RootView, ColumnFiltered):
         app, drawn = self.gpumon, self.map
         drawn.field = next((f for f in FIELDS if f.key == app.map_field), drawn.field)
         drawn.grouping = next((g for g in GROUPINGS if g == app.map_grouping), drawn.grouping)
-        names = allowed(has_colour=app.look.heat.has_areas)
+        names = allowed(has_colour=app.look.map.has_areas)
         drawn.density = next((name for name in names if name == app.map_density), None)
         drawn.redraw()
 
-    def _keep_drawing(self) -> None:
+    def _save_drawing(self) -> None:
         self.gpumon.map_field, self.gpumon.map_grouping = self.map.field.key, self.map.grouping
         self.gpumon.map_density = self.map.density
-        self.gpumon.keep_habits()
+        self.gpumon.save_habits()
 
     def trail(self) -> tuple[str, ...]:
         """What is drawn, and by what it is put together."""
@@ -109,7 +109,7 @@ class HeatView(RootView, ColumnFiltered):
     # Drawing
 
     def draw(self) -> None:
-        """Hand the picture to the map."""
+        """Hand the tick to the map."""
         width = max(20, self.size.width - 2)
         digest = self.digest
         if digest is None:
@@ -128,22 +128,22 @@ class HeatView(RootView, ColumnFiltered):
         if is_large and self._is_fresh(digest):
             return
         self._shown = (self._passes, self.size)
-        self.map.show(digest, self._keeping, is_large=is_large)
+        self.map.show(digest, self._unit_filter, is_large=is_large)
 
     def _is_fresh(self, digest: Digest) -> bool:
-        """Whether what is drawn is hardly older than a picture of the present, and all else is."""
-        heat = self.map.heat
+        """Whether what is drawn is hardly older than a tick of the present, and all else is."""
+        marks = self.map.marks
         is_same = self._shown == (self._passes, self.size)
-        if heat is None or not is_same or not self.gpumon.travel.is_live:
+        if marks is None or not is_same or not self.gpumon.travel.is_live:
             return False
-        return 0.0 <= digest.tick.at - heat.digest.tick.at < _LARGE_BEAT_S
+        return 0.0 <= digest.tick.at - marks.digest.tick.at < _LARGE_PERIOD_S
 
-    def _tell(self) -> None:
-        """Write around the map what goes with the picture that it has drawn."""
-        heat = self.map.heat
-        if heat is None:
+    def _write_around(self) -> None:
+        """Write around the map what goes with the tick that it has drawn."""
+        marks = self.map.marks
+        if marks is None:
             return
-        digest, width = heat.digest, max(20, self.size.width - 2)
+        digest, width = marks.digest, max(20, self.size.width - 2)
         lines = self.headline_lines(digest, width)
         self.head.show_lines(_indented(lines[: max(2, self.size.height // 5)]))
         if self.map.layout_now is None:
@@ -156,23 +156,23 @@ class HeatView(RootView, ColumnFiltered):
 
     def _fill(self) -> None:
         self._is_framed = True
-        if self.map.heat is None:
+        if self.map.marks is None:
             self.show(self.gpumon.digest)
 
     def _explain(self) -> None:
         """Write the legend and the line about the cell under the mouse or the cursor."""
-        heat, layout = self.map.heat, self.map.layout_now
+        marks, layout = self.map.marks, self.map.layout_now
         spot = self.map.hovered or self.map.current
-        if heat is None or layout is None or spot is None:
+        if marks is None or layout is None or spot is None:
             self.legend.show_row(())
             self.details.show_lines([()])
             return
         width = self.size.width
-        signs = legend(heat.digest, heat.field, heat.seen())
-        has_colour = look_of(self.map).heat.has_areas
-        more = untold(heat.digest, heat.field)
+        signs = legend(marks.digest, marks.field, marks.seen())
+        has_colour = look_of(self.map).map.has_areas
+        more = untold(marks.digest, marks.field)
         self.legend.show_row(legend_glyphs(signs, width, has_colour=has_colour, untold=more))
-        words = spot_words(heat, layout, spot, is_mean=self.map.is_mean)
+        words = spot_words(marks, layout, spot, is_mean=self.map.is_mean)
         self.details.show_lines([(Cell(fit(f" {words}", width), Tone.PLAIN),)])
 
     def _notice(self, digest: Digest, width: int) -> list[Line]:
@@ -191,8 +191,8 @@ class HeatView(RootView, ColumnFiltered):
             lines += [(), *_indented(error_lines(errors, width, most=5))]
         return lines
 
-    def on_heat_map_moved(self) -> None:
-        """Tell of another cell."""
+    def on_fleet_map_moved(self) -> None:
+        """Explain another cell."""
         self._explain()
         self.draw_frame()
 
@@ -219,10 +219,10 @@ class HeatView(RootView, ColumnFiltered):
             return
         self._needle, self._trouble = needle, None
         # A new function with every filter: that is how the map knows it for another one.
-        self._keeping = (lambda *given: self._keeps(*given)) if needle else None
+        self._unit_filter = (lambda *given: self._unit_passes(*given)) if needle else None
         self.draw()
 
-    def _keeps(self, digest: Digest, unit: Unit) -> bool:
+    def _unit_passes(self, digest: Digest, unit: Unit) -> bool:
         """Whether one of a node's GPUs, or the node that shows none, passes the filter."""
         node = digest.tick.nodes[unit.name]
         known = [digest.tick.gpus.get(uuid) for uuid in node.gpu_uuids] or [None]
@@ -232,10 +232,10 @@ class HeatView(RootView, ColumnFiltered):
 
     def subject_here(self) -> Subject | None:
         """The GPU of the cell, or its node."""
-        spot, layout, heat = self.map.current, self.map.layout_now, self.map.heat
-        if spot is None or layout is None or heat is None:
+        spot, layout, marks = self.map.current, self.map.layout_now, self.map.marks
+        if spot is None or layout is None or marks is None:
             return None
-        digest = heat.digest
+        digest = marks.digest
         uuids = digest.tick.nodes[spot.unit.name].gpu_uuids
         if layout.is_by_node or spot.slot >= len(uuids):
             return of_scope(digest, f"node:{spot.unit.name}")
@@ -243,16 +243,16 @@ class HeatView(RootView, ColumnFiltered):
 
     def action_open_cell(self) -> None:
         """Open the GPU, or the node where a cell is a node or telemetry names no GPU."""
-        spot, layout, heat = self.map.current, self.map.layout_now, self.map.heat
-        if spot is None or layout is None or heat is None:
+        spot, layout, marks = self.map.current, self.map.layout_now, self.map.marks
+        if spot is None or layout is None or marks is None:
             return
-        node = heat.digest.tick.nodes[spot.unit.name]
+        node = marks.digest.tick.nodes[spot.unit.name]
         if layout.is_by_node or spot.slot >= len(node.gpu_uuids):
             self.open_node(node.name)
         else:
             self.open_gpu(node.gpu_uuids[spot.slot])
 
-    def on_heat_map_opened(self) -> None:
+    def on_fleet_map_opened(self) -> None:
         """A click on the cursor opens."""
         self.action_open_cell()
 
@@ -310,22 +310,22 @@ class HeatView(RootView, ColumnFiltered):
         at = FIELDS.index(self.map.field) + steps
         self.map.field = FIELDS[at % len(FIELDS)]
         self.map.redraw()
-        self._keep_drawing()
+        self._save_drawing()
 
     def action_grouping(self) -> None:
         """Put the nodes together by something else."""
-        heat = self.map.heat
-        if heat is not None:
-            # The nodes as they are numbered for the map: no other picture has them listed anew.
-            self.map.grouping = following(heat.digest, heat.roster.units, self.map.grouping)
+        marks = self.map.marks
+        if marks is not None:
+            # The nodes as they are numbered for the map: no other tick has them listed again.
+            self.map.grouping = following(marks.digest, marks.roster.units, self.map.grouping)
         self.map.redraw()
-        self._keep_drawing()
+        self._save_drawing()
 
     def action_mean(self) -> None:
         """The worst of a node's GPUs, or their mean."""
         layout = self.map.layout_now
         if layout is not None and not layout.is_by_node:
-            self.say("a cell is a GPU: Z makes it a node")
+            self.report("a cell is a GPU: Z makes it a node")
             return
         self.map.is_mean = not self.map.is_mean
         self.map.redraw_closer()
@@ -342,8 +342,8 @@ class HeatView(RootView, ColumnFiltered):
         before = self._density()
         self.map.zoom(steps)
         if before is not None and self._density() == before:
-            self.say(why_not)
-        self._keep_drawing()
+            self.report(why_not)
+        self._save_drawing()
 
     def _density(self) -> DensityName | None:
         layout = self.map.layout_now
@@ -352,10 +352,10 @@ class HeatView(RootView, ColumnFiltered):
     def action_as_at_first(self) -> None:
         """The closest look that fits."""
         if self.map.density is None:
-            self.say("these are already the largest cells that show everything")
+            self.report("these are already the largest cells that show everything")
         self.map.density = None
         self.map.redraw_closer()
-        self._keep_drawing()
+        self._save_drawing()
 
 
 def _indented(lines: Sequence[Line]) -> list[Line]:

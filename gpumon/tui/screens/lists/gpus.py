@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.report.document.queue import stray_lines
-from gpumon.report.facts.charges import look_ahead
+from gpumon.report.facts.charges import lookup_steps
 from gpumon.report.facts.rows import awaited_call
 from gpumon.report.next_steps.roads import is_this_machine
 from gpumon.report.tables.gpu import (
@@ -36,7 +36,7 @@ _FRAME: Final = 7
 """Lines of the screen that are neither rows nor the machine: head, titles, status, keys."""
 
 _RENEWED_S: Final = 1.9
-"""The machine is told anew every other second: the table above has each."""
+"""The machine is shown again every other second: the table above has each."""
 
 _LEAST_LINES: Final = 8
 """Lines from which on a machine is shown: host, some GPUs, some processes."""
@@ -111,7 +111,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
     def row_steps(self, digest: Digest) -> Iterator[None]:
         """Those of a few hundred nodes at a time, then whose they are, and what each loses."""
         yield from digest.gpu_row_steps()
-        yield from look_ahead(digest)
+        yield from lookup_steps(digest)
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""
@@ -131,13 +131,13 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         )
 
     def _gpu_count(self) -> int:
-        """All GPUs, also those that only the queue tells of, as the headline counts them."""
+        """All GPUs, also those that only the queue reports, as the headline counts them."""
         from gpumon.report.headline.fleet_gpus import fleet_gpus
 
         return 0 if self.digest is None else fleet_gpus(self.digest).gpus
 
     def amount(self) -> str:
-        """`32 GPUs on 4 nodes`; `80 of 88 GPUs on 11 nodes` where nobody sees the others."""
+        """`32 GPUs on 4 nodes`; `80 of 88 GPUs on 11 nodes` where no source sees the others."""
         if self.digest is None:
             return ""
         tick = self.digest.tick

@@ -1,4 +1,4 @@
-"""The jobs, those that need a look on top."""
+"""The jobs, those that need attention on top."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobsView(PaneView["JobView"]):
         self.scope = scope
 
     def planned(self) -> Plan[JobView]:
-        """Verdicts with their words come with the columns; the first picture waits for neither."""
+        """Verdicts with their words come with the columns; the first screen waits for neither."""
         from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
         from gpumon.report.wording.loss_words import LOSING
 
@@ -48,7 +48,7 @@ class JobsView(PaneView["JobView"]):
             lambda view: view.job.job_id,
             default_order,
             search_text,
-            stamp=lambda digest, view: (view.job, digest.told_finding(view)),
+            stamp=lambda digest, view: (view.job, digest.shown_finding(view)),
             led_by=LOSING,
         )
 

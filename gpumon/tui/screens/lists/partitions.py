@@ -41,7 +41,7 @@ class PartitionsView(FleetView["PartitionRow"]):
         return partition_row_steps(digest)
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
-        """No queue, or one that tells of no partition."""
+        """No queue, or one that reports no partition."""
         words = self.no_queue_words(digest)
         return words or ("The queue has no partition.", "Tab shows the other views.")
 

@@ -60,6 +60,6 @@ class PendingView(FleetView["JobView"]):
         return self.no_queue_words(digest) or ("No job waits.", "Tab shows the other views.")
 
     def open_row(self, row: JobView) -> None:
-        """Open the job, which tells all that is known of its wait."""
+        """Open the job, which shows all that is known of its wait."""
         views = self.gpumon.views
         self.app.push_screen(views.job(row.job.job_id, row.job.label, self.trail()))

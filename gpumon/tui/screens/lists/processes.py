@@ -23,7 +23,7 @@ from gpumon.report.next_steps.roads import has_this_machine
 from gpumon.report.tables.process import unread_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
-from gpumon.report.wording.empty_states import UNTOLD_PROCESSES, silent_nodes_lines
+from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED, silent_nodes_lines
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.command_lines import CommandLineView
 from gpumon.tui.screens.base.fleet_view import FleetView
@@ -47,7 +47,7 @@ _SIGNALS: Final = {
 """What may be sent, by the names that kill(1) has for them."""
 
 _ENDS_WITHIN_S: Final = 3.0
-"""How long its end is waited for before it is said that it is still there."""
+"""How long its end is waited for before the screen says that it is still there."""
 
 FEW_GPUS: Final = 128
 """GPUs up to which it is counted of how many processes the PID is all that is known: a machine's,
@@ -96,8 +96,8 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No GPU has a process, or no GPU is known."""
         gpus = digest.tick.gpus.values()
-        if gpus and not any(gpu.tells_processes for gpu in gpus):
-            return (UNTOLD_PROCESSES, "ssh:// and slurm read them on the nodes.")
+        if gpus and not any(gpu.reports_processes for gpu in gpus):
+            return (PROCESSES_NOT_REPORTED, "ssh:// and slurm read them on the nodes.")
         if gpus:
             return ("No process is on the GPUs in view.", "Tab shows the other views.")
         return ("No GPU is known, so no process either.", "e shows what the targets report.")
@@ -141,28 +141,28 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
         written = [named[column.key] for column in columns]
         return partial(as_csv if form == "csv" else as_json, digest, written, rows)
 
-    # What this machine itself tells
+    # What this machine itself reports
 
     def action_others(self) -> None:
         """Also other users' command lines, or no more."""
         if not self.gpumon.is_real:
-            self.say("command lines are read on this machine; these processes are elsewhere")
+            self.report("command lines are read on this machine; these processes are elsewhere")
             return
         lines = self._command_lines()
         lines.show_others(not lines.has_others)
         whose = "other users' command lines, too" if lines.has_others else "only your own"
-        self.say(f"{whose}, without what looks like a secret")
+        self.report(f"{whose}, without what looks like a secret")
         self.show(self.digest)
 
     def action_tree(self) -> None:
         """Parents and children of the process."""
         row, digest = self.grid.current, self.digest
         if row is None or digest is None:
-            self.say("no process here")
+            self.report("no process here")
             return
         process = row.process
         if not self._is_here(digest, process):
-            self.say(f"no tree of {process.pid}: {_NOT_HERE}")
+            self.report(f"no tree of {process.pid}: {_NOT_HERE}")
             return
         from gpumon.report.pages.process_tree import tree_lines
         from gpumon.sources.here.family import Family
@@ -185,9 +185,9 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
 
         row, digest = self.grid.current, self.digest
         if row is None or digest is None:
-            self.say("no process here")
+            self.report("no process here")
         elif refusal := self._refusal(digest, row.process):
-            self.say(refusal)
+            self.report(refusal)
         else:
             process = row.process
             # What matters comes first: a narrow terminal cuts the end off.
@@ -218,8 +218,8 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
         wanted = _SIGNALS.get(name.upper().removeprefix("SIG"))
         if wanted is None or number.strip() != str(process.pid):
             return f"not sent: type {', '.join(_SIGNALS)}, and {process.pid}; or Esc"
-        self.say(f"sending {wanted.name} to {_named(process)}")
-        self.tell_later(partial(_sent, process, wanted))
+        self.report(f"sending {wanted.name} to {_named(process)}")
+        self.report_later(partial(_sent, process, wanted))
         return ""
 
 
@@ -231,7 +231,7 @@ def _named(process: Process) -> str:
 
 
 def _sent(process: Process, wanted: signal.Signals) -> str:
-    """Send a signal to the process that was on screen, or to nobody; what came of it."""
+    """Send a signal to the process that was on screen, or to none; what came of it."""
     who = _named(process)
     try:
         has_ended = send(process.pid, process.start_time_s or 0.0, wanted, _ENDS_WITHIN_S)

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 MIN_HEIGHT: Final = 5
 """Fewest rows of one chart. A choice: on fewer a curve is flat, and the page scrolls instead."""
 MAX_HEIGHT: Final = 10
-"""Most rows of one chart. A choice: more steps tell no more."""
+"""Most rows of one chart. A choice: more steps show no more."""
 
 MIN_ROOF: Final = 8
 """Fewest rows of a roofline with its scale: on fewer its slope cannot be read. A choice."""
 MAX_ROOF: Final = 26
-"""Most rows of a roofline. A choice: more tell no more."""
+"""Most rows of a roofline. A choice: more show no more."""
 
 _SMALL: Final = 30
 """Rows of a terminal that has none to spare for a blank line."""
@@ -60,18 +60,18 @@ class CurvesScreen(Page):
         self._span_s: float | None = None
         self._is_roofline = False
         self._drawn_at = -inf
-        """Unix time of the picture that is drawn."""
+        """Unix time of the tick that is drawn."""
 
     def show(self, digest: Digest | None) -> None:
-        """Show the picture of a tick; of those between two beats only the lines around."""
-        if not self._is_between_beats(digest):
+        """Show a tick; of one between two periods only the lines around."""
+        if not self._is_between_periods(digest):
             super().show(digest)
             return
         self.digest = digest
         self.draw_frame()
 
-    def _is_between_beats(self, digest: Digest | None) -> bool:
-        """Whether a picture comes less than a period after the one that is drawn, by itself."""
+    def _is_between_periods(self, digest: Digest | None) -> bool:
+        """Whether a tick comes less than a period after the one that is drawn, by itself."""
         if digest is None or digest is self.digest or self.gpumon.mood.place is not None:
             return False
         return 0 < digest.tick.at - self._drawn_at < digest.tick.period_s
@@ -99,13 +99,13 @@ class CurvesScreen(Page):
             longer = [span for span in SPANS_S if now_s < span <= longest]
             before, self._span_s = self._span_s, longer[0] if longer else SPANS_S[0]
             if self._span_s in (before, now_s):
-                self.say(f"only {units.short_duration(longest)} of the past are stored")
+                self.report(f"only {units.short_duration(longest)} of the past are stored")
             self.show(self.digest)
 
     def action_roofline(self) -> None:
         """What bounds it, in place of the curves; then the curves again."""
         if self.subject.partition(":")[0] == "node":
-            self.say("a roofline is for a job or a GPU: open one")
+            self.report("a roofline is for a job or a GPU: open one")
             return
         self._is_roofline = not self._is_roofline
         self.show(self.digest)

@@ -18,7 +18,7 @@ from gpumon.report.wording.empty_states import (
     no_gpus_words,
     stale_job_lines,
 )
-from gpumon.report.wording.ledger_words import job_books
+from gpumon.report.wording.ledger_words import job_ledger_lines
 from gpumon.report.wording.loss_words import LOSING
 from gpumon.report.wording.paragraphs import (
     blind_lines,
@@ -75,7 +75,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         self._is_unfolded = False
 
     def on_screen_resume(self) -> None:
-        """Ask for a closer look at the job's GPUs; another job may have had it meanwhile."""
+        """Ask for closer sampling of the job's GPUs; another job may have had it meanwhile."""
         digest = self.gpumon.digest
         view = digest.tick.job(self.job_id) if digest else None
         wish = Wish(zoom_nodes=view.job.nodes, zoom_gpus=view.gpu_uuids) if view else Wish()
@@ -83,7 +83,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         super().on_screen_resume()
 
     def on_unmount(self) -> None:
-        """The closer look is no longer needed, unless one came back to a job."""
+        """Closer sampling is no longer needed, unless one came back to a job."""
         if not any(isinstance(screen, JobScreen) for screen in self.app.screen_stack):
             self.gpumon.wish(Wish())
 
@@ -97,7 +97,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         view = digest.tick.job(self.job_id)
         if view is None:
             return ()
-        digest.look_at(view.gpu_uuids)
+        digest.find_stakes(view.gpu_uuids)
         if self._is_unfolded or self.grid.needle:
             return digest.rank_rows(view)
         verdict = digest.verdict(view)
@@ -115,7 +115,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         return len(self.rows(digest)) or _NOTICE
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
-        """What is wrong comes first, then what it did, its books, what it is, and its output.
+        """What is wrong comes first, then what it did, its ledger, what it is, and its output.
 
         Small terminals cut the end.
         """
@@ -131,7 +131,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         for finding in digest.findings_of_nodes(view):
             whom = finding.subject.replace(":", " ", 1)
             lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
-        lines += trend_lines(digest, view, width) + job_books(digest, view, width)
+        lines += trend_lines(digest, view, width) + job_ledger_lines(digest, view, width)
         lines += job_facts(digest, view, width)
         if view.job.state == "PENDING" and digest.rank_rows(view):
             lines += _wait_lines(digest, view, width)
@@ -187,7 +187,7 @@ class JobScreen(RankView, TableView["RankRow"]):
             self.grid.scroll_to(y=0, animate=False, force=True)
 
     def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
-        """Those of its own nodes; of a job that is not in the queue all, they may tell why."""
+        """Those of its own nodes; of a job that is not in the queue all, as they may say why."""
         view = digest.tick.job(self.job_id)
         return super().errors_behind(digest) if view is None else job_errors(digest, view)
 
@@ -210,11 +210,11 @@ class JobScreen(RankView, TableView["RankRow"]):
     def action_open(self) -> None:
         """Open the GPU under the cursor."""
         if self.grid.current is None:
-            self.say(self.none_here)
+            self.report(self.none_here)
         super().action_open()
 
     def open_row(self, row: RankRow) -> None:
-        """Open the GPU; of peers that are one line, tell each."""
+        """Open the GPU; of peers that are one line, list each."""
         if row.folded:
             self.action_closer()
         else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NodeScreen(SectionView):
-    """Everything that one node tells."""
+    """Everything that one node reports."""
 
     view = "node"
     BINDINGS = bindings_of("node")
@@ -49,7 +49,7 @@ class NodeScreen(SectionView):
         """What is known of it, by topic: GPUs, host, ports, file systems, jobs."""
         chosen = self.gpumon.chosen_columns.get(self.view)
         node = digest.tick.nodes[self.node_name]
-        digest.look_at(node.gpu_uuids)
+        digest.find_stakes(node.gpu_uuids)
         return node_sections(digest, node, width, chosen)
 
     def action_columns(self) -> None:
@@ -58,7 +58,7 @@ class NodeScreen(SectionView):
         self.app.push_screen(views.columns(self.view, NODE_GPU_COLUMNS, self.trail()))
 
     def gone_words(self) -> tuple[str, ...]:
-        """Nobody lists the node any more."""
+        """No source lists the node any more."""
         return (
             f"Node {self.node_name} is not listed at this instant: no target names it.",
             "Esc goes back.",

@@ -56,17 +56,17 @@ if TYPE_CHECKING:
     from gpumon.report.facts.columns import Column
     from gpumon.report.facts.rank_groups import RankGroup
     from gpumon.report.facts.tick_index import Digest, RankRow
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
     from gpumon.report.next_steps.commands import Subject
     from gpumon.report.text.cells import Line
 
 
 _OVER_TIME: Final = frozenset({"sort", "closer", "span"})
-"""Actions of the picture over time alone."""
+"""Actions of the drawing over time alone."""
 
 
 class RanksScreen(RankView, ColumnFiltered):
-    """A finding, the picture with its times and signs, and what the cursor is on."""
+    """A finding, the drawing with its times and signs, and what the cursor is on."""
 
     view = "ranks"
     BINDINGS = bindings_of("ranks")
@@ -77,12 +77,12 @@ class RanksScreen(RankView, ColumnFiltered):
         self.label = label
         self._trail = trail
         self.mode: Literal["strips", "map"] = "strips"
-        self.field: HeatField | None = None
+        self.field: MapField | None = None
         self.slot_s: float | None = None
         self.is_by_distance = False
         self.is_whole = True
         self.head = Lines(id="head")
-        self.chart = RankChart(self._picture)
+        self.chart = RankChart(self._drawing)
         self.axis = GlyphLines()
         self.legend = GlyphLines()
         self.details = Lines(is_bar=True, id="details")
@@ -92,11 +92,11 @@ class RanksScreen(RankView, ColumnFiltered):
         self._passes: Callable[[Digest, RankRow], bool] = lambda _digest, _row: True
 
     def body(self) -> RankChart:
-        """The picture."""
+        """The drawing."""
         return self.chart
 
     def parts(self) -> ComposeResult:
-        """The finding, the times, the picture, its signs, the rank under the cursor."""
+        """The finding, the times, the drawing, its signs, the rank under the cursor."""
         yield self.head
         yield self.axis
         yield from super().parts()
@@ -112,23 +112,23 @@ class RanksScreen(RankView, ColumnFiltered):
         return (*self._trail, f"{title} of ranks" if self.mode == "map" else f"{title} over time")
 
     def amount(self) -> str:
-        """How many ranks, what a character and a line stand for, and the order."""
-        picture = self.chart.picture
-        if picture is None:
+        """How many ranks, what a character and a line mean, and the order."""
+        drawing = self.chart.drawing
+        if drawing is None:
             return ""
-        parts = [amount_words(picture.rows)]
-        if isinstance(picture, RankStrips):
-            parts.append(f"{units.short_duration(picture.slots.slot_s)} a cell")
+        parts = [amount_words(drawing.rows)]
+        if isinstance(drawing, RankStrips):
+            parts.append(f"{units.short_duration(drawing.slots.slot_s)} a cell")
             if self.is_by_distance:
                 parts.append("by distance")
-        elif picture.shape.width > 1 and self.field is not None:
+        elif drawing.shape.width > 1 and self.field is not None:
             parts.append(number_words(self.field))
         return ", ".join(parts) + " "
 
     # Drawing
 
     def draw(self) -> None:
-        """Hand the picture of the tick to the widgets."""
+        """Hand the drawing of the tick to the widgets."""
         width = max(20, self.size.width - 2)
         view = self._job()
         lines: list[Line] = []
@@ -141,20 +141,20 @@ class RanksScreen(RankView, ColumnFiltered):
                 self.chart.begin_at(faulty_rank(self.digest, view, verdict))
             lines = stale_job_lines(self.digest, view, width) + lines
         self.head.show_lines(_indented(first_lines(lines, max(1, self.size.height // 12), width)))
-        self.chart.update_picture(self._notice(width))
+        self.chart.update_drawing(self._notice(width))
         self._explain()
 
-    def _picture(self, size: tuple[int, int]) -> RankStrips | RankMap | None:
-        """The picture for so many cells and lines."""
+    def _drawing(self, size: tuple[int, int]) -> RankStrips | RankMap | None:
+        """The drawing for so many cells and lines."""
         digest, view, groups = self.digest, self._job(), self._groups()
         if digest is None or view is None or self.field is None or not groups:
             return None
-        keeps = self._kept(digest, groups)
-        if keeps is not None and not keeps:
+        passing = self._passing(digest, groups)
+        if passing is not None and not passing:
             return None
         if self.mode == "map":
             marks = rank_marks(digest, groups, self.field)
-            return RankMap(groups, marks, size, keeps, rank_numbers(groups, self.field))
+            return RankMap(groups, marks, size, passing, rank_numbers(groups, self.field))
         count = slot_count(groups, size[0])
         slot_s = self.slot_s or first_slot_s(digest, view, count)
         return RankStrips(
@@ -166,8 +166,8 @@ class RanksScreen(RankView, ColumnFiltered):
             is_whole=self.is_whole,
             onset=onset_of(digest, view),
             signs=finding_signs(digest, groups),
-            keeps=keeps,
-            has_areas=look_of(self.chart).heat.has_areas,
+            keeps=passing,
+            has_areas=look_of(self.chart).map.has_areas,
         )
 
     def _groups(self) -> tuple[RankGroup, ...]:
@@ -176,7 +176,7 @@ class RanksScreen(RankView, ColumnFiltered):
         groups = () if digest is None or view is None else rank_groups(digest, view)
         return groups if any(group.rows for group in groups) else ()
 
-    def _kept(self, digest: Digest, groups: tuple[RankGroup, ...]) -> frozenset[int] | None:
+    def _passing(self, digest: Digest, groups: tuple[RankGroup, ...]) -> frozenset[int] | None:
         if not self._needle:
             return None
         rows = [row for group in groups for row in group.rows]
@@ -184,28 +184,28 @@ class RanksScreen(RankView, ColumnFiltered):
 
     def _explain(self) -> None:
         """Write the times, the signs, and the line about the rank under the cursor."""
-        digest, view, picture = self.digest, self._job(), self.chart.picture
-        is_over_time = isinstance(picture, RankStrips)
-        # Its line is taken before the first layout, which tells how large the picture may be.
+        digest, view, drawing = self.digest, self._job(), self.chart.drawing
+        is_over_time = isinstance(drawing, RankStrips)
+        # Its line is taken before the first layout, which sets how large the drawing may be.
         is_to_come = not self.chart.size and self.mode == "strips" and bool(self._groups())
         self.axis.display = is_over_time or is_to_come
-        if digest is None or view is None or picture is None or self.field is None:
+        if digest is None or view is None or drawing is None or self.field is None:
             self.legend.show_row(())
             self.axis.show_row(())
             self.details.show_lines([()])
             return
         width = self.size.width
-        if isinstance(picture, RankStrips):
-            self.axis.show_row(time_row(picture, onset_of(digest, view)))
-        has_colour = look_of(self.chart).heat.has_areas
-        seen = None if is_over_time else frozenset(rank_marks(digest, picture.groups, self.field))
+        if isinstance(drawing, RankStrips):
+            self.axis.show_row(time_row(drawing, onset_of(digest, view)))
+        has_colour = look_of(self.chart).map.has_areas
+        seen = None if is_over_time else frozenset(rank_marks(digest, drawing.groups, self.field))
         self.legend.show_row(rank_legend(self.field, seen, width, has_colour))
         row = self.chart.current
-        words = "" if row is None else rank_words(digest, row, self.field, picture, self.chart.back)
+        words = "" if row is None else rank_words(digest, row, self.field, drawing, self.chart.back)
         self.details.show_lines([(Cell(f" {words}", Tone.PLAIN),)])
 
     def _notice(self, width: int) -> list[Line]:
-        """Why there is no picture."""
+        """Why there is no drawing."""
         if self.digest is None:
             return [(), *_indented(paragraph("Waiting for the first sample …", width, Tone.DIM))]
         view = self._job()
@@ -220,7 +220,7 @@ class RanksScreen(RankView, ColumnFiltered):
         return [(), *_indented(paragraph(text, width, Tone.STRONG))]
 
     def on_rank_chart_moved(self) -> None:
-        """Tell of another rank."""
+        """Explain another rank."""
         self._explain()
         self.draw_frame()
 
@@ -284,7 +284,7 @@ class RanksScreen(RankView, ColumnFiltered):
         """Open the rank's GPU."""
         row = self.chart.current
         if row is None:
-            self.say(self.none_here)
+            self.report(self.none_here)
         else:
             self.open_rank(row)
 
@@ -321,7 +321,7 @@ class RanksScreen(RankView, ColumnFiltered):
     def _is_map(self) -> bool:
         """Whether a map is shown, which has no lines and no past; says so."""
         if self.mode == "map":
-            self.say("the map shows this instant, by number: Tab goes on to the table")
+            self.report("the map shows this instant, by number: Tab goes on to the table")
         return self.mode == "map"
 
     def action_sort(self) -> None:
@@ -338,16 +338,16 @@ class RanksScreen(RankView, ColumnFiltered):
         height = self.chart.virtual_size.height
         self.is_whole = not self.is_whole
         self._redraw()
-        if self.chart.picture is not None and self.chart.virtual_size.height == height:
-            self.say("every rank already has its own line")
+        if self.chart.drawing is not None and self.chart.virtual_size.height == height:
+            self.report("every rank already has its own line")
 
     def action_span(self) -> None:
         """More of the past; after the most, the least."""
         if self._is_map():
             return
-        picture = self.chart.picture
-        if isinstance(picture, RankStrips) and self.digest is not None:
-            longer = [slot for slot in SLOTS_S if slot > picture.slots.slot_s]
+        drawing = self.chart.drawing
+        if isinstance(drawing, RankStrips) and self.digest is not None:
+            longer = [slot for slot in SLOTS_S if slot > drawing.slots.slot_s]
             least = [slot for slot in SLOTS_S if slot >= self.digest.tick.period_s]
             self.slot_s = (longer or least or list(SLOTS_S))[0]
             self._redraw()

@@ -1,4 +1,4 @@
-"""The heat map: draws the lines in sight, and of them only the stretches that changed."""
+"""The map of the fleet: draws the lines in sight, and of them only the stretches that changed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from textual.strip import Strip
 
 from gpumon.report.fleet_map.density import allowed, marked_cells
 from gpumon.report.fleet_map.groups import GROUPINGS
-from gpumon.report.fleet_map.layout import HeatLayout, fitting
+from gpumon.report.fleet_map.layout import MapLayout, fitting
 from gpumon.report.fleet_map.lines import glyphs, redraw_node
 from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.tui.look.theme import look_of
 from gpumon.tui.textual_private.repaint import PlainLines
 from gpumon.tui.widgets.map.glyphs import changed_stretches, glyph_strip
-from gpumon.tui.widgets.map.map_steps import Arranged, Asked, HeatDesk
+from gpumon.tui.widgets.map.map_steps import Arranged, Asked, MapDesk
 from gpumon.tui.widgets.text.strips import line_strip
 from gpumon.tui.widgets.text.time_slices import Slices, last_key
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from textual.events import Click, MouseMove, Resize
 
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.fleet_map.all_nodes import FleetHeat
+    from gpumon.report.fleet_map.all_nodes import FleetMarks
     from gpumon.report.fleet_map.density import DensityName, Spot
     from gpumon.report.fleet_map.groups import Cluster
     from gpumon.report.fleet_map.lines import Glyph
     from gpumon.report.fleet_map.map import Unit
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
     from gpumon.report.text.cells import Line
 
 
-class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
+class FleetMap(PlainLines, ScrollView, inherit_bindings=False):
     """Every GPU of the fleet, with a cursor that keeps to its GPU."""
 
     DEFAULT_CSS = """
-    HeatMap { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    FleetMap { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
     """
     can_focus = True
 
@@ -52,49 +52,49 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         """The cursor or the mouse is on another cell."""
 
     def __init__(self, on_shown: Callable[[], None] = lambda: None) -> None:
-        """Begin with nothing to draw; `on_shown` is called with every picture that is drawn."""
+        """Begin with nothing to draw; `on_shown` is called with every tick that is drawn."""
         super().__init__()
         self._on_shown = on_shown
         self.slices = Slices(self.set_timer, typed_s=last_key(self))
-        self.field: HeatField = FIELDS[0]
+        self.field: MapField = FIELDS[0]
         self.grouping = GROUPINGS[0]
         self.is_mean = False
         self.density: DensityName | None = None
         """What the user chose; None: the closest look that fits."""
         self.notice: Sequence[Line] = ()
         """Drawn in place of the map while there is nothing to draw."""
-        self.heat: FleetHeat | None = None
-        self.layout_now: HeatLayout | None = None
+        self.marks: FleetMarks | None = None
+        self.layout_now: MapLayout | None = None
         self.hovered: Spot | None = None
-        self._desk = HeatDesk()
+        self._desk = MapDesk()
         self._asked: Asked | None = None
         self._clusters: tuple[Cluster, ...] = ()
         self._place: tuple[object, ...] = ()
         self._cursor: tuple[str, int] | None = None
         self._images: dict[int, list[Glyph]] = {}
         self._coming: set[int] = set()
-        """Lines that are made anew, but not yet."""
+        """Lines that are made again, but not yet."""
 
     def on_unmount(self) -> None:
         """Let go of the fleet: a dead widget stays for a while."""
         self.slices.drop()
-        self.heat, self.layout_now, self._asked = None, None, None
-        self._desk, self._clusters, self._images = HeatDesk(), (), {}
+        self.marks, self.layout_now, self._asked = None, None, None
+        self._desk, self._clusters, self._images = MapDesk(), (), {}
 
     # What is shown
 
     def show(
         self,
         digest: Digest,
-        keeps: Callable[[Digest, Unit], bool] | None,
+        passes: Callable[[Digest, Unit], bool] | None,
         *,
         is_large: bool = False,
     ) -> None:
-        """Show this picture, of it the nodes that `keeps` lets through; a large one in slices."""
+        """Show this tick, of it the nodes that `passes` lets through; a large one in slices."""
         old = self._asked
-        is_new_choice = old is None or old.digest is digest or old.keeps is not keeps
-        self._asked = Asked(digest, keeps, is_large)
-        # What is under way goes on, else pictures would keep slow work from ever coming to an end.
+        is_new_choice = old is None or old.digest is digest or old.passes is not passes
+        self._asked = Asked(digest, passes, is_large)
+        # What is under way goes on, else ticks would keep slow work from ever coming to an end.
         if is_large and not is_new_choice and not self.slices.is_busy:
             self.slices.run_later(self._steps(), lambda: None)
         elif is_new_choice or not self.slices.is_busy:
@@ -106,7 +106,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
             self.slices.finish()
 
     def _steps(self) -> Iterator[None]:
-        """Make pictures ready until the newest is shown."""
+        """Make ticks ready until the newest is shown."""
         shown: Asked | None = None
         while (asked := self._asked) is not None and asked is not shown:
             made = yield from self._desk.steps(asked, self.field, self.grouping)
@@ -114,8 +114,8 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
             yield from self._take(made)
 
     def _take(self, made: Arranged) -> Iterator[None]:
-        """Draw a picture that is ready, line by line where much of it is new."""
-        before, self.heat = self.heat, made.heat
+        """Draw a tick that is ready, line by line where much of it is new."""
+        before, self.marks = self.marks, made.marks
         self._clusters = made.clusters
         is_new = self._arrange()
         self._on_shown()
@@ -143,7 +143,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         if not width or not height:
             # Before the first layout: placing ten thousand nodes would be for nothing.
             return True
-        has_colour = look_of(self).heat.has_areas
+        has_colour = look_of(self).map.has_areas
         place = (id(self._clusters), width, height, self.density, has_colour)
         if place == self._place:
             return False
@@ -152,9 +152,9 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         if self.density is None:
             made = fitting(self._clusters, width, height, has_colour=has_colour, like=like)
         else:
-            made = HeatLayout(self._clusters, width, self.density, like=like)
+            made = MapLayout(self._clusters, width, self.density, like=like)
         if made.height > height:
-            made = HeatLayout(self._clusters, width - 1, made.density, like=made)
+            made = MapLayout(self._clusters, width - 1, made.density, like=made)
         self.layout_now = made
         self.virtual_size = Size(0, made.height)
         self._images = {}
@@ -166,8 +166,8 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         return True
 
     def on_resize(self, _event: Resize) -> None:
-        """Place everything for the new size, and tell of the cells that it has room for."""
-        if self.heat is not None and self._arrange():
+        """Place everything for the new size, and report the cells that it has room for."""
+        if self.marks is not None and self._arrange():
             self.post_message(self.Moved())
 
     # Drawing
@@ -175,16 +175,16 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
     def _image(self, line: int) -> list[Glyph]:
         made = self._images.get(line)
         if made is None:
-            assert self.heat is not None
+            assert self.marks is not None
             assert self.layout_now is not None
             layout = self.layout_now
             made = self._images[line] = list(
                 glyphs(
-                    self.heat,
+                    self.marks,
                     layout,
                     layout.line(line),
                     is_mean=self.is_mean,
-                    has_colour=look_of(self).heat.has_areas,
+                    has_colour=look_of(self).map.has_areas,
                 )
             )
         return made
@@ -195,10 +195,10 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         top = self.scroll_offset.y
         return range(top, min(len(self.layout_now.lines), top + self.size.height))
 
-    def _redraw_changed(self, before: FleetHeat | None = None) -> Iterator[None]:
-        """Redraw what differs in sight, a line a step; only the picture differs from `before`."""
-        layout, heat = self.layout_now, self.heat
-        if layout is None or heat is None:
+    def _redraw_changed(self, before: FleetMarks | None = None) -> Iterator[None]:
+        """Redraw what differs in sight, a line a step; only the tick differs from `before`."""
+        layout, marks = self.layout_now, self.marks
+        if layout is None or marks is None:
             self._images = {}
             return
         lines = self._in_sight()
@@ -206,17 +206,17 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         self._images = old
         nodes = None
         if before is not None and len(old) == len(lines) and layout.density != "numbers":
-            nodes = heat.changed_since(before, is_by_node=layout.is_by_node, is_mean=self.is_mean)
+            nodes = marks.changed_since(before, is_by_node=layout.is_by_node, is_mean=self.is_mean)
         if nodes is not None:
-            self._redraw_nodes(heat.roster.units[node] for node in nodes)
-            # They tell what their groups lose, which changes without any node.
+            self._redraw_nodes(marks.roster.units[node] for node in nodes)
+            # They show what their groups lose, which changes without any node.
             headings = [n for n in lines if not (at := layout.line(n)).blocks and not at.is_gap]
             yield from self._redraw_lines(headings)
         else:
             yield from self._redraw_lines(lines)
 
     def _redraw_lines(self, lines: Sequence[int]) -> Iterator[None]:
-        """Make these lines anew, one a step; until then each stays as it was, or empty."""
+        """Make these lines again, one a step; until then each stays as it was, or empty."""
         self._coming = set(lines)
         try:
             for line in lines:
@@ -229,17 +229,17 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
                     self.refresh(Region(0, line - in_sight.start, self.size.width, 1))
                 yield
         finally:
-            # Who leaves off here has drawn these of another picture.
+            # Who leaves off here has drawn these of another tick.
             for line in self._coming:
                 self._images.pop(line, None)
             self._coming = set()
 
     def _redraw_nodes(self, changed: Iterable[Unit]) -> None:
-        """Draw these nodes anew, as far as they are in sight: most lines stay as they are."""
-        layout, heat, lines = self.layout_now, self.heat, self._in_sight()
+        """Draw these nodes again, as far as they are in sight: most lines stay as they are."""
+        layout, marks, lines = self.layout_now, self.marks, self._in_sight()
         assert layout is not None
-        assert heat is not None
-        has_colour = look_of(self).heat.has_areas
+        assert marks is not None
+        has_colour = look_of(self).map.has_areas
         old: dict[int, list[Glyph]] = {}
         for unit in changed:
             number = layout.line_of(unit.name)
@@ -250,7 +250,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
             block = layout.block(unit.name)
             assert block is not None
             redraw_node(
-                row, heat, layout, layout.line(number), block, is_mean=self.is_mean,
+                row, marks, layout, layout.line(number), block, is_mean=self.is_mean,
                 has_colour=has_colour,
             )  # fmt: skip
         for number, was in old.items():
@@ -264,7 +264,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """One line of the map, or of the notice."""
         look, width = look_of(self), self.size.width
-        if self.layout_now is None or self.heat is None:
+        if self.layout_now is None or self.marks is None:
             return line_strip(self.notice[y] if y < len(self.notice) else (), width, look)
         line = self.scroll_offset.y + y
         is_coming = line in self._coming and line not in self._images
@@ -274,7 +274,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         marked = range(0)
         if found is not None and found[0] == line:
             marked = marked_cells(self.layout_now.density, found[1].x)
-        return glyph_strip(self._image(line), width, look.heat, look.base, marked)
+        return glyph_strip(self._image(line), width, look.map, look.base, marked)
 
     # Cursor
 
@@ -346,7 +346,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
     # What is shown, and how close
 
     def redraw(self) -> None:
-        """Draw what was chosen anew: field, grouping, density."""
+        """Draw what was chosen again: field, grouping, density."""
         if (asked := self._asked) is None:
             return
         if asked.is_large:
@@ -358,8 +358,8 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def redraw_closer(self) -> None:
-        """Draw what is shown by another density, or by what stands for a node."""
-        if self.heat is not None and not self._arrange():
+        """Draw what is shown by another density, or by another value of a node."""
+        if self.marks is not None and not self._arrange():
             deque(self._redraw_changed(), 0)
         self.post_message(self.Moved())
 
@@ -367,7 +367,7 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         """Closer, or wider for negative numbers, and keep it so."""
         if self.layout_now is None:
             return
-        names = allowed(has_colour=look_of(self).heat.has_areas)
+        names = allowed(has_colour=look_of(self).map.has_areas)
         at = names.index(self.layout_now.density) - steps
         self.density = names[max(0, min(len(names) - 1, at))]
         self.redraw_closer()
@@ -379,14 +379,14 @@ class HeatMap(PlainLines, ScrollView, inherit_bindings=False):
         return layout.at(x, self.scroll_offset.y + y) if layout is not None else None
 
     def on_mouse_move(self, event: MouseMove) -> None:
-        """Tell of the cell under the mouse."""
+        """Report the cell under the mouse."""
         spot = self._under(event.x, event.y)
         if spot != self.hovered:
             self.hovered = spot
             self.post_message(self.Moved())
 
     def on_leave(self) -> None:
-        """Tell of the cursor's cell again."""
+        """Report the cursor's cell again."""
         if self.hovered is not None:
             self.hovered = None
             self.post_message(self.Moved())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumon.report.fleet_map.lines import Glyph
-    from gpumon.tui.look.map_look import HeatLook
+    from gpumon.tui.look.map_look import MapLook
 
 _MARKED: Final = Style(reverse=True, bold=True)
 
@@ -27,7 +27,7 @@ move of the terminal's cursor and a change of style cost."""
 
 
 def glyph_strip(
-    row: Sequence[Glyph], width: int, look: HeatLook, base: Style, marked: range = range(0)
+    row: Sequence[Glyph], width: int, look: MapLook, base: Style, marked: range = range(0)
 ) -> Strip:
     """A line cut or filled to `width` cells; those at `marked` are shown reversed.
 
@@ -84,4 +84,4 @@ class GlyphLines(PlainLines, Widget):
     def render_line(self, _y: int) -> Strip:
         """Its only line, in the colours of the theme."""
         look = look_of(self)
-        return glyph_strip(self._row, self.size.width, look.heat, look.base)
+        return glyph_strip(self._row, self.size.width, look.map, look.base)

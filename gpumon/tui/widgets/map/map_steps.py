@@ -1,11 +1,11 @@
-"""A picture on its way to the map: nodes numbered, grouped and marked, in steps."""
+"""A tick on its way to the map: nodes numbered, grouped and marked, in steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.report.facts.charges import stake_steps
-from gpumon.report.fleet_map.all_nodes import FleetHeat
+from gpumon.report.fleet_map.all_nodes import FleetMarks
 from gpumon.report.fleet_map.columns import FleetColumns
 from gpumon.report.fleet_map.groups import grouped
 from gpumon.report.fleet_map.legend import legend
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.fleet_map.groups import Cluster
     from gpumon.report.fleet_map.map import Unit
-    from gpumon.report.fleet_map.marks import HeatField
+    from gpumon.report.fleet_map.marks import MapField
     from gpumon.report.fleet_map.numbered_nodes import Roster
 
 _EACH: Final = 50
@@ -26,24 +26,24 @@ _EACH: Final = 50
 
 
 class Asked(NamedTuple):
-    """A picture that is to be drawn."""
+    """A tick that is to be drawn."""
 
     digest: Digest
-    keeps: Callable[[Digest, Unit], bool] | None
+    passes: Callable[[Digest, Unit], bool] | None
     """Whether a node passes the filter; None: all do."""
     is_large: bool
     """Whether keys are to be answered while it is made ready."""
 
 
 class Arranged(NamedTuple):
-    """A picture that is ready to be drawn."""
+    """A tick that is ready to be drawn."""
 
-    heat: FleetHeat
+    marks: FleetMarks
     clusters: tuple[Cluster, ...]
 
 
-class HeatDesk:
-    """Makes pictures ready, and keeps what the next one, or the next key, needs again."""
+class MapDesk:
+    """Makes ticks ready, and remembers what the next one, or the next key, needs again."""
 
     def __init__(self) -> None:
         self._roster: Roster | None = None
@@ -53,9 +53,9 @@ class HeatDesk:
         self._clusters: tuple[Cluster, ...] = ()
 
     def steps(
-        self, asked: Asked, field: HeatField, grouping: str
+        self, asked: Asked, field: MapField, grouping: str
     ) -> Generator[None, None, Arranged]:
-        """Number, group and mark the nodes of a picture."""
+        """Number, group and mark the nodes of a tick."""
         digest, columns = asked.digest, self._columns
         if columns is None or columns.digest is not digest:
             self._roster = yield from roster_of(digest, self._roster)
@@ -74,23 +74,23 @@ class HeatDesk:
         if field.name_of is not None:
             owner_marks(digest, field)
             yield
-        heat = yield from FleetHeat(columns, field).complete()
+        marks = yield from FleetMarks(columns, field).complete()
         yield
-        # Told below the map with every cell that the cursor comes to.
-        legend(digest, field, heat.seen())
+        # Shown below the map with every cell that the cursor comes to.
+        legend(digest, field, marks.seen())
         yield
-        return Arranged(heat, self._clusters)
+        return Arranged(marks, self._clusters)
 
     def _filtered(self, asked: Asked, roster: Roster) -> Generator[None, None, Sequence[Unit]]:
         """The nodes that pass the filter, in the order of their names."""
-        every, keeps = roster.in_order, asked.keeps
-        if keeps is None:
+        every, passes = roster.in_order, asked.passes
+        if passes is None:
             return every
         if self._passing[0] is not asked:
             found: list[Unit] = []
             for start in range(0, len(every), _EACH):
                 some = every[start : start + _EACH]
-                found += [unit for unit in some if keeps(asked.digest, unit)]
+                found += [unit for unit in some if passes(asked.digest, unit)]
                 yield
             self._passing = (asked, found)
         return self._passing[1]
@@ -98,7 +98,7 @@ class HeatDesk:
     def _group(
         self, columns: FleetColumns, passing: Sequence[Unit], grouping: str
     ) -> Generator[None, None, None]:
-        """Put the nodes into groups, anew only where something about them has changed."""
+        """Put the nodes into groups, again only where something about them has changed."""
         tick = columns.digest.tick
         states = columns.states if grouping == "state" else ()
         lost = {name: stake.urgency for name, stake in columns.digest.stakes_by_node.items()}
@@ -108,5 +108,5 @@ class HeatDesk:
         if not is_same:
             made = yield from grouped(columns.digest, passing, grouping)
             self._basis = basis
-            # The same object tells that nothing has to be placed anew.
+            # The same object means that nothing has to be placed again.
             self._clusters = self._clusters if made == self._clusters else made

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RankChart(ScrollView, inherit_bindings=False):
-    """A picture of ranks with a cursor that keeps to its rank."""
+    """A drawing of ranks with a cursor that keeps to its rank."""
 
     DEFAULT_CSS = """
     RankChart { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
@@ -42,38 +42,38 @@ class RankChart(ScrollView, inherit_bindings=False):
         """The cursor is on another cell."""
 
     def __init__(self, make: Maker) -> None:
-        """`make` draws up the picture for so many cells and lines; None: there is nothing."""
+        """`make` makes the drawing for so many cells and lines; None: there is nothing."""
         super().__init__()
-        self.picture: RankStrips | RankMap | None = None
+        self.drawing: RankStrips | RankMap | None = None
         self.notice: Sequence[Line] = ()
-        """Drawn in place of the picture while there is none."""
+        """Shown in place of the drawing while there is none."""
         self.back = 0
         """Slots between the newest and the one that the cursor is on."""
         self._make = make
         self._key: str | None = None
         self._images: dict[int, tuple[Glyph, ...]] = {}
         self._placed: tuple[int, str | None, int] | None = None
-        """Of which picture and key the position is known, and what it is."""
+        """Of which drawing and key the position is known, and what it is."""
 
     def on_unmount(self) -> None:
         """Let go of the job's ranks: a dead widget stays for a while."""
-        self.picture, self._placed, self._images = None, None, {}
+        self.drawing, self._placed, self._images = None, None, {}
 
     # What is shown
 
-    def update_picture(self, notice: Sequence[Line]) -> None:
-        """Draw up the picture anew and redraw what differs; the text stands where there is none."""
+    def update_drawing(self, notice: Sequence[Line]) -> None:
+        """Draw again and repaint what differs; without a drawing the text is shown."""
         self.notice = notice
         if not self.size:
             # Before the first layout: placing thousands of ranks would be for nothing.
             return
         size = (max(1, self.size.width - 1), self.size.height)
-        had, self.picture = self.picture, self._make(size)
+        had, self.drawing = self.drawing, self._make(size)
         self._placed = None
-        if self.picture is None or had is None:
+        if self.drawing is None or had is None:
             self._images = {}
             self.refresh()
-        height = 0 if self.picture is None else self.picture.height
+        height = 0 if self.drawing is None else self.drawing.height
         if height != self.virtual_size.height:
             self.virtual_size = Size(0, height)
             self.refresh()
@@ -81,46 +81,46 @@ class RankChart(ScrollView, inherit_bindings=False):
         self._redraw_changed()
 
     def on_resize(self, _event: Resize) -> None:
-        """Draw up the picture for the new size."""
-        self.update_picture(self.notice)
+        """Make the drawing for the new size."""
+        self.update_drawing(self.notice)
         self.post_message(self.Moved())
 
     @property
     def rank(self) -> int:
         """Position of the rank that the cursor is on; the first where a filter hides its own."""
-        picture, key = self.picture, self._key
-        if self._placed is None or self._placed[:2] != (id(picture), key):
+        drawing, key = self.drawing, self._key
+        if self._placed is None or self._placed[:2] != (id(drawing), key):
             # Every line in sight asks, and thousands of ranks are gone through for the answer.
-            self._placed = (id(picture), key, _place(picture, key))
+            self._placed = (id(drawing), key, _place(drawing, key))
         return self._placed[2]
 
     @property
     def current(self) -> RankRow | None:
         """The rank that the cursor is on; of those that share a line the one that it shows."""
-        picture, rank = self.picture, self.rank
-        if picture is None or self._spot() is None:
+        drawing, rank = self.drawing, self.rank
+        if drawing is None or self._spot() is None:
             return None
-        if isinstance(picture, RankStrips):
-            rank = picture.shown(rank, self.back)
-        return picture.rows[rank]
+        if isinstance(drawing, RankStrips):
+            rank = drawing.shown(rank, self.back)
+        return drawing.rows[rank]
 
     def _spot(self) -> tuple[int, int] | None:
-        picture = self.picture
-        if isinstance(picture, RankStrips):
-            return picture.spot(self.rank, self.back)
-        return None if picture is None else picture.spot(self.rank)
+        drawing = self.drawing
+        if isinstance(drawing, RankStrips):
+            return drawing.spot(self.rank, self.back)
+        return None if drawing is None else drawing.spot(self.rank)
 
     @property
     def _cell_height(self) -> int:
         """Lines of one rank."""
-        return self.picture.shape.height if isinstance(self.picture, RankMap) else 1
+        return self.drawing.shape.height if isinstance(self.drawing, RankMap) else 1
 
     @property
     def _reach(self) -> tuple[int, int]:
         """What the cursor reverses, from the start of a cell on."""
-        if not isinstance(self.picture, RankMap):
+        if not isinstance(self.drawing, RankMap):
             return 0, 1
-        shape = self.picture.shape
+        shape = self.drawing.shape
         # A single character is seen by the blanks around it.
         return (-1, 2) if shape.width == 1 and shape.step > 1 else (0, shape.width)
 
@@ -129,24 +129,24 @@ class RankChart(ScrollView, inherit_bindings=False):
     def _image(self, line: int) -> tuple[Glyph, ...]:
         made = self._images.get(line)
         if made is None:
-            picture = self.picture
-            assert picture is not None
-            if isinstance(picture, RankStrips):
-                made = picture.line(line, self.rank)
+            drawing = self.drawing
+            assert drawing is not None
+            if isinstance(drawing, RankStrips):
+                made = drawing.line(line, self.rank)
             else:
-                heat = look_of(self).heat
-                made = picture.line(
-                    line, self.rank, has_colour=heat.has_grounds, has_areas=heat.has_areas
+                styles = look_of(self).map
+                made = drawing.line(
+                    line, self.rank, has_colour=styles.has_grounds, has_areas=styles.has_areas
                 )
             self._images[line] = made
         return made
 
     def _redraw_changed(self) -> None:
         before, self._images = self._images, {}
-        if self.picture is None:
+        if self.drawing is None:
             return
         top = self.scroll_offset.y
-        for line in range(top, min(self.picture.height, top + self.size.height)):
+        for line in range(top, min(self.drawing.height, top + self.size.height)):
             new, old = self._image(line), before.get(line)
             if old is None or len(old) != len(new):
                 self.refresh(Region(0, line - top, self.size.width, 1))
@@ -155,18 +155,18 @@ class RankChart(ScrollView, inherit_bindings=False):
                     self.refresh(Region(first, line - top, last - first + 1, 1))
 
     def render_line(self, y: int) -> Strip:
-        """One line of the picture, or of the text in its place."""
+        """One line of the drawing, or of the text in its place."""
         look, width = look_of(self), self.size.width
-        if self.picture is None:
+        if self.drawing is None:
             return line_strip(self.notice[y] if y < len(self.notice) else (), width, look)
         line = self.scroll_offset.y + y
-        if line >= self.picture.height:
+        if line >= self.drawing.height:
             return Strip.blank(width, look.base)
         spot, marked = self._spot(), range(0)
         if spot is not None and spot[0] <= line < spot[0] + self._cell_height:
             before, after = self._reach
             marked = range(spot[1] + before, spot[1] + after)
-        return glyph_strip(self._image(line), width, look.heat, look.base, marked)
+        return glyph_strip(self._image(line), width, look.map, look.base, marked)
 
     # Cursor
 
@@ -182,23 +182,23 @@ class RankChart(ScrollView, inherit_bindings=False):
 
     def go(self, across: int, down: int) -> None:
         """Move the cursor to the right and down, the other way for negative numbers."""
-        picture = self.picture
-        if isinstance(picture, RankStrips):
-            most = len(picture.slots.columns) - 1
-            self._put(picture.moved(self.rank, down), max(0, min(most, self.back - across)))
-        elif picture is not None:
-            self._put(picture.moved(self.rank, across, down), self.back)
+        drawing = self.drawing
+        if isinstance(drawing, RankStrips):
+            most = len(drawing.slots.columns) - 1
+            self._put(drawing.moved(self.rank, down), max(0, min(most, self.back - across)))
+        elif drawing is not None:
+            self._put(drawing.moved(self.rank, across, down), self.back)
 
     def go_to_end(self, *, is_last: bool) -> None:
         """Put the cursor on the first or the last rank."""
-        ranks = self.picture.ranks if self.picture is not None else ()
+        ranks = self.drawing.ranks if self.drawing is not None else ()
         if ranks:
             self._put(ranks[-1 if is_last else 0], self.back)
 
     def _put(self, rank: int, back: int) -> None:
         before = self._spot()
-        if self.picture is not None and rank < len(self.picture.rows):
-            self._key = self.picture.rows[rank].key
+        if self.drawing is not None and rank < len(self.drawing.rows):
+            self._key = self.drawing.rows[rank].key
         self.back = back
         self._scroll_to_cursor()
         for spot in (before, self._spot()):
@@ -224,17 +224,17 @@ class RankChart(ScrollView, inherit_bindings=False):
 
     def on_click(self, event: Click) -> None:
         """A cell takes the cursor; the cell with the cursor opens."""
-        picture, line = self.picture, self.scroll_offset.y + event.y
-        if isinstance(picture, RankStrips):
-            found = picture.under(line, event.x)
+        drawing, line = self.drawing, self.scroll_offset.y + event.y
+        if isinstance(drawing, RankStrips):
+            found = drawing.under(line, event.x)
         else:
-            rank = picture.under(line, event.x) if picture is not None else None
+            rank = drawing.under(line, event.x) if drawing is not None else None
             found = None if rank is None else (rank, self.back)
         if found is None:
             return
         # A click means the line, of which the cursor's rank need not be the first.
-        if isinstance(picture, RankStrips):
-            is_here = picture.spot(*found) == self._spot()
+        if isinstance(drawing, RankStrips):
+            is_here = drawing.spot(*found) == self._spot()
         else:
             is_here = found[0] == self.rank
         if is_here:
@@ -243,18 +243,18 @@ class RankChart(ScrollView, inherit_bindings=False):
             self._put(*found)
 
 
-def _place(picture: RankStrips | RankMap | None, key: str | None) -> int:
+def _place(drawing: RankStrips | RankMap | None, key: str | None) -> int:
     """Position of the rank with this key; the first one where it is not shown."""
-    if picture is None:
+    if drawing is None:
         return 0
-    own = (at for at, row in enumerate(picture.rows) if row.key == key)
+    own = (at for at, row in enumerate(drawing.rows) if row.key == key)
     at = None if key is None else next(own, None)
     if at is not None:
         # Of ranks that share a line each is on it.
-        if isinstance(picture, RankStrips):
-            is_shown = picture.spot(at, 0) is not None
+        if isinstance(drawing, RankStrips):
+            is_shown = drawing.spot(at, 0) is not None
         else:
-            is_shown = at in picture.ranks
+            is_shown = at in drawing.ranks
         if is_shown:
             return at
-    return next(iter(picture.ranks), 0)
+    return next(iter(drawing.ranks), 0)

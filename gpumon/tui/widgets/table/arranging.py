@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 EACH: Final = 250
-"""Rows that are looked at in one step: a few milliseconds where each needs some thought."""
+"""Rows that are tried in one step: a few milliseconds where each needs some thought."""
 
 RUN: Final = 4_000
 """Rows that are sorted in one step; such runs are merged then."""
@@ -65,11 +65,11 @@ def _spent(run: list[tuple[SortKey, R]]) -> Iterator[tuple[SortKey, R]]:
         yield run.pop()
 
 
-def kept_steps(
-    rows: Sequence[R], keeps: Callable[[R], bool], found: list[R]
+def passing_steps(
+    rows: Sequence[R], passes: Callable[[R], bool], found: list[R]
 ) -> Generator[None, None, None]:
     """Put the rows that pass into `found`, in their order."""
     for start in range(0, len(rows), EACH):
-        found += [row for row in rows[start : start + EACH] if keeps(row)]
+        found += [row for row in rows[start : start + EACH] if passes(row)]
         if start + EACH < len(rows):
             yield

@@ -91,7 +91,7 @@ def followed(
         rows: The rows that are shown now.
         key: Names a row over time.
         cursor: Where it was.
-        cursor_key: The row that it keeps to; None: nobody has moved it yet.
+        cursor_key: The row that it keeps to; None: it has not been moved yet.
     """
     steps = followed_steps(rows, key, cursor, cursor_key)
     while True:

@@ -16,8 +16,8 @@ from gpumon.tui.textual_private.repaint import LongList, announce
 from gpumon.tui.widgets.table import column_layout
 from gpumon.tui.widgets.table.column_layout import followed_steps
 from gpumon.tui.widgets.table.release import release
-from gpumon.tui.widgets.table.row_pictures import RowPictures
 from gpumon.tui.widgets.table.row_steps import Asked, Desk, needle_of
+from gpumon.tui.widgets.table.row_strips import RowStrips
 from gpumon.tui.widgets.table.table_spec import Moved, Plan
 from gpumon.tui.widgets.table.titles import MARGIN, title_strip
 from gpumon.tui.widgets.text.strips import line_strip
@@ -53,7 +53,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         """Rows that took longer than a key may wait are there."""
 
     def __init__(self, planned: Callable[[], Plan[R]]) -> None:
-        """Nothing is looked up before there is a picture: `planned` is called for the first."""
+        """Nothing is looked up before there is a tick: `planned` is called for the first."""
         super().__init__()
         self._planned = planned
         self.sorting = Sorting()
@@ -68,26 +68,26 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self.is_back = False
         """Whether the table was covered and is not painted yet, which comes before all else."""
         self.slices = Slices(self.set_timer, typed_s=last_key(self))
-        self._keeps: Callable[[Digest, R], bool] | None = None
+        self._passes: Callable[[Digest, R], bool] | None = None
         self._chosen: Collection[str] | None = None
-        """Keys of the columns that somebody chose."""
+        """Keys of the columns that the user chose."""
         self._widths: Mapping[str, int] = {}
         """Cells that columns need at least for the rows that are shown."""
         self._digest: Digest | None = None
         self._all: Sequence[R] = ()
         self._asked: Asked[R] | None = None
         self._found: list[R] = []
-        """The first rows that pass, while others are still looked at."""
+        """The first rows that pass, while others are still tried."""
         self._under_way: Asked[R] | None = None
-        """What is looked at, as long as none of it is shown."""
+        """What is being arranged, as long as none of it is shown."""
         self._is_late = False
         self._rows: Sequence[R] = ()
         self._cursor = 0
         self._cursor_key: str | None = None
         self._is_from_top = False
-        """Whether a filter came and nobody has moved the cursor since: its finds begin on top."""
+        """Whether a filter came and the cursor was not moved since: its finds begin on top."""
         self._placed: tuple[Placed[R], ...] = ()
-        self._pictures: RowPictures[R] = RowPictures()
+        self._strips: RowStrips[R] = RowStrips()
 
     @cached_property
     def plan(self) -> Plan[R]:
@@ -108,9 +108,9 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self.slices.drop()
         desk: Desk[R] | None = vars(self).pop("_desk", None)
         release(self.app, list(self._all), *(desk.cleared() if desk else ()))
-        self._digest = self._asked = self._under_way = self._keeps = None
+        self._digest = self._asked = self._under_way = self._passes = None
         self._all, self._rows, self._found = (), (), []
-        self._pictures.clear()
+        self._strips.clear()
 
     # What is shown
 
@@ -128,7 +128,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             digest: The tick.
             rows: Its rows, or what makes them.
             prepare: Steps that make them cheap to make.
-            is_large: Whether the frame should be painted before anybody looks at them.
+            is_large: Whether the frame should be painted before they are arranged.
         """
         before = self._asked
         self._asked = Asked(digest, rows if callable(rows) else lambda: rows, prepare)
@@ -158,7 +158,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self.slices.pause()
 
     def set_needle(self, needle: str) -> None:
-        """Show only rows that pass this filter; of one that is wrong, what stands before that."""
+        """Show only rows that pass this filter; of one that is wrong, what comes before that."""
         found = needle_of(needle, self.plan.columns, self._desk.search)
         self.trouble = found.trouble
         # Of what is no whole the rows stay as they are.
@@ -166,7 +166,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             self._is_from_top = bool(found.text) and (
                 self._is_from_top or found.text != self.needle
             )
-            self.needle, self._keeps = found.text, found.keeps
+            self.needle, self._passes = found.text, found.passes
         self.is_counting = True
         self._arrange(is_answer=True)
 
@@ -208,11 +208,11 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     def table(self) -> tuple[Sequence[Column[R]], Sequence[R]]:
         """The columns for a file, and the rows that pass, in order.
 
-        Those that were chosen; else all that tell something, as a file is not short of room.
+        Those that were chosen; else all that have something, as a file is not short of room.
         """
         self.slices.finish()
         columns = self.plan.columns if self._chosen is None else self._shown_columns
-        return [column for column in columns if not column.is_picture], self._rows
+        return [column for column in columns if not column.is_drawn], self._rows
 
     @property
     def _shown_columns(self) -> Sequence[Column[R]]:
@@ -231,7 +231,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         """Filter and sort until the newest tick is shown; true where there is a part to show."""
         ready = self._desk.ready
         if self.is_counting and ready is not None and ready is not self._asked:
-            # A key is answered with the picture at hand, before a newer one is put in order.
+            # A key is answered with the tick at hand, before a newer one is put in order.
             yield from self._arranged(ready)
         shown: Asked[R] | None = None
         while (asked := self._asked) is not None and asked is not shown:
@@ -241,7 +241,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     def _arranged(self, asked: Asked[R]) -> Iterator[bool]:
         """Filter, sort and show one tick."""
         self._under_way, self._found = asked, []
-        work = self._desk.steps(asked, self.sorting, self._keeps, self._found)
+        work = self._desk.steps(asked, self.sorting, self._passes, self._found)
         rows: Sequence[R] | None = None
         while rows is None:
             try:
@@ -261,7 +261,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
     @property
     def _has_part(self) -> bool:
         """Whether a screenful of what a key asked for is there, none of which is shown yet."""
-        # Any less would move the cursor or the picture, which go back in the end.
+        # Any less would move the cursor or scroll, only to go back in the end.
         below = max(self.scroll_offset.y + self._page, self._cursor + 1)
         needed = self._page if self._is_from_top else below
         return self.is_counting and self._under_way is not None and len(self._found) >= needed
@@ -295,7 +295,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         if (widths := self.plan.widths(digest)) != self._widths:
             self._widths = widths
             self._replace()
-        before = self._pictures.renew()
+        before = self._strips.renew()
         # Who has scrolled away from the cursor with the wheel is not pulled back.
         if self._is_from_top and self.scroll_offset.y > self._cursor:
             was_in_view = True
@@ -329,20 +329,20 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         if column_layout.shape_of(before) == column_layout.shape_of(self._placed):
             self.refresh(Region(0, 0, self.size.width, 1))
         else:
-            self._pictures.clear()
+            self._strips.clear()
             self.refresh()
         self._scroll_to_cursor()
         announce(self)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Forget the pictures of rows that were scrolled away."""
-        self._pictures.clear()
+        """Forget the strips of rows that were scrolled away."""
+        self._strips.clear()
         super().watch_scroll_y(old_value, new_value)
 
     def _image(self, index: int) -> tuple[Cell, ...]:
         """The cells of one row, made once per tick."""
         assert self._digest is not None
-        return self._pictures.cells(index, self._placed, self._digest, self._rows[index])
+        return self._strips.cells(index, self._placed, self._digest, self._rows[index])
 
     def _redraw_changed(self, before: dict[int, tuple[Cell, ...]]) -> None:
         """Redraw, of each visible row, the stretch of columns that differs from `before`."""
@@ -358,7 +358,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             elif changed[1]:
                 regions.append(Region(changed[0] + MARGIN, index - top + 1, changed[1], 1))
             else:
-                self._pictures.keep(index, old or cells)
+                self._strips.reuse(index, old or cells)
         # Without any it would be all.
         if regions:
             self.repaint(*regions)
@@ -373,7 +373,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         width = self.line_width
         look = look_of(self)
         if y == 0:
-            return title_strip(self._placed, self._told_sorting, width, look)
+            return title_strip(self._placed, self._shown_sorting, width, look)
         if not self._rows:
             line = self.notice[y - 1] if y <= len(self.notice) else ()
             return line_strip(line, width, look)
@@ -382,7 +382,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             return Strip.blank(width, look.base)
         mark = look.cursor if index == self._cursor else None
         self._image(index)
-        return self._pictures.line(index, self._placed, width, look, mark)
+        return self._strips.line(index, self._placed, width, look, mark)
 
     # Cursor
 
@@ -421,13 +421,13 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return 0 <= self._cursor - self.scroll_offset.y < self._page
 
     def _scroll_to_cursor(self) -> bool:
-        """Whether the picture had to be scrolled to keep the cursor in it."""
+        """Whether the table had to be scrolled to keep the cursor in sight."""
         return self.bring_into_view(self._cursor, self._page)
 
     # Sorting
 
     @property
-    def _told_sorting(self) -> Sorting:
+    def _shown_sorting(self) -> Sorting:
         """What the titles say: at first the column that leads the order then."""
         sorting = self.sorting
         if sorting.key is not None or not self._placed:
@@ -436,7 +436,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return Sorting(plan.led_by, sorting.is_descending == plan.is_rising)
 
     def sort_as_before(self, sorting: Sorting) -> None:
-        """Sort as somebody chose earlier, unless the table no longer has that column."""
+        """Sort as the user chose earlier, unless the table no longer has that column."""
         if sorting == self.sorting:
             return
         keys = {None} | {c.key for c in self.plan.columns if c.order is not None}

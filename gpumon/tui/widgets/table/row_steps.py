@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from gpumon.tui.widgets.table.arranging import kept_steps, sorted_steps
+from gpumon.tui.widgets.table.arranging import passing_steps, sorted_steps
 from gpumon.tui.widgets.table.table_spec import Plan, RowShelf
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Needle(NamedTuple, Generic[R]):
 
     text: str | None
     """The filter to be at work; None: the one before."""
-    keeps: Callable[[Digest, R], bool] | None
+    passes: Callable[[Digest, R], bool] | None
     """Whether a row passes; None: every row does."""
     trouble: FilterError | None
     """What is wrong with the filter that was typed."""
@@ -32,10 +32,10 @@ class Needle(NamedTuple, Generic[R]):
 def needle_of(
     typed: str, columns: Sequence[Column[R]], search: Callable[[Digest, R], str]
 ) -> Needle[R]:
-    """The filter; of one that is wrong, what stands before that."""
+    """The filter; of one that is wrong, what comes before that."""
     if not typed.strip():
         return Needle("", None, None)
-    # Imported for the first filter, not for the first picture.
+    # Imported for the first filter, not for the first screen.
     from gpumon.report.filter.tree import FilterError
 
     try:
@@ -56,13 +56,13 @@ def _whole(
 ) -> Needle[R]:
     from gpumon.report.filter.bind import row_filter
 
-    keeps = row_filter(text, columns, search)
+    passes = row_filter(text, columns, search)
     text = text.strip()
-    return Needle(text, keeps if text else None, trouble)
+    return Needle(text, passes if text else None, trouble)
 
 
 class Asked(NamedTuple, Generic[R]):
-    """A picture that is to be shown."""
+    """A tick that is to be shown."""
 
     digest: Digest
     rows: Callable[[], Sequence[R]]
@@ -71,14 +71,14 @@ class Asked(NamedTuple, Generic[R]):
 
 
 class Desk(Generic[R]):
-    """Arranges rows, and keeps what the next key may need again of the same picture."""
+    """Arranges rows, and remembers what the next key may need again of the same tick."""
 
     def __init__(self, plan: Plan[R]) -> None:
         self.ready: Asked[R] | None = None
-        """The newest picture whose rows are in their first order."""
+        """The newest tick whose rows are in their first order."""
         self._given: Sequence[R] = ()
         self.all: Sequence[R] = ()
-        """Every row of that picture, in its first order."""
+        """Every row of that tick, in its first order."""
         self._sorted: tuple[Sorting, Sequence[R]] | None = None
         self._passing: tuple[Callable[[Digest, R], bool] | None, Sequence[R]] = (None, ())
         """A filter, and which of `all` pass it."""
@@ -94,35 +94,35 @@ class Desk(Generic[R]):
         self,
         asked: Asked[R],
         sorting: Sorting,
-        keeps: Callable[[Digest, R], bool] | None,
+        passes: Callable[[Digest, R], bool] | None,
         found: list[R],
     ) -> Generator[None, None, Sequence[R]]:
         """The rows that pass, in order.
 
         Args:
-            asked: The picture.
+            asked: The tick.
             sorting: By which column.
-            keeps: Whether a row passes; None: all do.
+            passes: Whether a row passes; None: all do.
             found: Takes those at the top as soon as they are known to be there.
         """
         if asked is not self.ready:
             yield from self._take(asked, sorting)
         whole = self._whole(sorting)
         if whole is None:
-            if keeps is not None and keeps is self._passing[0]:
-                return (yield from self._sorted_anew(sorting))
+            if passes is not None and passes is self._passing[0]:
+                return (yield from self._sorted_again(sorting))
             whole = yield from self._in_order(asked.digest, self.all, sorting)
             self._sorted = (sorting, whole)
-        if keeps is None:
+        if passes is None:
             return whole
         digest = asked.digest
-        # In order first: what is on top is known to be there long before all rows are looked at.
-        yield from kept_steps(whole, lambda row: keeps(digest, row), found)
-        self._passing = (keeps, found)
+        # In order first: what is on top is known to be there long before all rows are tried.
+        yield from passing_steps(whole, lambda row: passes(digest, row), found)
+        self._passing = (passes, found)
         return found
 
     def _take(self, asked: Asked[R], sorting: Sorting) -> Generator[None, None, None]:
-        """Put the rows of another picture in order.
+        """Put the rows of another tick in order.
 
         Until they all are, what was ready stays: keys that come meanwhile are answered with it.
         """
@@ -136,7 +136,7 @@ class Desk(Generic[R]):
             self.all, self._given, self._sorted = every, rows, in_order
             self._passing = (None, ())
         self.ready = asked
-        self._shelf.keep_only(asked.digest)
+        self._shelf.drop_others(asked.digest)
 
     def _in_order(
         self, digest: Digest, rows: Sequence[R], sorting: Sorting
@@ -146,7 +146,7 @@ class Desk(Generic[R]):
             yield from sorted_steps(rows, lambda row: order(digest, row), sorting.is_descending)
         )
 
-    def _sorted_anew(self, sorting: Sorting) -> Generator[None, None, list[R]]:
+    def _sorted_again(self, sorting: Sorting) -> Generator[None, None, list[R]]:
         """The rows that passed already, by another column: mostly these are few."""
         assert self.ready is not None
         passing = set(map(id, self._passing[1]))
@@ -159,5 +159,5 @@ class Desk(Generic[R]):
         """All rows in an order that need not be found any more."""
         if sorting.key not in self._orders:
             return self.all[::-1] if sorting.is_descending else self.all
-        kept = self._sorted
-        return kept[1] if kept is not None and kept[0] == sorting else None
+        known = self._sorted
+        return known[1] if known is not None and known[0] == sorting else None

@@ -37,7 +37,7 @@ _BELOW: Final = 0.45
 
 
 class Pane(PlainLines, Widget):
-    """Lines about the row under the cursor; those that changed are drawn anew."""
+    """Lines about the row under the cursor; those that changed are drawn again."""
 
     DEFAULT_CSS = """
     Pane { display: none; }

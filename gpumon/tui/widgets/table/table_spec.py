@@ -1,4 +1,4 @@
-"""What a table shows of rows of one kind, and what it need not find anew with every picture."""
+"""What a table shows of rows of one kind, and what it need not find again with every tick."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-STEADY_PICTURES: Final = 30
-"""Pictures after which also a steady order is made anew."""
+STEADY_TICKS: Final = 30
+"""Ticks after which also a steady order is made again."""
 
 
 class Moved(Message):
@@ -37,18 +37,18 @@ class Plan(NamedTuple, Generic[R]):
     """Lower-case text in which a row filter's bare words are looked for."""
     is_steady: bool = False
     """Whether the order at first hardly ever changes while the keys and what it rests on stay the
-    same, such as that of GPUs: it is looked at again every `STEADY_PICTURES` only."""
+    same, such as that of GPUs: it is checked again every `STEADY_TICKS` only."""
     led_by: str | None = None
-    """Key of the column that leads the order at first, whose title tells so; None: none does."""
+    """Key of the column that leads the order at first, whose title shows it; None: none does."""
     is_rising: bool = False
     """Whether the order at first has the smallest of that column on top."""
     rests_on: Callable[[Digest], object] = lambda _digest: None
-    """What a steady order is made of beside the keys: where that changed it is made anew."""
+    """What a steady order is made of beside the keys: where that changed it is made again."""
     widths: Callable[[Digest], Mapping[str, int]] = lambda _digest: {}
-    """Cells that columns with these keys need at least for the rows of a picture."""
+    """Cells that columns with these keys need at least for the rows of a tick."""
     stamp: Callable[[Digest, R], object] | None = None
     """What the text to search is made of: while it is the same, so is the text of a row, also in
-    another picture. None: every picture has texts of its own."""
+    another tick. None: every tick has texts of its own."""
 
 
 class RowShelf(Generic[R]):
@@ -66,12 +66,12 @@ class RowShelf(Generic[R]):
         """By key: the stamp of a text, and the text."""
         self._searched: Digest | None = None
         self._read: dict[str, str] = {}
-        """By key: the texts of the picture that was searched last."""
+        """By key: the texts of the tick that was searched last."""
 
     def in_first_order(
         self, digest: Digest, rows: Sequence[R]
     ) -> Generator[None, None, Sequence[R]]:
-        """The rows of another picture; their order is found anew only where it may be another."""
+        """The rows of another tick; their order is found again only where it may be another."""
         if len(self._texts) > 2 * len(rows):
             self._texts = {}
         order, key = self._plan.order, self._plan.key
@@ -88,7 +88,7 @@ class RowShelf(Generic[R]):
         basis = self._plan.rests_on(digest)
         if len(rows) > RUN:
             yield
-        if keys != self._keys or basis != self._basis or self._age >= STEADY_PICTURES:
+        if keys != self._keys or basis != self._basis or self._age >= STEADY_TICKS:
             every = range(len(rows))
             self._places = yield from sorted_steps(every, lambda at: order(digest, rows[at]))
             self._keys, self._basis, self._age = keys, basis, 0
@@ -126,7 +126,7 @@ class RowShelf(Generic[R]):
         self._keys, self._texts, self._read = [], {}, {}
         return held
 
-    def keep_only(self, digest: Digest) -> None:
-        """Let go of any other picture: whole fleets hang on it."""
+    def drop_others(self, digest: Digest) -> None:
+        """Let go of any other tick: whole fleets hang on it."""
         if self._searched is not digest:
             self._searched, self._read = None, {}

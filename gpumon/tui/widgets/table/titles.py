@@ -45,7 +45,7 @@ def title_strip(
 
 @lru_cache(2048)
 def _fitted(text: str, width: int, align: Literal["left", "right"]) -> str:
-    """A cell's text with the gap behind it: most are those of the picture before."""
+    """A cell's text with the gap behind it: most are those of the tick before."""
     return fit(text, width, align) + " " * GAP
 
 

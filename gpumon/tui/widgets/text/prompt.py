@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Asker(Protocol):
-    """Who opened a prompt; told by calls, for the next key would overtake a message."""
+    """What opened a prompt; notified by calls, for the next key would overtake a message."""
 
     def leave_prompt(self, *, is_dropped: bool) -> None:
         """The user is done typing."""
@@ -46,7 +46,7 @@ class Prompt(Input):
         super().__init__(value, placeholder=what, select_on_focus=False)
 
     async def on_key(self, event: Key) -> None:
-        """Edit before the next key is looked at, which textual would let overtake the edit."""
+        """Edit before the next key, which textual would let overtake the edit."""
         bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
         # Ctrl-C copies what is marked, and does what it does anywhere else where nothing is.
         if (

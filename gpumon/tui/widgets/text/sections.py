@@ -28,7 +28,7 @@ class _Drawn(NamedTuple):
     section: int
     """Number of its section; 0: before the first."""
     entry: Entry | None = None
-    """What the cursor can stand on; None: a title or a blank."""
+    """What the cursor can be on; None: a title or a blank."""
     is_title: bool = False
 
 
@@ -63,7 +63,7 @@ class Sections(ScrollView, inherit_bindings=False):
         self._arrange()
 
     def set_needle(self, needle: str) -> None:
-        """Show only lines that contain this text, whatever its case."""
+        """Show only lines that contain this text, in either case."""
         self.needle = needle.lower()
         self._arrange()
 
@@ -95,8 +95,8 @@ class Sections(ScrollView, inherit_bindings=False):
         for section in self._sections:
             if section.title:
                 number += 1
-            kept = section.filtered(self.needle)
-            if kept is None:
+            passing = section.filtered(self.needle)
+            if passing is None:
                 continue
             if section.title:
                 if lines:
@@ -104,11 +104,11 @@ class Sections(ScrollView, inherit_bindings=False):
                 title = Cell(f" {number} {section.title}", Tone.STRONG)
                 note = Cell(f"  {section.note}", section.note_tone)
                 lines.append(_Drawn((title, note), number, None, is_title=True))
-            if section.head and kept.entries:
+            if section.head and passing.entries:
                 lines.append(_Drawn(section.head, number))
             lines += [
                 _Drawn(merged(entry.line), number, entry if section.title else None)
-                for entry in kept.entries
+                for entry in passing.entries
             ]
         return lines
 
@@ -125,7 +125,7 @@ class Sections(ScrollView, inherit_bindings=False):
         self._cursor = min(entries, key=lambda i: abs(i - self._cursor)) if at is None else at
 
     def _stops(self) -> list[int]:
-        """Lines that the cursor can stand on."""
+        """Lines that the cursor can be on."""
         return [index for index, drawn in enumerate(self._lines) if drawn.entry is not None]
 
     def _key(self, index: int) -> str:
@@ -199,7 +199,7 @@ class Sections(ScrollView, inherit_bindings=False):
         inside = (i for i in self._stops() if self._lines[i].section == number)
         at = next(inside, None)
         if at is None:
-            # Nothing in it to stand on: the cursor goes to the nearest line.
+            # Nothing in it for the cursor, which goes to the nearest line.
             at = min(self._stops(), key=lambda index: abs(index - title), default=None)
         if at is not None:
             self._put(at)
@@ -227,7 +227,7 @@ class Sections(ScrollView, inherit_bindings=False):
         top, height = self.scroll_offset.y, max(1, self.size.height)
         wanted = min(index, max(top, index - height + 1))
         if index == self._stops()[0]:
-            # What stands above the first entry would otherwise be out of reach.
+            # What is above the first entry would otherwise be out of reach.
             wanted = 0
         if wanted != top:
             self.scroll_to(y=wanted, animate=False, force=True)

@@ -24,8 +24,8 @@ def line_strip(line: Line, width: int, look: ThemeStyles, extra: Style | None = 
     base = look.base if extra is None else look.base + extra
     segments: list[Segment] = []
     taken, is_narrow = 0, True
-    for told, tone in line:
-        text = safe(told)
+    for raw, tone in line:
+        text = safe(raw)
         taken += len(text)
         is_narrow = is_narrow and is_of_narrow(text)
         segments.append(Segment(text, look.over_ground(tone, extra)))

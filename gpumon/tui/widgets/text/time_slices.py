@@ -34,7 +34,7 @@ class HasKeys(Protocol):
 
 
 def last_key(widget: Widget | App[Any]) -> Callable[[], float]:
-    """Tells when the last key came to an application, or to that of a widget."""
+    """Says when the last key came to an application, or to that of a widget."""
     return lambda: cast("HasKeys", widget.app).typed_s
 
 
@@ -95,7 +95,7 @@ class Slices:
         self._is_held = True
 
     def run_later(self, steps: Iterator[object], on_pause: Callable[[], None]) -> None:
-        """Work in slices, for the first of which keys do not wait either: nobody asked for it."""
+        """Work in slices, for the first of which keys do not wait either: no key asked for it."""
         self.hold(steps, on_pause)
         self._is_held = False
         number, self._ended_s = self._number, self.clock()
@@ -145,7 +145,7 @@ class Slices:
         self._steps, self._on_pause, self._is_held = None, None, False
 
     def finish(self) -> None:
-        """Do the rest at once, for whoever needs the whole."""
+        """Do the rest at once, for a caller that needs the whole."""
         if self._steps is not None:
             for _ in self._steps:
                 pass

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from gpumon.plugin import Finding, Table, View
 
-_LOOK_BACK_S = 3600.0
+_WINDOW_S = 3600.0
 
 
 class HotGpu(Detector):
@@ -41,7 +41,7 @@ class HotGpu(Detector):
         # A missing value is NaN, and no comparison with NaN is true.
         for position in np.flatnonzero(temp_c >= self.limit_c):
             uuid = uuids[position]
-            yield self._finding(view, uuid, view.table((uuid,), self.needs, _LOOK_BACK_S))
+            yield self._finding(view, uuid, view.table((uuid,), self.needs, _WINDOW_S))
 
     def _finding(self, view: View, uuid: str, table: Table) -> Finding:
         """The claim about one GPU, over the time for which it holds without a break."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gpumon.plugin import Finding, Table, View
 
-_LOOK_BACK_S = 3600.0
+_WINDOW_S = 3600.0
 
 _SPREADS = 6.0
 """How many robust standard deviations below its peers a GPU must be (our choice: of 10,000 GPUs
@@ -75,7 +75,7 @@ class LowPower(Detector):
             if gpu.name:
                 products.setdefault(gpu.name, []).append(uuid)
         for product, uuids in products.items():
-            load = _load(uuids, view.table(uuids, self.needs, _LOOK_BACK_S))
+            load = _load(uuids, view.table(uuids, self.needs, _WINDOW_S))
             if load is not None and len(load.uuids) >= self.least_peers:
                 yield from self._of_product(view, product, load)
 
@@ -136,5 +136,7 @@ def _load(uuids: list[str], table: Table) -> _Load | None:
     power_w, sm, dram = (table.columns[key] for key in LowPower.needs)
     is_known = np.isfinite(power_w + sm + dram).all(axis=0)
     is_at_work = is_known & (np.where(is_known, sm, 0.0).mean(axis=0) >= _AT_WORK)
-    kept = tuple(uuid for uuid, is_kept in zip(uuids, is_at_work, strict=True) if is_kept)
-    return _Load(table.times, kept, power_w[:, is_at_work], sm[:, is_at_work], dram[:, is_at_work])
+    at_work = tuple(uuid for uuid, is_working in zip(uuids, is_at_work, strict=True) if is_working)
+    return _Load(
+        table.times, at_work, power_w[:, is_at_work], sm[:, is_at_work], dram[:, is_at_work]
+    )

@@ -23,7 +23,7 @@ from gpumon.tui.app import GpumonApp
 from gpumon.tui.screens.base.files import (
     FileRefusedError,
     form_of,
-    picture,
+    without_fonts,
     write_beside,
     write_new,
 )
@@ -177,7 +177,7 @@ async def test_a_change_goes_to_the_cluster_that_is_on_screen(stage, monkeypatch
     assert seen["SLURM_CONF"] == "/etc/other/slurm.conf"
 
 
-async def test_a_change_that_slurm_took_for_nothing_is_not_told_as_done(
+async def test_a_change_that_slurm_took_for_nothing_is_not_shown_as_done(
     stage, monkeypatch, tmp_path
 ):
     scancel_is("exit 0", monkeypatch, tmp_path)
@@ -292,7 +292,7 @@ async def test_a_change_that_slurm_refused_asks_nothing_of_the_queue(stage, monk
         assert s.feed.wishes == []
 
 
-async def test_a_change_goes_on_and_is_told_where_its_page_was_left(stage, monkeypatch, tmp_path):
+async def test_a_change_goes_on_and_is_shown_where_its_page_was_left(stage, monkeypatch, tmp_path):
     go = tmp_path / "go"
     scancel_is(f"until [ -e {go} ]; do sleep 0.02; done", monkeypatch, tmp_path)
     async with stage(fleet(), size=(120, 40)) as s:
@@ -336,7 +336,7 @@ async def test_a_table_is_written_as_csv_and_json(stage, tmp_path):
         assert stat.S_IMODE((tmp_path / "jobs.csv").stat().st_mode) == 0o600
 
 
-async def test_any_view_is_written_as_a_picture_that_fetches_nothing(stage, tmp_path):
+async def test_any_view_is_written_as_an_image_that_fetches_nothing(stage, tmp_path):
     async with stage(fleet()) as s:
         await s.press("question_mark")
         await typed(s, tmp_path / "help.svg")
@@ -403,7 +403,7 @@ async def test_a_mistyped_home_ends_no_terminal(stage):
 
 def test_a_name_tells_the_form():
     assert form_of("a.SVG") == "svg"
-    assert picture("@font-face {x}<svg>") == "<svg>"
+    assert without_fonts("@font-face {x}<svg>") == "<svg>"
 
 
 async def test_a_simulated_node_has_no_shell(stage, monkeypatch):

@@ -13,7 +13,7 @@ from gpumon.tui.screens.pages.job import JobScreen
 from tests.worlds.tick import AT, Past, finding, fleet, job_with_gpus, tick
 
 
-def told():
+def judged():
     """A fleet with a finding in each state."""
     made = fleet()
     held = made.job("4711")
@@ -38,8 +38,8 @@ def told():
     )
 
 
-async def test_what_stands_comes_before_what_is_known_and_what_is_over(stage):
-    async with stage(told(), (120, 30)) as s:
+async def test_what_is_open_comes_before_what_is_known_and_what_is_over(stage):
+    async with stage(judged(), (120, 30)) as s:
         await s.press("f")
         assert isinstance(s.app.screen, FindingsView)
         assert "5 findings" in s.lines[0]
@@ -68,8 +68,8 @@ async def test_what_is_only_suspected_is_not_counted_as_lost(stage):
         assert " ~3.00 GPU-h lost" in s.lines[1]
 
 
-async def test_what_is_over_stands_back(stage):
-    async with stage(told(), (120, 30)) as s:
+async def test_what_is_over_is_dim(stage):
+    async with stage(judged(), (120, 30)) as s:
         await s.press("f")
         dim = s.app.look.tones["dim"].color
         assert s.style_of("cleared ").color == dim
@@ -78,7 +78,7 @@ async def test_what_is_over_stands_back(stage):
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_the_table_fits_every_size(stage, size):
-    async with stage(told(), size) as s:
+    async with stage(judged(), size) as s:
         await s.press("f")
         assert "FINDING" in s.text
         assert "SAYS" in s.text
@@ -86,7 +86,7 @@ async def test_the_table_fits_every_size(stage, size):
 
 
 async def test_one_finding_draws_its_evidence_with_onset_and_window(stage):
-    async with stage(told(), (120, 40)) as s:
+    async with stage(judged(), (120, 40)) as s:
         await s.press("f", "enter")
         assert isinstance(s.app.screen, FindingScreen)
         assert "stood still" in s.text
@@ -107,9 +107,9 @@ async def test_evidence_that_no_curve_shows_stays_words(stage):
         assert "│" not in s.text
 
 
-async def test_a_finding_that_is_not_told_at_the_shown_instant_says_so(stage):
+async def test_a_finding_that_is_not_open_at_the_shown_instant_says_so(stage):
     async with stage(fleet(), (100, 30)) as s:
-        later = told()
+        later = judged()
         await s.give(later._replace(at=AT + 1))
         await s.press("f", "enter")
         await s.press("comma")
@@ -119,7 +119,7 @@ async def test_a_finding_that_is_not_told_at_the_shown_instant_says_so(stage):
 
 
 async def test_acknowledge_tells_the_feed_and_can_be_taken_back(stage):
-    async with stage(told(), (120, 30)) as s:
+    async with stage(judged(), (120, 30)) as s:
         await s.press("f", "a")
         assert s.feed.noted == [(("hang", "hang", "job:4711"), True)]
         assert "hang is acknowledged" in s.lines[-2]
@@ -128,12 +128,12 @@ async def test_acknowledge_tells_the_feed_and_can_be_taken_back(stage):
         assert s.feed.noted[-1] == (("a", "partial_gpus_idle", "job:4690"), False)
 
 
-async def test_what_was_done_to_a_finding_is_told_for_a_while_and_no_longer(stage):
-    async with stage(told(), (80, 24)) as s:
+async def test_what_was_done_to_a_finding_is_shown_for_a_while_and_no_longer(stage):
+    async with stage(judged(), (80, 24)) as s:
         await s.press("f", "a")
         assert "the detectors' next evaluation shows it" in s.text
         s.now[0] += 60.0
-        await s.give(told()._replace(at=AT + 60))
+        await s.give(judged()._replace(at=AT + 60))
         assert "next evaluation" not in s.text
 
 
@@ -146,7 +146,7 @@ async def test_what_was_done_to_a_finding_is_told_for_a_while_and_no_longer(stag
     ],
 )
 async def test_mute_for_a_while(stage, typed, expected):
-    async with stage(told(), (120, 30)) as s:
+    async with stage(judged(), (120, 30)) as s:
         await s.press("f", "m", *[{" ": "space"}.get(char, char) for char in typed], "enter")
         assert s.feed.mutes == [expected]
         assert "muted until" in s.text
@@ -156,15 +156,15 @@ async def test_mute_for_a_while(stage, typed, expected):
 
 
 @pytest.mark.parametrize("typed", ["", "soon", "0h", "40d", "1h job"])
-async def test_what_is_no_time_to_be_silent_is_told(stage, typed):
-    async with stage(told(), (120, 30)) as s:
+async def test_what_is_no_time_to_be_silent_is_refused(stage, typed):
+    async with stage(judged(), (120, 30)) as s:
         await s.press("f", "m", *[{" ": "space"}.get(char, char) for char in typed], "enter")
         assert "is not a time to mute for" in s.lines[-2]
         assert not s.feed.mutes
 
 
-class Kept:
-    """Takes what is said of findings."""
+class Answers:
+    """Takes answers to findings."""
 
     def __init__(self):
         self.asked = []
@@ -175,7 +175,7 @@ class Kept:
 
 
 async def until(s, words):
-    """Wait until words stand in the status line."""
+    """Wait until words are in the status line."""
     for _ in range(1000):
         if words in s.text:
             return
@@ -188,8 +188,8 @@ async def until(s, words):
     ("answer", "is_right"), [("yes", True), ("y", True), ("No", False), ("off", None)]
 )
 async def test_a_finding_is_said_to_be_right_or_wrong(stage, keys, answer, is_right):
-    async with stage(told(), (120, 30)) as s:
-        s.app.cases = Kept()
+    async with stage(judged(), (120, 30)) as s:
+        s.app.cases = Answers()
         await s.press(*keys)
         at_hand = s.app.screen.current_finding()
         await s.press("V")
@@ -200,31 +200,31 @@ async def test_a_finding_is_said_to_be_right_or_wrong(stage, keys, answer, is_ri
 
 
 @pytest.mark.parametrize("typed", ["", "x", "yesno"])
-async def test_what_is_no_answer_is_told_and_nothing_is_kept(stage, typed):
-    async with stage(told(), (120, 30)) as s:
-        s.app.cases = Kept()
+async def test_what_is_no_answer_is_refused_and_nothing_is_stored(stage, typed):
+    async with stage(judged(), (120, 30)) as s:
+        s.app.cases = Answers()
         await s.press("f", "V", *typed, "enter")
         assert "is not an answer; write yes, no" in s.lines[-2]
         await s.press("escape")
         assert s.app.cases.asked == []
 
 
-async def test_a_fault_on_the_way_is_told_in_one_line(stage):
-    """Of gpumon's own, or of a machine that has no room: nothing is kept, and that is said."""
+async def test_a_fault_on_the_way_is_reported_in_one_line(stage):
+    """Of gpumon's own, or of a machine that has no room: nothing is stored, the line says so."""
 
-    class Faulty(Kept):
+    class Faulty(Answers):
         def keep(self, tick, finding, *, is_right):
             raise MemoryError
 
-    async with stage(told(), (120, 30)) as s:
+    async with stage(judged(), (120, 30)) as s:
         s.app.cases = Faulty()
         await s.press("f", "V", "y", "enter")
         await until(s, "not done: MemoryError")
 
 
-async def test_where_nothing_is_kept_that_is_said(stage):
+async def test_where_nothing_is_stored_the_line_says_so(stage):
     """As in a replay."""
-    async with stage(told(), (120, 30)) as s:
+    async with stage(judged(), (120, 30)) as s:
         await s.press("f", "V")
         assert "stored only while a fleet is watched live" in s.text
 
@@ -241,7 +241,7 @@ async def test_findings_of_a_job_are_those_of_its_gpus_too(stage):
 
 
 async def test_all_in_full_is_one_more_key_away(stage):
-    async with stage(told(), (120, 30)) as s:
+    async with stage(judged(), (120, 30)) as s:
         await s.press("f", "f")
         assert type(s.app.screen) is Page
         assert "3 of 8 GPUs ran nothing" in s.text
@@ -254,7 +254,7 @@ async def test_without_findings_it_says_what_to_look_at(stage):
 
 
 async def test_curves_of_a_gpu_and_their_span(stage):
-    made = told()._replace(observed_since=AT - 7200)
+    made = judged()._replace(observed_since=AT - 7200)
     async with stage(made, (80, 24)) as s:
         await s.press("enter", "enter")
         assert isinstance(s.app.screen, GpuScreen)
@@ -277,7 +277,7 @@ async def test_curves_of_a_gpu_and_their_span(stage):
 
 
 async def test_curves_of_what_is_gone_say_so(stage):
-    async with stage(told(), (80, 24)) as s:
+    async with stage(judged(), (80, 24)) as s:
         await s.press("enter", "v")
         assert isinstance(s.app.screen, CurvesScreen)
         await s.give(tick()._replace(at=AT + 5))
@@ -285,7 +285,7 @@ async def test_curves_of_what_is_gone_say_so(stage):
 
 
 async def test_a_counter_is_drawn_from_its_first_to_its_last_value(stage):
-    made = told()
+    made = judged()
     gpu = next(iter(made.gpus.values()))
     rising = finding(
         f"gpu:{gpu.uuid}",
@@ -305,7 +305,7 @@ async def test_a_counter_is_drawn_from_its_first_to_its_last_value(stage):
 
 async def test_without_a_curve_as_evidence_the_activity_meanwhile_is_drawn(stage):
     odd = finding("job:4711", evidence=(Evidence("squeue", "job:4711", "the queue says so"),))
-    async with stage(told()._replace(findings=(odd,), cleared=()), (100, 30)) as s:
+    async with stage(judged()._replace(findings=(odd,), cleared=()), (100, 30)) as s:
         await s.press("f", "enter")
         assert "meanwhile" in s.text
         assert "▲ onset" in s.text

@@ -7,7 +7,7 @@ from tests.worlds.mig import contexts, on_cut, picture
 from tests.worlds.node import block
 
 
-async def test_they_stand_below_their_gpu_and_enter_opens_it(stage):
+async def test_they_are_below_their_gpu_and_enter_opens_it(stage):
     async with stage(picture(), (80, 24)) as s:
         await s.press("2")
         assert "3 GPUs on 1 node" in s.lines[0]

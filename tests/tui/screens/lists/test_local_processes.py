@@ -48,7 +48,7 @@ def seat(child, **changes):
 
 
 async def until(s, words):
-    """What is read on a thread stands on the screen."""
+    """What is read on a thread is on the screen."""
     async with asyncio.timeout(PATIENCE_S):
         while words not in s.text:
             await asyncio.sleep(0.01)
@@ -67,7 +67,7 @@ async def test_ones_own_command_line_is_shown_without_secrets(stage):
             assert SECRET not in s.text
 
 
-async def test_it_stands_below_the_gpus_too(stage):
+async def test_it_is_below_the_gpus_too(stage):
     with waiting("--lr", "0.1", "--token", SECRET) as child:
         async with stage(workstation((seat(child),)), size=(260, 40)) as s:
             await s.press("colon", *"gpus", "enter")
@@ -153,8 +153,8 @@ async def test_the_tree_has_parents_and_children(stage):
 
 async def test_the_tree_of_a_process_that_is_gone_says_so(stage):
     with waiting() as child:
-        picture = workstation((seat(child),))
-    async with stage(picture, size=(120, 24)) as s:
+        host = workstation((seat(child),))
+    async with stage(host, size=(120, 24)) as s:
         await opened(s)
         await s.press("d")
         await until(s, "It has ended, or its number now belongs to another process.")
@@ -264,8 +264,8 @@ async def test_a_question_is_about_the_process_it_was_asked_of(stage):
 async def test_who_may_not_is_not_asked(stage, monkeypatch, changes, allows, words):
     monkeypatch.setattr(processes.os, "geteuid", lambda: 1000)
     with waiting() as child:
-        picture = workstation((seat(child, **{"uid": 1000, **changes}),))
-        async with stage(picture, size=(120, 24)) as s:
+        host = workstation((seat(child, **{"uid": 1000, **changes}),))
+        async with stage(host, size=(120, 24)) as s:
             s.app.allows_actions = allows
             await opened(s)
             await s.press("K")

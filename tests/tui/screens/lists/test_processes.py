@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from gpumon.model.missing import Reason
-from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
+from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
 from gpumon.sources.own_login import own_login
 from gpumon.tui.screens.lists.processes import ProcessesView
 from gpumon.tui.screens.pages.curves import CurvesScreen
@@ -41,7 +41,7 @@ async def test_every_process_on_every_gpu_has_a_line(stage):
         assert "COMMAND" in s.text
 
 
-async def test_the_node_stands_in_front_where_there_are_several(stage):
+async def test_the_node_is_in_front_where_there_are_several(stage):
     async with stage(workstation((*SEATS, Seat(77, node="other"))), size=(120, 24)) as s:
         await s.press("colon", *"processes", "enter")
         assert [row[2] for row in rows(s) if row[0] in ("77", "4242")][::-1] == [
@@ -190,10 +190,10 @@ async def test_a_file_has_the_columns_with_their_units(stage, tmp_path):
 
 
 async def test_where_exporters_alone_are_read_nobody_is_said_to_be_on_no_gpu(stage):
-    told = gpu("n1", 0, {**BUSY, "process_count": None})
-    missing = {**told.block.missing, ("process_count", 0): Reason.NOT_SHARED}
-    page = told._replace(block=told.block._replace(missing=missing))
+    listed = gpu("n1", 0, {**BUSY, "process_count": None})
+    missing = {**listed.block.missing, ("process_count", 0): Reason.NOT_SHARED}
+    page = listed._replace(block=listed.block._replace(missing=missing))
     async with stage(tick((), [page], queue_at=None), size=(100, 24)) as s:
         await s.press("colon", *"ps", "enter")
-        assert UNTOLD_PROCESSES in s.text
+        assert PROCESSES_NOT_REPORTED in s.text
         assert "No process is" not in s.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.worlds.tick import AT, fleet
 
 
-async def test_pictures_between_two_beats_are_not_drawn(stage, monkeypatch):
+async def test_ticks_between_two_periods_are_not_drawn(stage, monkeypatch):
     async with stage(fleet(), size=(120, 30)) as s:
         await s.press("enter", "v")
         drawn = []

@@ -10,7 +10,7 @@ OF_ALL = {"job_by_gpu", "stakes", "stakes_by_node"}
 
 
 @pytest.mark.parametrize(("way", "view"), [("1", "job"), ("2", "gpu")])
-async def test_the_next_picture_of_a_page_looks_up_its_own_gpus_alone(stage, way, view):
+async def test_the_next_tick_of_a_page_looks_up_its_own_gpus_alone(stage, way, view):
     async with stage(fleet()) as s:
         await s.press(way, "enter")
         assert s.app.screen.view == view

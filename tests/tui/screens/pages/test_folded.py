@@ -13,7 +13,7 @@ def large():
     return tick((view,), gpus, findings=(named,))
 
 
-async def test_who_matters_stands_on_top_of_peers_in_one_line(stage):
+async def test_who_matters_is_on_top_of_peers_in_one_line(stage):
     async with stage(large(), (120, 40)) as s:
         await s.press("enter")
         assert s.cursor_line().split()[0] == "13"

@@ -18,7 +18,7 @@ STEPS = 60
 
 
 def at(number, history, ranks=16, **changes):
-    """One picture in which rank 5 has lagged for half a minute."""
+    """One tick in which rank 5 has lagged for half a minute."""
     nodes = {f"n{i:03}": 8 for i in range(-(-ranks // 8))}
     view, gpus = job_with_gpus(JOB, nodes, name="pretrain")
     lag = 0.3 if number >= STEPS - 30 else 0.85
@@ -213,7 +213,7 @@ async def test_the_newest_slot_follows_the_ticks_and_the_cursor_keeps_its_rank(s
         assert s.text != before
 
 
-async def test_without_colours_the_picture_is_the_same_signs(stage, monkeypatch):
+async def test_without_colours_the_drawing_is_the_same_signs(stage, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     async with stage(lagging(), (80, 40)) as s:
         await s.press("enter", "tab")

@@ -10,7 +10,7 @@ from gpumon.report.fleet_map.marks import FIELDS, Ink
 from gpumon.tui.app import GpumonApp
 from gpumon.tui.look.theme import ThemeStyles
 from gpumon.tui.look.themes import THEMES
-from gpumon.tui.screens.lists.fleet import HeatView
+from gpumon.tui.screens.lists.fleet import MapView
 from gpumon.tui.screens.lists.jobs import JobsView
 from gpumon.tui.screens.pages.gpu import GpuScreen
 from gpumon.tui.screens.pages.node import NodeScreen
@@ -28,18 +28,18 @@ def many(nodes: int, idle: int = 1):
     return tick((view,), gpus)
 
 
-def cabled(picture):
+def cabled(whole):
     """The same with every node of the queue on a leaf switch."""
-    nodes = picture.queue.nodes
+    nodes = whole.queue.nodes
     hung = tuple(n._replace(leaf_switch=f"s{i // 2}") for i, n in enumerate(nodes))
-    return picture._replace(queue=picture.queue._replace(nodes=hung))
+    return whole._replace(queue=whole.queue._replace(nodes=hung))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_the_fleet_with_data(stage, size):
     async with stage(cluster(waits("1")), size) as s:
         await s.press(FLEET)
-        assert isinstance(s.app.screen, HeatView)
+        assert isinstance(s.app.screen, MapView)
         assert "fleet › verdict by partition" in s.lines[0]
         assert "32 GPUs: 16 held" in s.lines[1]
         assert "gpu01  !84" in s.text
@@ -47,7 +47,7 @@ async def test_the_fleet_with_data(stage, size):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "users", "first"), [(33, 2, HeatView), (32, 2, JobsView), (33, 1, JobsView)]
+    ("nodes", "users", "first"), [(33, 2, MapView), (32, 2, JobsView), (33, 1, JobsView)]
 )
 async def test_who_watches_everybody_on_a_large_cluster_begins_with_it(stage, nodes, users, first):
     halves = []
@@ -111,7 +111,7 @@ async def test_the_cursor_stays_on_its_gpu_through_fields_groups_and_zoom(stage)
             assert s.lines[-3].split(" ·")[0] == here
         await s.press("C", "c")
         assert "verdict by" in s.lines[0]
-        # Blocks and NVLink domains are told by nobody here, and passed over.
+        # Blocks and NVLink domains are reported by no source here, and passed over.
         for grouping in ("leaf switch", "name", "state", "partition"):
             await s.press("b")
             assert f"verdict by {grouping}" in s.lines[0]
@@ -146,7 +146,7 @@ async def test_a_click_takes_the_cursor_and_a_second_opens(stage):
         assert s.lines[-3].startswith(" gpu02:0 ·")
         await s.pilot.click(offset=(x, y))
         await s.pilot.pause()
-        assert isinstance(s.app.screen, HeatView)
+        assert isinstance(s.app.screen, MapView)
         await s.pilot.click(offset=(x, y))
         await s.pilot.pause()
         assert isinstance(s.app.screen, GpuScreen)
@@ -187,10 +187,10 @@ async def test_only_what_changed_is_drawn(stage, monkeypatch):
 async def test_tiny_terminals_do_not_break(stage, size):
     async with stage(fleet(), size) as s:
         await s.press(FLEET, "c", "b", "z", "Z", "G", "g", "l", "j")
-        assert isinstance(s.app.screen, HeatView)
+        assert isinstance(s.app.screen, MapView)
 
 
-async def test_resizing_places_everything_anew(stage):
+async def test_resizing_places_everything_again(stage):
     async with stage(many(64), (200, 60)) as s:
         await s.press(FLEET)
         for size in ((80, 24), (40, 12), (120, 40), (79, 23)):
@@ -220,11 +220,11 @@ def test_areas_stand_out_from_the_ground_and_steps_from_each_other(name):
     look = ThemeStyles(app.get_css_variables(), has_colour=True)
     levels = [mark.ink for mark in FIELDS[3].levels]
     for ink in levels:
-        area = look.heat.style(ink, None)
+        area = look.map.style(ink, None)
         assert contrast(area.color, area.bgcolor) >= LEAST_OF_AREAS
-        number = look.heat.style(Ink.TEXT, ink)
+        number = look.map.style(Ink.TEXT, ink)
         assert contrast(number.color, number.bgcolor) >= 4.5
-    by_light = [contrast(look.heat.style(ink, None).color, look.base.bgcolor) for ink in levels]
+    by_light = [contrast(look.map.style(ink, None).color, look.base.bgcolor) for ink in levels]
     for low, high in pairwise(by_light):
         assert high / low >= 1.3
 
@@ -255,17 +255,17 @@ async def test_the_legend_has_only_what_is_seen(stage):
     async with stage(cluster(waits("1")), (80, 24)) as s:
         await s.press(FLEET)
         assert "■ used, 10+ %" in s.lines[-4]
-        picture = cluster(waits("1"))
-        silent = {uuid: gpu._replace(is_stale=True) for uuid, gpu in picture.gpus.items()}
-        await s.give(picture._replace(gpus=silent))
+        whole = cluster(waits("1"))
+        silent = {uuid: gpu._replace(is_stale=True) for uuid, gpu in whole.gpus.items()}
+        await s.give(whole._replace(gpus=silent))
         assert "stale" in s.lines[-4]
         assert "10+ %" not in s.lines[-4]
 
 
 async def test_the_frame_of_a_large_map_is_painted_before_the_map(stage, monkeypatch):
     monkeypatch.setattr("gpumon.tui.screens.lists.fleet.LARGE", 30)
-    fill = HeatView._fill
-    monkeypatch.setattr(HeatView, "_fill", lambda _view: None)
+    fill = MapView._fill
+    monkeypatch.setattr(MapView, "_fill", lambda _view: None)
     async with stage(many(40), (120, 40)) as s:
         await s.press(FLEET)
         assert "Drawing 40 nodes …" in s.text
@@ -274,7 +274,7 @@ async def test_the_frame_of_a_large_map_is_painted_before_the_map(stage, monkeyp
         await s.pilot.pause()
         assert "Drawing" not in s.text
         assert "320 GPUs" in s.lines[1]
-    monkeypatch.setattr(HeatView, "_fill", fill)
+    monkeypatch.setattr(MapView, "_fill", fill)
     async with stage(many(40), (120, 40)) as s:
         await s.press(FLEET)
         s.app.screen.map.slices.finish()
@@ -301,8 +301,8 @@ async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, m
             assert "n0039" in s.lines[-3]
         drawn.slices.finish()
         await s.pilot.pause()
-        assert len(drawn.heat.roster.units) == 35
-        assert drawn.heat.field.key == "sm"
+        assert len(drawn.marks.roster.units) == 35
+        assert drawn.marks.field.key == "sm"
         assert "n0039" not in s.text
 
 
@@ -317,11 +317,11 @@ async def test_a_large_map_is_drawn_every_other_second_and_at_once_when_somebody
             await s.give(many(nodes)._replace(at=first.at + second, number=int(second) + 1))
             drawn.slices.finish()
             await s.pilot.pause()
-            assert drawn.heat.digest.tick.at == first.at + (2.0 if second >= 2.0 else 0.0)
+            assert drawn.marks.digest.tick.at == first.at + (2.0 if second >= 2.0 else 0.0)
         await press_and_draw(s, "comma")
-        assert drawn.heat.digest.tick.at == first.at + 2.0
+        assert drawn.marks.digest.tick.at == first.at + 2.0
         await press_and_draw(s, "comma")
-        assert drawn.heat.digest.tick.at == first.at + 1.0
+        assert drawn.marks.digest.tick.at == first.at + 1.0
 
 
 async def press_and_draw(s, *keys):
@@ -358,9 +358,7 @@ async def test_a_large_map_comes_line_by_line_and_keys_are_answered_between(stag
         assert s.text == done
 
 
-async def test_lines_that_were_not_drawn_to_the_end_are_drawn_of_the_next_picture(
-    stage, monkeypatch
-):
+async def test_lines_that_were_not_drawn_to_the_end_are_drawn_of_the_next_tick(stage, monkeypatch):
     monkeypatch.setattr("gpumon.tui.screens.lists.fleet.LARGE", 30)
     async with stage(many(60), (80, 24)) as s:
         await s.press(FLEET)

@@ -10,7 +10,7 @@ FAULTY = 77
 
 
 def many():
-    """128 ranks, of which one is said to be at fault."""
+    """128 ranks, one of which a finding names."""
     view, gpus = job_with_gpus("1", {f"n{number:02}": 8 for number in range(16)})
     found = finding(f"job:1/rank:{FAULTY}", finding_class="straggler_rank", last_seen=AT)
     return tick((view,), gpus)._replace(history=Past(gpus), findings=(found,))
@@ -22,12 +22,12 @@ async def test_the_cursor_begins_on_the_line_of_the_rank_at_fault(stage):
         chart = s.app.screen.chart
         assert "a line is the worst of" in s.text
         assert chart.rank == FAULTY
-        assert FAULTY in chart.picture.lines[chart._spot()[0]].members
+        assert FAULTY in chart.drawing.lines[chart._spot()[0]].members
         await s.press("z")
         assert chart.current.rank.rank == FAULTY
 
 
-async def test_a_click_on_the_line_of_the_cursor_opens_whoever_it_shows(stage):
+async def test_a_click_on_the_line_of_the_cursor_opens_what_it_shows(stage):
     async with stage(many(), (100, 24)) as s:
         await s.press("enter", "tab")
         chart = s.app.screen.chart
@@ -48,11 +48,11 @@ async def test_the_cursor_is_looked_for_once_and_not_for_every_line(stage, monke
         assert 0 < len(sought) <= 3
 
 
-async def test_a_picture_of_ranks_is_drawn_up_once_when_it_opens(stage, monkeypatch):
+async def test_a_drawing_of_ranks_is_made_once_when_it_opens(stage, monkeypatch):
     made = []
-    draw_up = RanksScreen._picture
+    draw_up = RanksScreen._drawing
     monkeypatch.setattr(
-        RanksScreen, "_picture", lambda self, size: made.append(self.mode) or draw_up(self, size)
+        RanksScreen, "_drawing", lambda self, size: made.append(self.mode) or draw_up(self, size)
     )
     async with stage(many(), (100, 24)) as s:
         await s.press("enter", "tab")
@@ -66,15 +66,15 @@ async def test_a_picture_of_ranks_is_drawn_up_once_when_it_opens(stage, monkeypa
         assert "‼" in s.text or "!" in s.text
 
 
-async def test_a_picture_of_ranks_fills_the_room_that_another_size_gives_it(stage):
+async def test_a_drawing_of_ranks_fills_the_room_that_another_size_gives_it(stage):
     async with stage(many(), (100, 24)) as s:
         await s.press("enter", "tab")
         await s.resize(140, 50)
-        assert len(s.app.screen.chart.picture.slots.columns) > 100
+        assert len(s.app.screen.chart.drawing.slots.columns) > 100
         assert "a line is the worst of" in s.text
         await s.resize(30, 6)
         await s.press("tab")
         assert s.app.screen.mode == "map"
         await s.resize(100, 24)
         assert "of ranks" in s.lines[0]
-        assert s.app.screen.chart.picture.shape.height >= 1
+        assert s.app.screen.chart.drawing.shape.height >= 1

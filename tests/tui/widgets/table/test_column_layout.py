@@ -31,11 +31,11 @@ def test_a_row_is_found_where_it_is_some_thousand_rows_a_step(at, steps):
     assert followed(names, str, 17, names[at]) == at
 
 
-@pytest.mark.parametrize(("count", "cursor", "kept"), [(9_100, 40, 40), (3, 40, 2), (0, 4, 0)])
-def test_a_row_that_is_gone_leaves_the_cursor_where_it_was(count, cursor, kept):
+@pytest.mark.parametrize(("count", "cursor", "row"), [(9_100, 40, 40), (3, 40, 2), (0, 4, 0)])
+def test_a_row_that_is_gone_leaves_the_cursor_where_it_was(count, cursor, row):
     names = [f"r{number}" for number in range(count)]
-    assert ended(followed_steps(names, str, cursor, "gone")) == (-(-count // FOLLOWED), kept)
-    assert ended(followed_steps(names, str, cursor, None)) == (0, kept)
+    assert ended(followed_steps(names, str, cursor, "gone")) == (-(-count // FOLLOWED), row)
+    assert ended(followed_steps(names, str, cursor, None)) == (0, row)
 
 
 async def test_a_table_looks_for_its_row_before_it_takes_the_rows(monkeypatch):
@@ -51,10 +51,10 @@ async def test_a_table_looks_for_its_row_before_it_takes_the_rows(monkeypatch):
         table.show(Digest(tick()), many)
         table.move_to(5)
         await pilot.pause()
-        kept = table.current.key
+        row = table.current.key
         monkeypatch.setattr(grids.column_layout, "followed", counted)
         table.show(Digest(tick()), rows(len(many), offset=FOLLOWED + 777))
         await pilot.pause()
-        assert table.current.key == kept
+        assert table.current.key == row
         assert table.cursor > FOLLOWED
         assert len(asked) <= 1

@@ -11,7 +11,7 @@ from textual.app import App
 from gpumon.report.facts.columns import Column
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text.cells import Cell
-from gpumon.tui.look.map_theme import HEAT_DARK
+from gpumon.tui.look.map_theme import MAP_DARK
 from gpumon.tui.look.theme import ThemeStyles
 from gpumon.tui.widgets.table.grid import Grid, Plan
 from tests.worlds.tick import finding, job_with_gpus, tick
@@ -28,7 +28,7 @@ class GridApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.look = ThemeStyles(
-            {**HEAT_DARK, **self.get_css_variables(),
+            {**MAP_DARK, **self.get_css_variables(),
              "tone-strong": "#ffffff", "tone-dim": "#777777",
              "tone-past": "#777777", "cursor": "#333333", "bar": "#222222"},
             has_colour=True,
@@ -229,14 +229,14 @@ async def test_the_scrollbar_cuts_no_cell_of_the_last_column(stage):
     found = [job_with_gpus(str(4000 + i), {f"n{i}": 1}, name="pretraining") for i in range(30)]
     views = tuple(view for view, _ in found)
     gpus = [one for _, some in found for one in some]
-    said = (finding("job:4004", summary="waits " * 20),)
-    async with stage(tick(views[:5], gpus[:5], findings=said)) as s:
+    reported = (finding("job:4004", summary="waits " * 20),)
+    async with stage(tick(views[:5], gpus[:5], findings=reported)) as s:
         assert len(s.line_with("4004")) == 80
         assert s.line_with("4004").endswith("…")
-        await s.give(tick(views, gpus, findings=said))
+        await s.give(tick(views, gpus, findings=reported))
         assert s.app.screen.grid.show_vertical_scrollbar
         assert s.line_with("4004")[:79].endswith("…")
-        await s.give(tick(views[:5], gpus[:5], findings=said))
+        await s.give(tick(views[:5], gpus[:5], findings=reported))
         assert len(s.line_with("4004")) == 80
         assert s.line_with("4004").endswith("…")
 

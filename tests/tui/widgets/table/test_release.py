@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from gpumon.report.facts.tick_index import Digest
-from gpumon.tui.widgets.map.fleet_map import HeatMap
+from gpumon.tui.widgets.map.fleet_map import FleetMap
 from gpumon.tui.widgets.map.rank_chart import RankChart
 from gpumon.tui.widgets.table import release as release_module
 from gpumon.tui.widgets.table.grid import Grid
@@ -40,25 +40,25 @@ async def closed(s):
 
 
 @pytest.mark.parametrize("view", CLOSED)
-async def test_a_closed_view_lets_go_of_the_picture(stage, view):
+async def test_a_closed_view_lets_go_of_the_tick(stage, view):
     async with stage(fleet()) as s:
         await s.press(*CLOSED[view])
         await s.press("j")
-        picture = weakref.ref(s.app.digest)
+        held = weakref.ref(s.app.digest)
         dead = await closed(s)
         assert dead
         await s.give(fleet())
         gc.collect()
-        assert picture() is None
+        assert held() is None
         for _, widgets in dead:
             for one in widgets:
-                if isinstance(one, Grid | HeatMap):
+                if isinstance(one, Grid | FleetMap):
                     assert not one.slices.is_busy
                 if isinstance(one, Grid):
                     assert one.shown == (0, 0)
                     assert one.current is None
                 if isinstance(one, RankChart):
-                    assert one.picture is None
+                    assert one.drawing is None
                 if isinstance(one, Reader):
                     assert one._lines == ()
 
@@ -100,15 +100,15 @@ def held_rows(count):
 
 
 class Holding(Row):
-    """A row that a picture made for itself."""
+    """A row that a tick made for itself."""
 
 
 @pytest.fixture
 def freed_later(monkeypatch):
-    """Five rows are freed in one step, and the next step comes when it is told."""
+    """Five rows are freed in one step, and the next step comes when a test says so."""
     monkeypatch.setattr(release_module, "EACH", 5)
     monkeypatch.setattr(Seen, "alive", 0)
-    later = Later(looks=1)
+    later = Later(readings=1)
     slices = partial(Slices, clock=later.clock)
     monkeypatch.setattr(release_module, "Slices", lambda _later, **_: slices(later))
     return later
@@ -133,7 +133,7 @@ async def test_the_rows_of_a_table_that_is_closed_are_freed_in_steps(freed_later
         assert left_by_turn(freed_later)[:6] == [23, 18, 13, 8, 3, 0]
 
 
-async def test_the_rows_of_the_picture_before_are_freed_in_steps(freed_later):
+async def test_the_rows_of_the_tick_before_are_freed_in_steps(freed_later):
     app = GridApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.grid.show(Digest(tick()), held_rows(23))

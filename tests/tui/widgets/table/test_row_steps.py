@@ -1,4 +1,4 @@
-"""What a key needs of a table is at hand: nothing is put in order twice for one picture."""
+"""What a key needs of a table is at hand: nothing is put in order twice for one tick."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Numbers:
         return Column(key, key, 4, "right", 0, cell, order, "")
 
     def arranged(
-        self, asked: Asked[int], sorting: Sorting, keeps: Callable[[Digest, int], bool] | None
+        self, asked: Asked[int], sorting: Sorting, passes: Callable[[Digest, int], bool] | None
     ) -> list[int]:
         """All steps at once."""
-        return list(outcome(self.desk.steps(asked, sorting, keeps, [])))
+        return list(outcome(self.desk.steps(asked, sorting, passes, [])))
 
 
-def picture() -> Asked[int]:
+def asked_tick() -> Asked[int]:
     numbers = range(MANY)
     return Asked(Digest(tick()), lambda: numbers, lambda _digest: ())
 
@@ -55,9 +55,9 @@ def odd(_digest: Digest, number: int) -> bool:
     return number % 2 == 1
 
 
-def test_another_filter_finds_the_rows_of_a_newer_picture_in_order_already() -> None:
-    numbers, newer = Numbers(), picture()
-    numbers.arranged(picture(), DOWN, odd)
+def test_another_filter_finds_the_rows_of_a_newer_tick_in_order_already() -> None:
+    numbers, newer = Numbers(), asked_tick()
+    numbers.arranged(asked_tick(), DOWN, odd)
     numbers.arranged(newer, DOWN, odd)
     numbers.asked = 0
     found: list[int] = []
@@ -66,8 +66,8 @@ def test_another_filter_finds_the_rows_of_a_newer_picture_in_order_already() -> 
     assert numbers.asked == 0
 
 
-def test_a_picture_that_is_not_yet_in_order_leaves_the_one_before_at_hand() -> None:
-    numbers, first, newer = Numbers(), picture(), picture()
+def test_a_tick_that_is_not_yet_in_order_leaves_the_one_before_at_hand() -> None:
+    numbers, first, newer = Numbers(), asked_tick(), asked_tick()
     numbers.arranged(first, DOWN, odd)
     work = numbers.desk.steps(newer, DOWN, odd, [])
     while numbers.asked <= MANY:
@@ -79,10 +79,10 @@ def test_a_picture_that_is_not_yet_in_order_leaves_the_one_before_at_hand() -> N
 
 
 def test_another_column_orders_only_the_rows_that_pass() -> None:
-    numbers, asked = Numbers(), picture()
+    numbers, asked = Numbers(), asked_tick()
     numbers.arranged(asked, DOWN, odd)
     numbers.asked = 0
     found = numbers.arranged(asked, LAST_DIGIT, odd)
     assert numbers.asked == MANY // 2
-    # Those that are alike stand in the order at first, not in the one that was chosen before.
+    # Those that are alike are in the order at first, not in the one that was chosen before.
     assert found == sorted(range(1, MANY, 2), key=lambda number: number % 10)

@@ -1,4 +1,4 @@
-"""What a table keeps from one picture to the next is never older than what it shows."""
+"""What a table remembers from one tick to the next is never older than what it shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.report.facts.tick_index import Digest
 from gpumon.tui.widgets.table.arranging import RUN
-from gpumon.tui.widgets.table.table_spec import STEADY_PICTURES, Plan, RowShelf
+from gpumon.tui.widgets.table.table_spec import STEADY_TICKS, Plan, RowShelf
 from tests.worlds.steps import outcome
 from tests.worlds.tick import tick
 
@@ -61,7 +61,7 @@ def test_the_keys_of_many_rows_are_looked_at_step_by_step() -> None:
     assert len(first_order(shelf, rows)) == 3 * RUN
 
 
-def test_another_key_makes_the_order_anew() -> None:
+def test_another_key_makes_the_order_again() -> None:
     shelf = Rows().shelf(is_steady=True)
     first_order(shelf, ["a 2", "b 1"])
     assert first_order(shelf, ["a 2", "c 3", "b 1"]) == ["b 1", "a 2", "c 3"]
@@ -70,11 +70,11 @@ def test_another_key_makes_the_order_anew() -> None:
 def test_a_place_that_changed_is_seen_before_long() -> None:
     shelf = Rows().shelf(is_steady=True)
     first_order(shelf, ["a 2", "b 1"])
-    seen = [first_order(shelf, ["a 0", "b 1"]) for _ in range(STEADY_PICTURES)]
+    seen = [first_order(shelf, ["a 0", "b 1"]) for _ in range(STEADY_TICKS)]
     assert seen[-1] == ["a 0", "b 1"]
 
 
-def test_a_steady_order_is_made_anew_as_soon_as_what_it_rests_on_changes() -> None:
+def test_a_steady_order_is_made_again_as_soon_as_what_it_rests_on_changes() -> None:
     rows = Rows()
     basis = ["calm"]
     plan = Plan(
@@ -87,26 +87,26 @@ def test_a_steady_order_is_made_anew_as_soon_as_what_it_rests_on_changes() -> No
     assert first_order(shelf, ["a 5", "b 4"]) == ["b 4", "a 5"]
 
 
-def test_any_other_order_follows_every_picture() -> None:
+def test_any_other_order_follows_every_tick() -> None:
     shelf = Rows().shelf(is_steady=False)
     first_order(shelf, ["a 2", "b 1"])
     assert first_order(shelf, ["a 0", "b 1"]) == ["a 0", "b 1"]
 
 
-def test_texts_are_those_of_the_picture() -> None:
+def test_texts_are_those_of_the_tick() -> None:
     shelf = Rows().shelf(is_steady=True)
     first_order(shelf, ["a 2"])
     assert shelf.search(DIGEST, "a 2") == "a 2"
     assert shelf.search(Digest(tick()), "a 3") == "a 3"
 
 
-def test_no_text_keeps_a_picture_that_is_gone() -> None:
+def test_no_text_keeps_a_tick_that_is_gone() -> None:
     shelf = Rows().shelf(is_steady=True)
     gone = Digest(tick())
     still = weakref.ref(gone)
     shelf.search(gone, "a 2")
     del gone
-    shelf.keep_only(DIGEST)
+    shelf.drop_others(DIGEST)
     assert still() is None
 
 

@@ -42,23 +42,23 @@ async def test_of_a_rank_s_charts_those_in_sight_are_drawn(monkeypatch):
     drawn = []
     chart_lines = curves.chart_lines
 
-    def told(chart, *size):
+    def counted(chart, *size):
         drawn.append(chart)
         return chart_lines(chart, *size)
 
-    monkeypatch.setattr(curves, "chart_lines", told)
+    monkeypatch.setattr(curves, "chart_lines", counted)
     async with board("enter", "i", size=(80, 24)) as b:
         panels = b.app.screen._panels(b.app.screen.digest)
         assert 0 < len(drawn) <= 4 < len(panels) // 2
-        first = b.look().lines
+        first = b.seen().lines
         drawn.clear()
         await b.press("G")
         assert 0 < len(drawn) <= 6
         await b.press("g")
-        assert b.look().lines == first
+        assert b.seen().lines == first
         assert len(drawn) <= 6
 
 
 async def test_a_search_looks_at_every_chart():
     async with board("enter", "i", "slash", *"memory free", "enter", size=(80, 24)) as b:
-        assert "memory free" in "\n".join(b.look().lines[1:-3])
+        assert "memory free" in "\n".join(b.seen().lines[1:-3])

@@ -8,7 +8,7 @@ import pytest
 
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.tick_index import Digest
-from gpumon.tui.widgets.table.arranging import EACH, RUN, kept_steps, sorted_steps
+from gpumon.tui.widgets.table.arranging import EACH, RUN, passing_steps, sorted_steps
 from gpumon.tui.widgets.text.time_slices import GAP_S, HUSH_S, SLICE_S, STARVED_S, Slices
 from tests.tui.widgets.table.test_grid import GridApp, drawn, rows
 from tests.worlds.steps import outcome
@@ -18,16 +18,16 @@ from tests.worlds.tick import tick
 class Later:
     """Keeps what is to be called later; its clock ends a slice after so many looks."""
 
-    def __init__(self, looks=2):
+    def __init__(self, readings=2):
         self.waiting = []
-        self._looks = looks
+        self._readings = readings
         self._now_s = 0.0
 
     def __call__(self, _delay_s, call):
         self.waiting.append(call)
 
     def clock(self):
-        self._now_s += SLICE_S / self._looks * 1.01
+        self._now_s += SLICE_S / self._readings * 1.01
         return self._now_s
 
     def turn(self):
@@ -101,7 +101,7 @@ def test_what_a_key_waits_for_goes_on_until_a_part_is_shown_or_another_key_comes
 
 
 def test_what_nobody_waits_for_begins_later():
-    later, done = Later(looks=9), []
+    later, done = Later(readings=9), []
     slices = Slices(later, later.clock)
     slices.run_later(steps(3, done), lambda: None)
     assert slices.is_busy
@@ -111,7 +111,7 @@ def test_what_nobody_waits_for_begins_later():
 
 
 def test_a_slice_ends_in_time_and_the_rest_follows_later():
-    later, done, pauses = Later(looks=2), [], []
+    later, done, pauses = Later(readings=2), [], []
     slices = Slices(later, later.clock)
     slices.run(steps(5, done), lambda: pauses.append(len(done)))
     assert done == [0, 1]
@@ -123,7 +123,7 @@ def test_a_slice_ends_in_time_and_the_rest_follows_later():
 
 
 def test_what_is_short_is_done_at_once():
-    later, done = Later(looks=9), []
+    later, done = Later(readings=9), []
     slices = Slices(later, later.clock)
     slices.run(steps(3, done), lambda: None)
     assert done == [0, 1, 2]
@@ -132,7 +132,7 @@ def test_what_is_short_is_done_at_once():
 
 
 def test_new_work_takes_the_place_of_what_is_under_way():
-    later, old, new = Later(looks=1), [], []
+    later, old, new = Later(readings=1), [], []
     slices = Slices(later, later.clock)
     slices.run(steps(9, old), lambda: None)
     slices.run(steps(2, new), lambda: None)
@@ -141,7 +141,7 @@ def test_new_work_takes_the_place_of_what_is_under_way():
 
 
 def test_the_rest_can_be_had_at_once():
-    later, done = Later(looks=1), []
+    later, done = Later(readings=1), []
     slices = Slices(later, later.clock)
     slices.run(steps(4, done), lambda: None)
     slices.finish()
@@ -151,7 +151,7 @@ def test_the_rest_can_be_had_at_once():
 
 
 def test_news_end_a_slice_before_its_time():
-    later, pauses = Later(looks=99), []
+    later, pauses = Later(readings=99), []
     slices = Slices(later, later.clock)
     slices.run(iter([False, True, False, False]), lambda: pauses.append(len(later.waiting)))
     assert pauses == [0]
@@ -160,8 +160,8 @@ def test_news_end_a_slice_before_its_time():
     assert not slices.is_busy
 
 
-def test_paused_work_waits_until_it_is_told_to_begin():
-    later, done = Later(looks=1), []
+def test_paused_work_waits_until_it_may_begin():
+    later, done = Later(readings=1), []
     slices = Slices(later, later.clock)
     slices.run(steps(4, done), lambda: None)
     slices.pause()
@@ -190,13 +190,13 @@ def test_sorting_in_steps_keeps_ties_and_puts_missing_last(count, is_descending)
 
 def test_filtering_in_steps_keeps_the_order():
     found = []
-    outcome(kept_steps(range(3 * EACH + 1), lambda row: row % 3 == 0, found))
+    outcome(passing_steps(range(3 * EACH + 1), lambda row: row % 3 == 0, found))
     assert found == list(range(0, 3 * EACH + 1, 3))
 
 
 def sliced(app):
-    """Make the table pause after each step, and have it go on only when it is told."""
-    later = Later(looks=1)
+    """Make the table pause after each step, and have it go on only when a test says so."""
+    later = Later(readings=1)
     app.grid.slices = Slices(later, later.clock)
     return later
 
@@ -280,12 +280,12 @@ async def test_ticks_do_not_keep_slow_work_from_coming_to_an_end():
         assert app.grid.current.key == f"r{COUNT - 29}"
 
 
-async def test_rows_of_a_large_fleet_are_looked_at_after_the_picture_has_come():
-    app, looked = GridApp(), []
+async def test_rows_of_a_large_fleet_are_looked_at_after_the_tick_has_come():
+    app, scrolled = GridApp(), []
 
     def given(offset):
         def made():
-            looked.append(offset)
+            scrolled.append(offset)
             return rows(COUNT, offset)
 
         return made
@@ -296,12 +296,12 @@ async def test_rows_of_a_large_fleet_are_looked_at_after_the_picture_has_come():
         later = sliced(app)
         digest = Digest(tick())
         app.grid.show(digest, given(1), is_large=True)
-        assert looked == [0]
+        assert scrolled == [0]
         later.all_turns()
-        assert looked == [0, 1]
-        # The same picture once more: a key has asked for it.
+        assert scrolled == [0, 1]
+        # The same tick once more: a key has asked for it.
         app.grid.show(digest, given(2), is_large=True)
-        assert looked == [0, 1, 2]
+        assert scrolled == [0, 1, 2]
 
 
 async def test_a_sort_asked_for_while_a_tick_is_arranged_holds_for_the_newest_tick():
@@ -316,7 +316,7 @@ async def test_a_sort_asked_for_while_a_tick_is_arranged_holds_for_the_newest_ti
         assert app.grid.table[1] == sorted(rows(COUNT, 1), key=lambda row: -row.rank)
 
 
-async def test_a_key_is_answered_with_the_picture_at_hand_while_a_newer_one_is_put_in_order():
+async def test_a_key_is_answered_with_the_tick_at_hand_while_a_newer_one_is_put_in_order():
     app = GridApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.grid.show(Digest(tick()), rows(COUNT))
@@ -325,7 +325,7 @@ async def test_a_key_is_answered_with_the_picture_at_hand_while_a_newer_one_is_p
         later = sliced(app)
         app.grid.show(Digest(tick()), rows(COUNT, 1))
         app.grid.set_needle("r5")
-        # A step of the newer picture, whose order would take many, and one that finds a screenful.
+        # A step of the newer tick, whose order would take many, and one that finds a screenful.
         assert later.turn()
         await pilot.pause()
         assert drawn(app)[1:3] == ["r5 5", "r50 50"]

@@ -188,7 +188,7 @@ def test_a_full_disk_ends_recording_with_one_line(tmp_path, said):
 def test_a_file_system_that_hangs_at_the_start_is_one_line(monkeypatch, capsys, words, said):
     held = threading.Event()
     monkeypatch.setattr(recording_command, "OPEN_S", 0.01)
-    monkeypatch.setattr(recording_command, "_book", lambda _request: held.wait(PATIENCE_S))
+    monkeypatch.setattr(recording_command, "_opened_sink", lambda _request: held.wait(PATIENCE_S))
     assert main(["record", *words, "demo:1x2"]) == 1
     held.set()
     (line,) = capsys.readouterr().err.splitlines()

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gpumon.cli import main
-from gpumon.cli.books import books_of, folder_of
 from gpumon.cli.commands import report
+from gpumon.cli.configured_ledger import folder_of, ledger_of
 from gpumon.fleet.ledger.journal_reader import Entry
 from gpumon.model.settings import DEFAULTS, Chosen, Settings
 from tests.worlds.schemas import checked
@@ -171,10 +171,10 @@ def test_nothing_is_written_unless_asked_nor_of_what_is_invented(tmp_path):
     kept = {"ledger.directory": folder, "ledger.is_kept": Chosen(True, "x")}
     off = Settings({**DEFAULTS.chosen, "ledger.directory": folder})
     on = Settings({**DEFAULTS.chosen, **kept})
-    assert books_of(off, is_real=True)().summary().kept_in is None
-    assert books_of(on, is_real=False)().summary().kept_in is None
+    assert ledger_of(off, is_real=True)().summary().kept_in is None
+    assert ledger_of(on, is_real=False)().summary().kept_in is None
     assert not (tmp_path / "books").exists()
-    ledger = books_of(on, is_real=True)()
+    ledger = ledger_of(on, is_real=True)()
     assert ledger.summary().kept_in == str(tmp_path / "books")
     ledger.close()
 

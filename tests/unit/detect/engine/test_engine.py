@@ -454,11 +454,13 @@ def test_detectors_are_loaded_anew_when_what_they_read_has_changed(
         """,
     )
     one = engine(path)
-    told = []
+    found_classes = []
     for said in ("first_kind", "second_kind"):
         names.write_text(said)
-        told.append({found.finding_class for found in look(one, scene.run(30, {})).findings})
+        found_classes.append(
+            {found.finding_class for found in look(one, scene.run(30, {})).findings}
+        )
     one.renew()
-    told.append({found.finding_class for found in look(one, scene.run(30, {})).findings})
-    assert told[:2] == [{"first_kind"}, {"first_kind"}]
-    assert "second_kind" in told[2]
+    found_classes.append({found.finding_class for found in look(one, scene.run(30, {})).findings})
+    assert found_classes[:2] == [{"first_kind"}, {"first_kind"}]
+    assert "second_kind" in found_classes[2]

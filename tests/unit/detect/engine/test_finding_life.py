@@ -4,7 +4,7 @@ import pytest
 
 from gpumon.detect.engine import finding_life
 from gpumon.detect.engine.finding_life import (
-    KEPT_S,
+    CLEARED_SHOWN_S,
     MAX_NOTES,
     MAX_TEXT,
     DetectorResult,
@@ -343,10 +343,10 @@ def test_a_resting_detector_stands_by_what_it_said():
 
 def test_cleared_findings_are_kept_for_an_hour():
     lives = lived(sure, *[nothing] * 4)
-    lives.take(1000.0 + KEPT_S, [nothing(1000.0 + KEPT_S)], VIEW)
-    assert len(lives.cleared(1000.0 + KEPT_S)) == 1
-    lives.take(1001.0 + KEPT_S, [nothing(1001.0 + KEPT_S)], VIEW)
-    assert lives.cleared(1001.0 + KEPT_S) == ()
+    lives.take(1000.0 + CLEARED_SHOWN_S, [nothing(1000.0 + CLEARED_SHOWN_S)], VIEW)
+    assert len(lives.cleared(1000.0 + CLEARED_SHOWN_S)) == 1
+    lives.take(1001.0 + CLEARED_SHOWN_S, [nothing(1001.0 + CLEARED_SHOWN_S)], VIEW)
+    assert lives.cleared(1001.0 + CLEARED_SHOWN_S) == ()
 
 
 def test_an_acknowledged_finding_stays_so_until_it_clears_and_over_a_restart():

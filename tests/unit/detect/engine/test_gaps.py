@@ -28,7 +28,7 @@ class Watch:
         self.scene, uuids = job_scene(start_at=1_700_000_000.0 if before else None)
         self.values = dict(zip(uuids, values, strict=True))
         self.lives = Lives()
-        self.looked_at = float("inf")
+        self.evaluated_at = float("inf")
         if before:
             work(self.scene, uuids, before)
 
@@ -42,15 +42,15 @@ class Watch:
         claims = tuple(self.detector.evaluate(view))
         blind = answer_of(self.detector, view)["blind"]
         name = declaration_of(self.detector).name
-        seen_from = unbroken_since(view.history, self.looked_at, view.now)
+        seen_from = unbroken_since(view.history, self.evaluated_at, view.now)
         in_view = subjects_of(["42"], view.gpus, view.nodes)
         look = DetectorResult(name, claims, (0, 1), frozenset(blind))
         self.lives.take(view.now, [look], in_view, unbroken_since=seen_from)
-        self.looked_at = view.now
+        self.evaluated_at = view.now
 
     @property
     def finding(self):
-        standing = self.lives.standing(self.looked_at)
+        standing = self.lives.standing(self.evaluated_at)
         return standing[0] if standing else None
 
 
@@ -82,23 +82,23 @@ def test_a_gap_never_clears_a_standing_finding(name, gap_s, how):
     for _ in range(20):
         watch.go_on(STEP_S)
         assert watch.finding is not None
-        assert watch.lives.cleared(watch.looked_at) == ()
+        assert watch.lives.cleared(watch.evaluated_at) == ()
     assert watch.finding.unknown_since is None
-    assert watch.finding.last_seen == watch.looked_at
+    assert watch.finding.last_seen == watch.evaluated_at
 
 
 @pytest.mark.parametrize("name", ["idle_held", "idle_tail"])
 def test_what_ended_within_the_gap_is_unknown_for_a_while_and_then_cleared(name):
     watch = Watch(*CASES[name])
     watch.go_on(1200.0)
-    last_seen = watch.looked_at
+    last_seen = watch.evaluated_at
     watch.scene.skip(300.0)
     busy = all_of(watch.values, WORKING)
     watch.go_on(120.0, busy)
     assert watch.finding.unknown_since == last_seen
     watch.go_on(LEAST_EVIDENCE_S + SETTLE_S + LEAVE_S + 3 * STEP_S, busy)
     assert watch.finding is None
-    assert watch.lives.cleared(watch.looked_at)[0].cleared_at == last_seen
+    assert watch.lives.cleared(watch.evaluated_at)[0].cleared_at == last_seen
 
 
 def test_without_a_gap_what_is_over_is_cleared_as_fast_as_ever():
@@ -136,5 +136,5 @@ def test_only_a_pause_that_is_long_ends_the_window(pause_s, is_gap):
     tick = scene.run(10.0, all_of(uuids, HELD))
     table = scene.view().jobs[0].table(("gpu_util_ratio",), 3600.0)
     assert len(table.times) == (10 if is_gap else 70)
-    told = unbroken_since(tick.history, begun - 30.0, tick.at)
-    assert told == (begun + pause_s if is_gap else float("-inf"))
+    since = unbroken_since(tick.history, begun - 30.0, tick.at)
+    assert since == (begun + pause_s if is_gap else float("-inf"))

@@ -16,8 +16,8 @@ from tests.worlds.tick import finding
 def answer(begin, end, subjects=(), blind=(), seen=3, missing=(), why=()):
     claims = tuple(finding(subject) for subject in subjects)
     look = DetectorResult("d", claims, (begin, end), frozenset(blind))
-    told = Coverage("d", seen, len(blind), missing, "ok", "", 0.0, frozenset(blind), dict(why))
-    return look, told
+    coverage = Coverage("d", seen, len(blind), missing, "ok", "", 0.0, frozenset(blind), dict(why))
+    return look, coverage
 
 
 def test_parts_that_make_a_whole_are_one_look():

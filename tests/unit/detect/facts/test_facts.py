@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from gpumon.detect.facts.fact_book import FactBook
 from gpumon.detect.facts.facts import WHOLE
+from gpumon.detect.facts.fleet_facts import FleetFacts
 from gpumon.detect.scene import START_AT, WORKING, Scene, working
 from gpumon.detect.series import rows_since
 from gpumon.detect.view import View
@@ -25,10 +25,10 @@ def scene():
     return scene
 
 
-def told(sender, book, tick):
+def take_changes(sender, facts, tick):
     """Has the worker's book take what the sender tells, through JSON; returns what was told."""
     changes = json.loads(encode(sender.changes(tick)))
-    book.take(changes)
+    facts.take(changes)
     return changes
 
 
@@ -38,53 +38,53 @@ def test_facts_survive_the_way_to_the_worker(scene):
     scene.process(41, ["GPU-n1-0"], job_id="7", name="python", uid=1000)
     scene.slurm("n2", state="drained", reason="bad fan")
     tick = scene.run(100, {})
-    sender, book = FactSender(), FactBook()
-    told(sender, book, tick)
+    sender, facts = FactSender(), FleetFacts()
+    take_changes(sender, facts, tick)
     here = scene.view()
-    assert book.nodes == dict(here.nodes)
-    assert book.gpus == dict(here.gpus)
-    assert book.gpus["GPU-n1-0"].value("remap_failure") == 1
-    assert book.gpus["GPU-n1-0"].value("ecc_uncorrected_volatile_count") == 2**40 + 1
-    assert book.gpus["GPU-n1-1"].value("remap_failure") is None
-    assert book.nodes["n2"].slurm.reason == "bad fan"
+    assert facts.nodes == dict(here.nodes)
+    assert facts.gpus == dict(here.gpus)
+    assert facts.gpus["GPU-n1-0"].value("remap_failure") == 1
+    assert facts.gpus["GPU-n1-0"].value("ecc_uncorrected_volatile_count") == 2**40 + 1
+    assert facts.gpus["GPU-n1-1"].value("remap_failure") is None
+    assert facts.nodes["n2"].slurm.reason == "bad fan"
 
 
 def test_what_does_not_change_is_told_once(scene):
-    sender, book = FactSender(), FactBook()
-    told(sender, book, scene.run(10, working(["GPU-n1-0"])))
-    again = told(sender, book, scene.run(10, working(["GPU-n1-0"], temp_c=80.0)))
+    sender, facts = FactSender(), FleetFacts()
+    take_changes(sender, facts, scene.run(10, working(["GPU-n1-0"])))
+    again = take_changes(sender, facts, scene.run(10, working(["GPU-n1-0"], temp_c=80.0)))
     assert again == {"nodes": [], "nodes_gone": []}
     scene.gpu("GPU-n2-0", remap_pending=1)
-    changed = told(sender, book, scene.run(10, {}))
+    changed = take_changes(sender, facts, scene.run(10, {}))
     assert [(name, list(blocks)) for name, _, blocks, _, _ in changed["nodes"]] == [("n2", ["gpu"])]
 
 
 def test_a_gpu_that_fell_off_the_bus_is_told(scene):
-    sender, book = FactSender(), FactBook()
+    sender, facts = FactSender(), FleetFacts()
     scene.gpu("GPU-n1-0", recovery_action=2)
-    told(sender, book, scene.run(10, {}))
-    assert not any(gpu.is_lost for gpu in book.gpus.values())
+    take_changes(sender, facts, scene.run(10, {}))
+    assert not any(gpu.is_lost for gpu in facts.gpus.values())
     scene.fall("GPU-n1-0")
-    told(sender, book, scene.run(10, {}))
-    assert [uuid for uuid, gpu in book.gpus.items() if gpu.is_lost] == ["GPU-n1-0"]
-    assert book.gpus["GPU-n1-0"].nvml_index == 0
-    assert book.gpus["GPU-n1-0"].value("recovery_action") is None
-    assert book.gpus == dict(scene.view().gpus)
+    take_changes(sender, facts, scene.run(10, {}))
+    assert [uuid for uuid, gpu in facts.gpus.items() if gpu.is_lost] == ["GPU-n1-0"]
+    assert facts.gpus["GPU-n1-0"].nvml_index == 0
+    assert facts.gpus["GPU-n1-0"].value("recovery_action") is None
+    assert facts.gpus == dict(scene.view().gpus)
 
 
 def test_a_lost_gpu_and_a_silent_node_are_told(scene):
-    sender, book = FactSender(), FactBook()
-    told(sender, book, scene.run(10, {}))
+    sender, facts = FactSender(), FleetFacts()
+    take_changes(sender, facts, scene.run(10, {}))
     scene.lose("GPU-n2-1")
     scene.silence("n1")
-    told(sender, book, scene.run(100, {}))
-    assert "GPU-n2-1" not in book.gpus
-    assert book.nodes["n1"].silent_since == START_AT
-    assert book.gpus["GPU-n1-0"].is_stale
-    assert not book.nodes["n2"].is_stale
+    take_changes(sender, facts, scene.run(100, {}))
+    assert "GPU-n2-1" not in facts.gpus
+    assert facts.nodes["n1"].silent_since == START_AT
+    assert facts.gpus["GPU-n1-0"].is_stale
+    assert not facts.nodes["n2"].is_stale
     scene.revive("n1")
-    told(sender, book, scene.run(10, {}))
-    assert not book.nodes["n1"].is_stale
+    take_changes(sender, facts, scene.run(10, {}))
+    assert not facts.nodes["n1"].is_stale
 
 
 def test_links_events_and_processes_are_found_by_gpu_and_by_job(scene):
@@ -180,9 +180,9 @@ def test_who_only_draws_is_told_apart_from_who_computes(scene):
     for key, kind in kinds.items():
         scene._set("n1", "context", key, {"type": kind})
     tick = scene.run(100, {})
-    sender, book = FactSender(), FactBook()
-    told(sender, book, tick)
-    node = book.nodes["n1"]
+    sender, facts = FactSender(), FleetFacts()
+    take_changes(sender, facts, tick)
+    node = facts.nodes["n1"]
     assert [(p.pid, p.gpu_uuids, p.graphics_uuids) for p in node.processes] == [
         (41, ("GPU-n1-0",), tuple(uuids)),
         (91, tuple(uuids), ()),

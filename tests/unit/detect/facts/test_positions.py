@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from gpumon.detect.facts.fact_book import FactBook
+from gpumon.detect.facts.fleet_facts import FleetFacts
 from gpumon.detect.facts.positions import Groups
 from gpumon.detect.scene import Scene, working
 from gpumon.detect.wire.tick_messages import FactSender
@@ -72,53 +72,53 @@ def test_members_know_their_groups() -> None:
 def test_a_node_that_comes_makes_a_new_layout_of_nodes_alone() -> None:
     scene = Scene()
     uuids = scene.node("n1", 2)
-    sender, book = FactSender(), FactBook()
-    book.take(sender.changes(scene.run(10, working(uuids))))
-    layout, nodes = book.layout, book.node_layout
-    book.take(sender.changes(scene.run(10, working(uuids))))
-    kept = book.node_layout
+    sender, facts = FactSender(), FleetFacts()
+    facts.take(sender.changes(scene.run(10, working(uuids))))
+    layout, nodes = facts.layout, facts.node_layout
+    facts.take(sender.changes(scene.run(10, working(uuids))))
+    before = facts.node_layout
 
     scene.node("login", 0)
-    book.take(sender.changes(scene.run(10, working(uuids))))
+    facts.take(sender.changes(scene.run(10, working(uuids))))
 
-    assert kept is nodes
-    assert book.layout is layout
-    assert book.node_layout.names == ("n1", "login")
-    assert book.node_layout.of_gpus.tolist() == [0, 0]
+    assert before is nodes
+    assert facts.layout is layout
+    assert facts.node_layout.names == ("n1", "login")
+    assert facts.node_layout.of_gpus.tolist() == [0, 0]
 
 
 def test_columns_follow_facts_without_a_new_layout() -> None:
     scene = Scene()
     uuids = scene.node("n1", 2) + scene.node("n2", 2)
     scene.run(10, working(uuids))
-    sender, book = FactSender(), FactBook()
-    book.take(sender.changes(scene.run(10, working(uuids))))
-    layout = book.layout
-    before = book.columns.column("remap_failure").tolist()
-    stale_before = book.columns.is_stale.tolist()
+    sender, facts = FactSender(), FleetFacts()
+    facts.take(sender.changes(scene.run(10, working(uuids))))
+    layout = facts.layout
+    before = facts.columns.column("remap_failure").tolist()
+    stale_before = facts.columns.is_stale.tolist()
 
     scene.gpu(uuids[2], remap_failure=1)
-    book.take(sender.changes(scene.run(10, working(uuids), stale=(uuids[1],))))
+    facts.take(sender.changes(scene.run(10, working(uuids), stale=(uuids[1],))))
 
-    assert book.layout is layout
+    assert facts.layout is layout
     assert before == pytest.approx([np.nan] * 5, nan_ok=True)
-    assert book.columns.column("remap_failure")[2] == 1
+    assert facts.columns.column("remap_failure")[2] == 1
     assert stale_before == [False] * 4
-    assert book.columns.is_stale.tolist() == [False, True, False, False]
+    assert facts.columns.is_stale.tolist() == [False, True, False, False]
 
 
 def test_a_gpu_that_goes_makes_a_new_layout() -> None:
     scene = Scene()
     uuids = scene.node("n1", 2) + scene.node("n2", 2)
-    sender, book = FactSender(), FactBook()
-    book.take(sender.changes(scene.run(10, working(uuids))))
+    sender, facts = FactSender(), FleetFacts()
+    facts.take(sender.changes(scene.run(10, working(uuids))))
 
     scene.lose(uuids[0])
-    book.take(sender.changes(scene.run(10, working(uuids[1:]))))
+    facts.take(sender.changes(scene.run(10, working(uuids[1:]))))
 
-    assert set(book.layout.uuids) == set(uuids[1:])
-    assert book.layout.uuids == tuple(book.gpus)
-    assert {book.layout.uuids[p] for p in book.layout.places(uuids)} == set(uuids[1:])
+    assert set(facts.layout.uuids) == set(uuids[1:])
+    assert facts.layout.uuids == tuple(facts.gpus)
+    assert {facts.layout.uuids[p] for p in facts.layout.places(uuids)} == set(uuids[1:])
 
 
 def test_jobs_on_a_shared_gpu_are_found_from_the_gpu() -> None:
@@ -139,32 +139,32 @@ def test_jobs_on_a_shared_gpu_are_found_from_the_gpu() -> None:
 def test_nodes_are_asked_again_only_where_their_facts_changed() -> None:
     scene = Scene()
     uuids = scene.node("n1", 2) + scene.node("n2", 2)
-    sender, book = FactSender(), FactBook()
+    sender, facts = FactSender(), FleetFacts()
     asked = []
 
     def listed(node: NodeFacts) -> float:
         asked.append(node.name)
         return len(node.block("link").keys)
 
-    book.take(sender.changes(scene.run(10, working(uuids))))
-    assert book.node_columns.told(listed)[:-1].tolist() == [0, 0]
-    assert dict(book.nodes_with("link")) == {}
+    facts.take(sender.changes(scene.run(10, working(uuids))))
+    assert facts.node_columns.column_of(listed)[:-1].tolist() == [0, 0]
+    assert dict(facts.nodes_with("link")) == {}
     scene.links(uuids[2], 3, link_speed_bytes_per_s=25e9)
-    book.take(sender.changes(scene.run(10, working(uuids))))
-    assert book.node_columns.told(listed)[:-1].tolist() == [0, 3]
+    facts.take(sender.changes(scene.run(10, working(uuids))))
+    assert facts.node_columns.column_of(listed)[:-1].tolist() == [0, 3]
     assert asked.count("n1") == 1
-    assert list(book.nodes_with("link")) == ["n2"]
-    assert book.nodes_with("link")["n2"] is book.nodes["n2"]
+    assert list(facts.nodes_with("link")) == ["n2"]
+    assert facts.nodes_with("link")["n2"] is facts.nodes["n2"]
 
 
 def test_a_node_that_goes_tells_of_no_block_any_more() -> None:
     scene = Scene()
     uuids = scene.node("n1", 1) + scene.node("n2", 1)
     scene.links(uuids[0], 2, link_speed_bytes_per_s=25e9)
-    sender, book = FactSender(), FactBook()
-    book.take(sender.changes(scene.run(10, working(uuids))))
-    assert list(book.nodes_with("link")) == ["n1"]
-    told = {"nodes": [], "nodes_gone": ["n1"]}
-    book.take(told)
-    assert dict(book.nodes_with("link")) == {}
-    assert len(book.node_columns.told(len)) == 2
+    sender, facts = FactSender(), FleetFacts()
+    facts.take(sender.changes(scene.run(10, working(uuids))))
+    assert list(facts.nodes_with("link")) == ["n1"]
+    message = {"nodes": [], "nodes_gone": ["n1"]}
+    facts.take(message)
+    assert dict(facts.nodes_with("link")) == {}
+    assert len(facts.node_columns.column_of(len)) == 2

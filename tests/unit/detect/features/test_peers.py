@@ -10,7 +10,7 @@ from gpumon.detect.scene import WORKING, Scene, Values
 from gpumon.model.records.cluster import Rank
 
 
-def _told(values: list[Values], *keys: str, nodes: int = 1) -> list[float]:
+def _feature(values: list[Values], *keys: str, nodes: int = 1) -> list[float]:
     """Features of a job whose GPUs do this, in order, after 30 minutes."""
     scene = Scene()
     each = len(values) // nodes
@@ -24,14 +24,14 @@ def _told(values: list[Values], *keys: str, nodes: int = 1) -> list[float]:
 def test_one_behind_and_one_ahead() -> None:
     """Distance from the median, to either side."""
     sm: list[Values] = [{"sm_active_ratio": x} for x in (0.5, 0.5, 0.5, 0.2)]
-    lag, lead = _told(sm, "sm_lag", "sm_lead")
+    lag, lead = _feature(sm, "sm_lag", "sm_lead")
     assert lag == pytest.approx(0.3)
     assert lead == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_gpu_alone_has_no_peers() -> None:
     """Missing, not 0."""
-    assert np.isnan(_told([{}], "sm_lag", "sm_leader_share", "util_together")).all()
+    assert np.isnan(_feature([{}], "sm_lag", "sm_leader_share", "util_together")).all()
 
 
 def test_always_the_same_leads_or_each_in_turn() -> None:
@@ -41,21 +41,21 @@ def test_always_the_same_leads_or_each_in_turn() -> None:
         {"sm_active_ratio": lambda s, place=place: 0.7 if s // 60 % 4 == place else 0.4}
         for place in range(4)
     ]
-    assert _told(always, "sm_leader_share") == [pytest.approx(1.0)]
-    assert _told(turns, "sm_leader_share")[0] == pytest.approx(0.25, abs=0.1)
+    assert _feature(always, "sm_leader_share") == [pytest.approx(1.0)]
+    assert _feature(turns, "sm_leader_share")[0] == pytest.approx(0.25, abs=0.1)
 
 
 def test_gpus_that_are_alike_have_no_leader() -> None:
     """The first of equals does not lead."""
-    assert _told([{} for _ in range(4)], "sm_leader_share") == [0.0]
+    assert _feature([{} for _ in range(4)], "sm_leader_share") == [0.0]
 
 
 def test_quarters_of_a_pipeline_differ() -> None:
     """What differs by stage lies between quarters; one odd GPU of eight does not."""
     staged: list[Values] = [{"sm_active_ratio": x} for x in (0.3,) * 6 + (0.6,) * 2]
     odd: list[Values] = [{"sm_active_ratio": x} for x in (0.3, 0.3, 0.3, 0.6, 0.3, 0.3, 0.3, 0.3)]
-    assert _told(staged, "sm_stages") == [pytest.approx(1.0)]
-    assert _told(odd, "sm_stages")[0] < 0.5
+    assert _feature(staged, "sm_stages") == [pytest.approx(1.0)]
+    assert _feature(odd, "sm_stages")[0] < 0.5
 
 
 def test_ranks_give_the_order() -> None:
@@ -76,8 +76,8 @@ def test_a_slow_node_shows_between_nodes() -> None:
     """All GPUs of one node differ from those of the other; else hardly."""
     nodes: list[Values] = [{"sm_active_ratio": x} for x in (0.3,) * 4 + (0.6,) * 4]
     mixed: list[Values] = [{"sm_active_ratio": x} for x in (0.3, 0.6) * 4]
-    (between,) = _told(nodes, "sm_nodes", nodes=2)
-    (chance,) = _told(mixed, "sm_nodes", nodes=2)
+    (between,) = _feature(nodes, "sm_nodes", nodes=2)
+    (chance,) = _feature(mixed, "sm_nodes", nodes=2)
     assert between > 0.8
     assert chance < 0.0
 
@@ -85,13 +85,13 @@ def test_a_slow_node_shows_between_nodes() -> None:
 def test_a_gpu_at_rest_beside_working_ones() -> None:
     """Its share; none where all rest."""
     rest: Values = {"gpu_util_ratio": 0.0}
-    assert _told([{}, {}, {}, rest], "rest_gpus") == [pytest.approx(0.25)]
-    assert _told([rest, rest], "rest_gpus") == [0.0]
+    assert _feature([{}, {}, {}, rest], "rest_gpus") == [pytest.approx(0.25)]
+    assert _feature([rest, rest], "rest_gpus") == [0.0]
 
 
 def test_a_missing_peer_is_not_the_least() -> None:
     """Of a GPU that tells nothing nothing is said; of too many, of nobody."""
     blind: Values = {"sm_active_ratio": None}
-    (lag,) = _told([{}, {}, {}, blind], "sm_lag")
+    (lag,) = _feature([{}, {}, {}, blind], "sm_lag")
     assert lag == pytest.approx(0.0, abs=1e-6)
-    assert np.isnan(_told([{}, blind, blind, blind], "sm_lag")).all()
+    assert np.isnan(_feature([{}, blind, blind, blind], "sm_lag")).all()

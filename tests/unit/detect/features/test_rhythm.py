@@ -21,7 +21,7 @@ def _scene(wave: Values, seconds: float = 3600.0, gpus: int = 2, **cgroup: objec
     return scene
 
 
-def _told(scene: Scene, key: str) -> float:
+def _feature(scene: Scene, key: str) -> float:
     return float(features_of(scene.view()).column(key)[0])
 
 
@@ -29,24 +29,24 @@ def _told(scene: Scene, key: str) -> float:
 def test_the_beat_is_found(period_s: float) -> None:
     """A dip every so often."""
     scene = _scene({"sm_active_ratio": lambda s: 0.1 if s % period_s < 0.3 * period_s else 0.6})
-    assert 10 ** _told(scene, "period") == pytest.approx(period_s, rel=0.12)
-    assert _told(scene, "beat") > 0.5
+    assert 10 ** _feature(scene, "period") == pytest.approx(period_s, rel=0.12)
+    assert _feature(scene, "beat") > 0.5
 
 
 def test_steady_work_has_no_beat() -> None:
     """No period, and nothing pauses."""
     scene = _scene({"sm_active_ratio": 0.5})
-    assert np.isnan(_told(scene, "period"))
-    assert _told(scene, "pause_share_60m") == 0.0
-    assert np.isnan(_told(scene, "pause_s_60m"))
+    assert np.isnan(_feature(scene, "period"))
+    assert _feature(scene, "pause_share_60m") == 0.0
+    assert np.isnan(_feature(scene, "pause_s_60m"))
 
 
 def test_pauses_are_counted_and_measured() -> None:
     """Every ten minutes a pause of a minute and a half."""
     scene = _scene({"sm_active_ratio": lambda s: 0.0 if s % 600 < 90 else 0.6})
-    assert _told(scene, "pauses_60m") == pytest.approx(6.0, abs=1.0)
-    assert 10 ** _told(scene, "pause_s_60m") == pytest.approx(90.0, abs=10.0)
-    assert _told(scene, "pause_share_60m") == pytest.approx(0.15, abs=0.02)
+    assert _feature(scene, "pauses_60m") == pytest.approx(6.0, abs=1.0)
+    assert 10 ** _feature(scene, "pause_s_60m") == pytest.approx(90.0, abs=10.0)
+    assert _feature(scene, "pause_share_60m") == pytest.approx(0.15, abs=0.02)
 
 
 @pytest.mark.parametrize(("in_pause", "expected"), [(4e9, 1.0), (0.0, 0.0)])
@@ -57,7 +57,7 @@ def test_what_is_written_in_pauses(in_pause: float, expected: float) -> None:
         {"sm_active_ratio": lambda s: 0.0 if s % 600 < 90 else 0.6},
         job_io_write_bytes_per_s=lambda s: in_pause if s % 600 < 90 else at_work,
     )
-    assert _told(scene, "pause_write") == pytest.approx(expected, abs=0.05)
+    assert _feature(scene, "pause_write") == pytest.approx(expected, abs=0.05)
 
 
 def test_cpus_that_follow_the_gpus() -> None:
@@ -65,28 +65,28 @@ def test_cpus_that_follow_the_gpus() -> None:
     wave: Values = {"sm_active_ratio": lambda s: 0.1 if s % 200 < 100 else 0.6}
     with_it = _scene(wave, job_cpu_cores_used=lambda s: 2.0 if s % 200 < 100 else 20.0)
     instead = _scene(wave, job_cpu_cores_used=lambda s: 20.0 if s % 200 < 100 else 2.0)
-    assert _told(with_it, "cpu_follows") == pytest.approx(1.0, abs=0.05)
-    assert _told(instead, "cpu_follows") == pytest.approx(-1.0, abs=0.05)
+    assert _feature(with_it, "cpu_follows") == pytest.approx(1.0, abs=0.05)
+    assert _feature(instead, "cpu_follows") == pytest.approx(-1.0, abs=0.05)
 
 
 def test_a_job_that_does_ever_less() -> None:
     """The last quarter of an hour beside the first."""
     scene = _scene({"sm_active_ratio": lambda s: 0.6 if s < 1800 else 0.45})
-    assert _told(scene, "drift_60m") == pytest.approx(-0.25, abs=0.01)
+    assert _feature(scene, "drift_60m") == pytest.approx(-0.25, abs=0.01)
 
 
 def test_without_sm_counters_utilisation_tells() -> None:
     """The beat of a board that has none."""
     wave: Values = {"sm_active_ratio": None,
                     "gpu_util_ratio": lambda s: 0.1 if s % 120 < 40 else 1.0}  # fmt: skip
-    assert 10 ** _told(_scene(wave), "period") == pytest.approx(120.0, rel=0.1)
+    assert 10 ** _feature(_scene(wave), "period") == pytest.approx(120.0, rel=0.1)
 
 
 def test_cpus_for_each_gpu() -> None:
     """Cores, and the share of what it may use."""
     scene = _scene({}, job_cpu_cores_used=8.0)
-    assert _told(scene, "cores_per_gpu") == pytest.approx(4.0)
-    assert _told(scene, "cpu_share") == pytest.approx(0.25)
+    assert _feature(scene, "cores_per_gpu") == pytest.approx(4.0)
+    assert _feature(scene, "cpu_share") == pytest.approx(0.25)
 
 
 def test_a_neighbours_traffic_is_not_the_jobs() -> None:
@@ -96,8 +96,8 @@ def test_a_neighbours_traffic_is_not_the_jobs() -> None:
     scene.job("1", uuids[:1])
     scene.host("n1", net_rx_bytes_per_s=1e9, net_tx_bytes_per_s=1e9, cpu_count=64)
     scene.run(1800, dict.fromkeys(uuids, WORKING))
-    alone = _told(scene, "network")
+    alone = _feature(scene, "network")
     scene.job("2", uuids[1:])
     scene.run(600, dict.fromkeys(uuids, WORKING))
     assert alone == pytest.approx(np.log10(2e9))
-    assert np.isnan(_told(scene, "network"))
+    assert np.isnan(_feature(scene, "network"))

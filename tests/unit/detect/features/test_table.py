@@ -18,7 +18,7 @@ BUSY: Values = {
 }  # fmt: skip
 
 
-def _told(scene: Scene, key: str, job: int = 0) -> float:
+def _feature(scene: Scene, key: str, job: int = 0) -> float:
     return float(features_of(scene.view()).column(key)[job])
 
 
@@ -43,12 +43,12 @@ def test_every_feature_is_documented_and_made_of_fields() -> None:
 def test_levels_are_means_over_all_gpus() -> None:
     """Shares of what there is."""
     scene = _scene(power_w=350.0, mem_used_bytes=20.0 * 2**30)
-    assert _told(scene, "util_15m") == pytest.approx(0.9)
-    assert _told(scene, "power_15m") == pytest.approx(0.5)
-    assert _told(scene, "mem_15m") == pytest.approx(0.25)
-    assert _told(scene, "tensor_per_sm_15m") == pytest.approx(0.5)
-    assert _told(scene, "gpus") == 2.0
-    assert _told(scene, "alone") == 1.0
+    assert _feature(scene, "util_15m") == pytest.approx(0.9)
+    assert _feature(scene, "power_15m") == pytest.approx(0.5)
+    assert _feature(scene, "mem_15m") == pytest.approx(0.25)
+    assert _feature(scene, "tensor_per_sm_15m") == pytest.approx(0.5)
+    assert _feature(scene, "gpus") == 2.0
+    assert _feature(scene, "alone") == 1.0
 
 
 @pytest.mark.parametrize("period_s", [1.0, 5.0, 10.0, 30.0, 60.0])
@@ -57,10 +57,10 @@ def test_the_period_hardly_changes_them(period_s: float) -> None:
     keys = ("gpu_util_ratio", "sm_active_ratio")
     wave: Values = dict.fromkeys(keys, lambda s: 0.8 if s % 600 < 300 else 0.0)
     scene = _scene(2, 3600.0, period_s, **wave)
-    assert _told(scene, "util_60m") == pytest.approx(0.4, abs=0.02)
-    assert _told(scene, "rest_share_60m") == pytest.approx(0.5, abs=0.03)
-    assert _told(scene, "bursts_60m") == pytest.approx(6.0, abs=1.1)
-    assert _told(scene, "pauses_60m") == pytest.approx(6.0, abs=1.1)
+    assert _feature(scene, "util_60m") == pytest.approx(0.4, abs=0.02)
+    assert _feature(scene, "rest_share_60m") == pytest.approx(0.5, abs=0.03)
+    assert _feature(scene, "bursts_60m") == pytest.approx(6.0, abs=1.1)
+    assert _feature(scene, "pauses_60m") == pytest.approx(6.0, abs=1.1)
 
 
 def test_what_is_missing_is_never_zero() -> None:
@@ -69,17 +69,17 @@ def test_what_is_missing_is_never_zero() -> None:
     for feature in FEATURES:
         is_blind = set(feature.fields) & {"tensor_active_ratio", "dram_active_ratio"}
         if is_blind or feature.fields == ("sm_active_ratio",):
-            assert np.isnan(_told(scene, feature.key)), feature.key
-    assert _told(scene, "util_15m") == pytest.approx(0.9)
-    assert np.isfinite(_told(scene, "beat"))
+            assert np.isnan(_feature(scene, feature.key)), feature.key
+    assert _feature(scene, "util_15m") == pytest.approx(0.9)
+    assert np.isfinite(_feature(scene, "beat"))
 
 
 def test_most_of_a_window_must_be_known() -> None:
     """After five minutes nothing is said of an hour."""
     scene = _scene(seconds=300.0)
-    assert np.isnan(_told(scene, "util_60m"))
-    assert np.isnan(_told(scene, "util_15m"))
-    assert _told(scene, "observed") == pytest.approx(300.0, abs=20.0)
+    assert np.isnan(_feature(scene, "util_60m"))
+    assert np.isnan(_feature(scene, "util_15m"))
+    assert _feature(scene, "observed") == pytest.approx(300.0, abs=20.0)
 
 
 def test_what_was_before_the_job_is_another_jobs() -> None:
@@ -91,7 +91,7 @@ def test_what_was_before_the_job_is_another_jobs() -> None:
     scene.end("1")
     scene.job("2", uuids)
     scene.run(1800, {uuid: {**BUSY, "gpu_util_ratio": 0.1} for uuid in uuids})
-    assert _told(scene, "util_60m") == pytest.approx(0.1, abs=0.01)
+    assert _feature(scene, "util_60m") == pytest.approx(0.1, abs=0.01)
 
 
 def test_names_tell_nothing() -> None:
@@ -174,7 +174,7 @@ def test_a_gap_is_not_filled() -> None:
     scene = _scene(2, 600.0)
     scene.skip(600.0)
     scene.run(300.0, dict.fromkeys(("GPU-n1-0", "GPU-n1-1"), BUSY))
-    assert _told(scene, "observed") == pytest.approx(900.0, abs=30.0)
+    assert _feature(scene, "observed") == pytest.approx(900.0, abs=30.0)
 
 
 def test_large_jobs_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,5 +185,5 @@ def test_large_jobs_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     scene.job("1", uuids)
     low: Values = {**HELD, "sm_active_ratio": 0.0}
     scene.run(1200, {uuid: BUSY if place % 4 == 0 else low for place, uuid in enumerate(uuids)})
-    assert _told(scene, "util_15m") == pytest.approx(0.9)
-    assert _told(scene, "gpus") == 4.0
+    assert _feature(scene, "util_15m") == pytest.approx(0.9)
+    assert _feature(scene, "gpus") == 4.0

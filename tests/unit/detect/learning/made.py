@@ -11,14 +11,19 @@ KEY = "comm_bound"
 
 
 def examples(
-    seed: int, jobs: int = 160, recordings: int = 5, share: float = 0.25, *, is_told: bool = True
+    seed: int,
+    jobs: int = 160,
+    recordings: int = 5,
+    share: float = 0.25,
+    *,
+    shows_class: bool = True,
 ) -> Examples:
     """Jobs that exchange much and compute little are of the class, unless nothing tells it."""
     dice = np.random.default_rng(seed)
     rows = []
     for job in range(jobs):
         is_true = dice.random() < share
-        shows = is_true if is_told else dice.random() < share
+        shows = is_true if shows_class else dice.random() < share
         base = {
             "util_15m": dice.uniform(0.85, 1.0),
             "sm_15m": dice.uniform(0.2, 0.5) if shows else dice.uniform(0.4, 0.9),

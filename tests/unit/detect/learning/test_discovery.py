@@ -250,7 +250,7 @@ def test_a_home_that_fails_or_hangs_is_told(begun, pictures, tmp_path, monkeypat
     path.mkdir()
     assert str(path) in one.name(1, "odd")
     held = threading.Event()
-    monkeypatch.setattr("gpumon.detect.learning.json_file.KEPT_S", 0.01)
+    monkeypatch.setattr("gpumon.detect.learning.json_file.ANSWERS_WITHIN_S", 0.01)
     monkeypatch.setattr(
         "gpumon.detect.learning.named.names_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )

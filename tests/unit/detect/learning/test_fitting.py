@@ -26,11 +26,11 @@ def test_a_class_that_features_tell_is_learnt(seed: int) -> None:
     assert score.calibration_error < 0.1
     (learnt,) = model.classes
     others = examples(seed + 1)
-    is_true, can_tell = others.is_of(KEY), learnt.can_tell(others.features)
+    is_true, can_judge = others.is_of(KEY), learnt.can_judge(others.features)
     likely = learnt.probabilities(learnt.rows(others.features)) >= learnt.claims_from
-    assert can_tell.mean() > 0.9
-    assert (likely & can_tell)[is_true].mean() > 0.7
-    assert (likely & can_tell)[~is_true].mean() < 0.02
+    assert can_judge.mean() > 0.9
+    assert (likely & can_judge)[is_true].mean() > 0.7
+    assert (likely & can_judge)[~is_true].mean() < 0.02
 
 
 def test_how_much_is_lost_is_learnt_too() -> None:
@@ -44,7 +44,7 @@ def test_how_much_is_lost_is_learnt_too() -> None:
 
 def test_what_nothing_tells_is_left_to_rules() -> None:
     """Labels that have nothing to do with the features: no class, and the score says so."""
-    model, (score,) = fitted(examples(6, is_told=False), [KEY])
+    model, (score,) = fitted(examples(6, shows_class=False), [KEY])
     assert not score.is_kept
     assert model.classes == ()
 

@@ -51,9 +51,9 @@ def test_the_named_features_carry_the_verdict(learnt: Learnt) -> None:
 def test_nothing_is_said_without_what_it_needs(learnt: Learnt, key: str) -> None:
     """A missing counter is no 0."""
     features = examples(23, jobs=8).features
-    assert learnt.can_tell(features).any()
+    assert learnt.can_judge(features).any()
     features[:, COLUMN[key]] = np.nan
-    assert not learnt.can_tell(features).any()
+    assert not learnt.can_judge(features).any()
 
 
 def test_nothing_is_said_of_what_was_never_met(learnt: Learnt) -> None:
@@ -62,7 +62,7 @@ def test_nothing_is_said_of_what_was_never_met(learnt: Learnt) -> None:
     for key, value in (("gpus", 9.0), ("gpus", 0.0), ("fp64_15m", 0.7), ("nvlink_15m", -0.5)):
         changed = features.copy()
         changed[:, COLUMN[key]] = value
-        assert not learnt.can_tell(changed).any(), key
+        assert not learnt.can_judge(changed).any(), key
 
 
 @pytest.mark.parametrize(("key", "value"), [("nvlink_15m", 0.95), ("tensor_15m", -0.3)])
@@ -74,7 +74,7 @@ def test_what_speaks_one_way_alone_still_does_beyond_all_that_was_met(
     mine = others.features[others.is_of(KEY)]
     most = mine.copy()
     most[:, COLUMN[key]] = value
-    assert learnt.can_tell(most).mean() == learnt.can_tell(mine).mean() > 0.9
+    assert learnt.can_judge(most).mean() == learnt.can_judge(mine).mean() > 0.9
     likely, before = (learnt.probabilities(learnt.rows(rows)) for rows in (most, mine))
     assert (likely >= before).all()
 
@@ -87,7 +87,7 @@ def test_a_model_that_names_no_ways_is_read_with_none_open(model: Model) -> None
     features = examples(24, jobs=8).features
     features[:, COLUMN["nvlink_15m"]] = 0.95
     assert learnt.looks_at[0] == "nvlink_15m"
-    assert not learnt.can_tell(features).any()
+    assert not learnt.can_judge(features).any()
 
 
 def test_what_else_is_missing_is_borne(learnt: Learnt) -> None:
@@ -97,7 +97,7 @@ def test_what_else_is_missing_is_borne(learnt: Learnt) -> None:
     blind = mine.copy()
     blind[:, COLUMN["nvlink_15m"]] = np.nan
     sure, unsure = (learnt.probabilities(learnt.rows(part)).mean() for part in (mine, blind))
-    assert learnt.can_tell(blind).mean() > 0.9
+    assert learnt.can_judge(blind).mean() > 0.9
     assert unsure < sure
 
 

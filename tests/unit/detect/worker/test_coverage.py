@@ -27,7 +27,7 @@ KEYS = tuple(key for keys in FIELDS.values() for key in keys)
 KINDS = ("job", "gpu", "node")
 
 
-class Kept:
+class Held:
     """A worker's picture, which is only told what changed."""
 
     def __init__(self):
@@ -132,15 +132,15 @@ def known_of(view, kind, key):
 @pytest.mark.parametrize("seed", [3, 1415, 92653])
 def test_coverage_of_a_kept_picture_is_that_of_a_new_one(seed):
     fleet, answers = Fleet(seed), set()
-    with closing(Kept()) as kept:
+    with closing(Held()) as held:
         for _ in range(60):
             fleet.change()
             tick = fleet.run()
-            view, anew = kept.view(tick), view_of(tick)
+            view, again = held.view(tick), view_of(tick)
             for kind in KINDS:
                 for key in KEYS:
                     found = known_of(view, kind, key)
-                    assert found == known_of(anew, kind, key), (kind, key)
+                    assert found == known_of(again, kind, key), (kind, key)
                     answers.add((kind, key, bool(found[0]), bool(found[2])))
     # Of nearly every field somebody told, and somebody did not.
     told = {(kind, key) for kind, key, is_seen, _ in answers if is_seen}
@@ -164,8 +164,8 @@ def test_who_needs_values_oftener_than_they_come_is_blind_and_says_why(period_s,
     assert coverage.state == "ok"
 
 
-@pytest.mark.parametrize(("needs_s", "is_told"), [(3000.0, False), (7200.0, True)])
-def test_whose_windows_reach_back_to_rarer_values_says_so(needs_s, is_told):
+@pytest.mark.parametrize(("needs_s", "is_noted"), [(3000.0, False), (7200.0, True)])
+def test_whose_windows_reach_back_to_rarer_values_says_so(needs_s, is_noted):
     scene = Scene(period_s=300.0, span_s=20_000.0)
     scene.job("7", scene.node("n", 2))
     scene.run(7200.0, {})
@@ -174,5 +174,5 @@ def test_whose_windows_reach_back_to_rarer_values_says_so(needs_s, is_told):
     declared = Declaration("long", "1", ("seen",), ("power_w",), 600.0, needs_s)
     coverage, _ = places_of(scene.view(), declared)
     said = "before the last 60 min values come only every 300 s"
-    assert coverage.note == (said if is_told else "")
+    assert coverage.note == (said if is_noted else "")
     assert coverage.state == "ok"

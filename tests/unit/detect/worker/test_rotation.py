@@ -11,10 +11,10 @@ import pytest
 from gpumon.detect.contract import Declaration
 from gpumon.detect.facts.facts import MARK_STEP, WHOLE, is_in_part, part_mark
 from gpumon.detect.worker.rotation import (
-    JOBS_A_LOOK,
-    JUDGED_A_LOOK,
+    JOBS_PER_EVALUATION,
+    JUDGED_PER_EVALUATION,
     LEAST_JOBS,
-    RESTING_A_LOOK,
+    RESTING_PER_EVALUATION,
     Turns,
     part_after,
     shared_out,
@@ -77,7 +77,7 @@ def test_a_clock_that_was_set_back_lets_nobody_rest_until_it_is_as_late_again():
 
 
 def test_of_many_jobs_a_part_has_its_turn_oftener():
-    found = looked(range(31), jobs=2 * JOBS_A_LOOK)
+    found = looked(range(31), jobs=2 * JOBS_PER_EVALUATION)
     assert [at for at, _ in found][:5] == [0, 0, 5, 10, 15]
     (begin, middle), (again, end) = (part for _, part in found[2:4])
     assert middle == again
@@ -88,7 +88,7 @@ def test_of_many_jobs_a_part_has_its_turn_oftener():
     ("every_s", "parts"), [(0.0, 3), (20.0, 6), (30, 9), (60.0, 18), (300.0, 18)]
 )
 def test_what_is_asked_rarely_takes_fewer_jobs_a_look_and_still_sees_all(every_s, parts):
-    ids = names(3 * JOBS_A_LOOK)
+    ids = names(3 * JOBS_PER_EVALUATION)
     found = looked(range(0, 6000, 10), len(ids), DEAR._replace(every_s=every_s))
     first = [part for at, part in found if not at]
     later = [(at, part) for at, part in found if at]
@@ -109,13 +109,13 @@ def test_a_look_has_room_for_so_many_judgements_however_many_detectors_there_are
     for number in range(1, 40):
         total = 0
         found = turns.take(10.0 * number, ring, declared)
-        assert len(found) <= JUDGED_A_LOOK // LEAST_JOBS
+        assert len(found) <= JUDGED_PER_EVALUATION // LEAST_JOBS
         for parts in found.values():
             (part,) = parts
             inside = (ring >= part[0]) & (ring < part[1])
             over_the_end = (ring >= part[0]) | (ring < part[1])
             total += int((inside if part[0] < part[1] else over_the_end).sum())
-        assert total <= JUDGED_A_LOOK
+        assert total <= JUDGED_PER_EVALUATION
 
 
 @pytest.mark.parametrize(("jobs", "count"), [(2500, 14), (4000, 40), (10_000, 29), (3000, 120)])
@@ -123,12 +123,13 @@ def test_every_detector_sees_every_job_within_a_bound(jobs, count):
     """A fair share each look, or its wish; who got nothing is first in line next time."""
     ids, declared = names(jobs), many(count)
     turns, ring = Turns(), ring_of(ids)
-    waits = -(-count // (JUDGED_A_LOOK // LEAST_JOBS))
-    share = max(LEAST_JOBS, JUDGED_A_LOOK // count)
+    waits = -(-count // (JUDGED_PER_EVALUATION // LEAST_JOBS))
+    share = max(LEAST_JOBS, JUDGED_PER_EVALUATION // count)
     seen = dict.fromkeys(declared, 0.0)
     turns.take(0.0, ring, declared)
     bounds = {
-        key: waits * (jobs / min(share, JOBS_A_LOOK * 10.0 / min(max(10.0, one.every_s), 60.0)) + 2)
+        key: waits
+        * (jobs / min(share, JOBS_PER_EVALUATION * 10.0 / min(max(10.0, one.every_s), 60.0)) + 2)
         for key, one in declared.items()
     }
     rounds = dict.fromkeys(declared, 0)
@@ -173,7 +174,7 @@ def test_turns_follow_from_counts_and_times_alone():
 
 def test_small_fleets_are_judged_without_sharing_out():
     turns, declared = Turns(), many(60, paces=(10.0,))
-    ring = ring_of(names(JOBS_A_LOOK))
+    ring = ring_of(names(JOBS_PER_EVALUATION))
     assert all(parts == (WHOLE,) for parts in turns.take(0.0, ring, declared).values())
     assert turns.take(5.0, ring, declared) == {}
     assert turns.take(10.0, ring, declared) == dict.fromkeys(declared, (WHOLE,))
@@ -193,7 +194,7 @@ def test_those_that_rest_and_judge_the_whole_fleet_do_not_fall_due_together():
     counts = Counter()
     for number in range(1, 61):
         found = turns.take(10.0 * number, ring, declared)
-        assert len(found) <= RESTING_A_LOOK
+        assert len(found) <= RESTING_PER_EVALUATION
         counts.update(list(found))
     assert set(counts) == set(declared)
     assert min(counts.values()) >= 8

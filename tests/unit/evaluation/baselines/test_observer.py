@@ -20,7 +20,7 @@ def test_what_lies_between_pictures_far_apart_was_not_observed():
     view, gpus = job_with_gpus("7", {NODE: 1}, idle=1)
     for second in (0, 60, 7200, 7260):
         observer.take(tick((view,), gpus, at=AT + second, period_s=PERIOD_S))
-    assert observer.said()["zero_60"].claims == ()
+    assert observer.statements()["zero_60"].claims == ()
 
 
 def test_claims_stay_when_a_job_ends_and_one_on_other_gpus_begins_anew():
@@ -31,17 +31,17 @@ def test_claims_stay_when_a_job_ends_and_one_on_other_gpus_begins_anew():
         now, its = (view, gpus) if minute < 61 else (moved, others)
         shown = () if minute == 119 else (now,)
         observer.take(tick(shown, its, at=AT + 60 * minute, period_s=PERIOD_S))
-    (claim,) = observer.said()["zero_60"].claims
+    (claim,) = observer.statements()["zero_60"].claims
     assert claim.end == AT + 60 * 60
 
 
 def test_every_baseline_says_what_it_may_claim():
-    told = observed((70, AT_REST), (30, [WORK, SPIN]), (30, SPIN))
-    assert list(told) == list(BASELINES)
-    for name, said in told.items():
-        for claim in said.claims:
+    statements = observed((70, AT_REST), (30, [WORK, SPIN]), (30, SPIN))
+    assert list(statements) == list(BASELINES)
+    for name, statement in statements.items():
+        for claim in statement.claims:
             assert set(claim.classes) <= set(BASELINES[name].classes)
 
 
 def test_of_no_picture_nothing_is_said():
-    assert all(said == ((), frozenset()) for said in Observer().said().values())
+    assert all(one == ((), frozenset()) for one in Observer().statements().values())

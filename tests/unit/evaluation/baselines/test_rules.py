@@ -41,7 +41,7 @@ def observed(*parts, has_ranks=True, unknown=0, period_s=PERIOD_S):
             ]
             observer.take(tick((view,), gpus, at=at, period_s=period_s))
             at += period_s
-    return observer.said()
+    return observer.statements()
 
 
 def claims_of(name, *parts, **changes):
@@ -88,15 +88,19 @@ def test_a_missing_sample_is_no_zero():
 
 
 def test_zeros_of_some_gpus_say_nothing_of_those_that_nobody_sees():
-    said = observed((90, AT_REST), unknown=1)["zero_60"]
-    assert (said.claims, said.judged) == ((), frozenset())
+    statement = observed((90, AT_REST), unknown=1)["zero_60"]
+    assert (statement.claims, statement.judged) == ((), frozenset())
 
 
 def test_a_rule_that_needs_longer_than_was_observed_does_not_judge():
-    said = observed((122, AT_REST))
-    assert [said[f"zero_{minutes}"].judged for minutes in (60, 120, 240)] == [{"7"}, {"7"}, set()]
-    assert len(said["zero_120"].claims) == 1
-    assert said["zero_240"].claims == ()
+    statements = observed((122, AT_REST))
+    assert [statements[f"zero_{minutes}"].judged for minutes in (60, 120, 240)] == [
+        {"7"},
+        {"7"},
+        set(),
+    ]
+    assert len(statements["zero_120"].claims) == 1
+    assert statements["zero_240"].claims == ()
 
 
 def test_a_server_between_two_bursts_is_taken_for_idle():
@@ -182,8 +186,8 @@ def test_one_rank_that_does_nothing_may_keep_the_others_waiting():
     ],
 )
 def test_two_symptoms_of_three_are_no_stall(after):
-    said = observed((20, WORK), (30, after))["three_symptom_stall"]
-    assert (said.claims, said.judged) == ((), {"7"})
+    statement = observed((20, WORK), (30, after))["three_symptom_stall"]
+    assert (statement.claims, statement.judged) == ((), {"7"})
 
 
 def test_a_stall_whose_job_was_never_seen_at_work_is_not_told():
@@ -216,8 +220,8 @@ def test_the_rank_that_is_busier_than_those_that_wait_for_it_is_slow():
     ],
 )
 def test_ranks_that_are_about_as_busy_are_not_slow(values):
-    said = observed((16, values))["relative_score_0.75"]
-    assert (said.claims, said.judged) == ((), {"7"})
+    statement = observed((16, values))["relative_score_0.75"]
+    assert (statement.claims, statement.judged) == ((), {"7"})
 
 
 def test_of_two_slow_ranks_the_loss_is_that_of_the_slowest():
@@ -249,6 +253,6 @@ def test_half_a_minute_between_pictures_makes_the_same_windows():
 
 
 def test_five_minutes_between_pictures_are_two_to_a_window():
-    said = observed((13, {**WORK, SM: 0.4, TENSOR: 0.1}), period_s=300.0)
-    (claim,) = said["activity_thresholds"].claims
+    statements = observed((13, {**WORK, SM: 0.4, TENSOR: 0.1}), period_s=300.0)
+    (claim,) = statements["activity_thresholds"].claims
     assert claim.reached[1] == AT + 600

@@ -23,9 +23,9 @@ def test_a_guess_where_entities_are_is_only_a_guess(guess):
 def test_kept_fields_side_by_side_are_told_as_a_slice():
     """To copy a list of places takes several times as long."""
     held = chunk("a")
-    assert held.kept_places(("temp_c", *KEYS)) == (False, slice(1, 3), slice(0, 2))
-    assert held.kept_places((KEYS[0], "temp_c", KEYS[1])) == (False, [0, 2], slice(0, 2))
-    assert held.kept_places(("temp_c",)) == (False, [], [])
+    assert held.stored_fields(("temp_c", *KEYS)) == (False, slice(1, 3), slice(0, 2))
+    assert held.stored_fields((KEYS[0], "temp_c", KEYS[1])) == (False, [0, 2], slice(0, 2))
+    assert held.stored_fields(("temp_c",)) == (False, [], [])
 
 
 def test_fields_are_told_by_position_and_what_is_not_kept_has_none():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.wire.protocol import MAX_DESCRIPTORS
-from gpumon.fleet.history.fields import FLEETING, HISTORY_BLOCKS, kept_keys
+from gpumon.fleet.history.fields import FLEETING, HISTORY_BLOCKS, stored_keys
 from gpumon.fleet.history.history import History
 from gpumon.fleet.history.retention import RowBytes, tier_plans
 from gpumon.model.records.block import MISSING_INTEGER, Block
@@ -223,13 +223,13 @@ def test_an_hour_and_more_fits_into_two_gibibytes(gpus):
     limit, planned = 2 * 2**30, 0
     counts = {"gpu": gpus, "link": 18 * gpus, "mig": gpus, "cgroup": gpus, "nic": 9 * gpus // 8}
     for block in HISTORY_BLOCKS:
-        count, keys = counts.get(block, gpus), len(kept_keys(block))
+        count, keys = counts.get(block, gpus), len(stored_keys(block))
         row = RowBytes(4 * keys * count, 14 * keys * count)
         plans = tier_plans(block, row, 1.0, limit, 86_400.0)
         planned += sum(plan.max_bytes for plan in plans)
         sizes = (row.fine, *[row.coarse] * 2)
         reach = [
-            plan.capacity(size, max(1.0, plan.beat_s)) * plan.parts * max(1.0, plan.beat_s)
+            plan.capacity(size, max(1.0, plan.period_s)) * plan.parts * max(1.0, plan.period_s)
             for plan, size in zip(plans, sizes, strict=False)
         ]
         assert max(reach) >= 3600 * 0.85
@@ -241,7 +241,7 @@ def test_many_chunks_stay_within_the_descriptors_of_one_message():
     history = History(max_bytes=300_000)
     names = {"g": {"power_w": 1.0, "energy_j": 1}}
     rows = {
-        block: Block(("e",), {kept_keys(block)[0]: array("d", [1.0])}, {}, {})
+        block: Block(("e",), {stored_keys(block)[0]: array("d", [1.0])}, {}, {})
         for block in HISTORY_BLOCKS[1:]
     }
     nodes = {"n": Node("n", (), 0.0, False, None, (), blocks=rows)}

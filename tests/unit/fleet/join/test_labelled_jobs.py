@@ -19,7 +19,7 @@ from tests.unit.fleet.factories import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumon.fleet.join.join import Picture
+    from gpumon.fleet.join.join import JoinedFleet
     from gpumon.model.records.frame import Frame, QueueRecords
 
 PAGE = "dcgm+http://gpu[01-02]:9400/metrics"
@@ -32,7 +32,7 @@ def page(name: str, *told: str | None, at: float = 99.0) -> Frame:
     return frame(name, {"gpu": block})._replace(origin=PAGE, taken_at=at)
 
 
-def picture(*frames: Frame, records: QueueRecords | None = None) -> Picture:
+def picture(*frames: Frame, records: QueueRecords | None = None) -> JoinedFleet:
     return join(frames, records, {}, 100.0, 5.0)
 
 

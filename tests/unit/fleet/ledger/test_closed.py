@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_over_a_restart_is_told_as_a_whole(tmp_path):
 
 
 def test_of_too_many_kept_runs_the_newest_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(journal_reader, "MOST_KEPT", 2)
+    monkeypatch.setattr(journal_reader, "MOST_RUNS", 2)
     for day, number in (("2026-01-01", 1), ("2026-01-02", 2), ("2026-01-03", 3)):
         ledger = Ledger(journal=JournalFile(tmp_path / day))
         run(ledger, START, START + 60, [view(str(number), ["a"])])

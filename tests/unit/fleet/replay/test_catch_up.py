@@ -12,10 +12,10 @@ from gpumon.detect.series import LEAST_GAP_S
 from gpumon.fleet.history.history import History
 from gpumon.fleet.ledger.ledger import Ledger
 from gpumon.fleet.replay.catch_up import (
-    LATE_LOOK_S,
+    EVALUATION_S,
+    LATE_EVALUATION_S,
     LATE_S,
     LATE_STRIDE_S,
-    LOOK_S,
     RUN_UP_S,
     STRIDE_S,
     CatchUpClock,
@@ -38,13 +38,13 @@ PATIENCE_S = 120.0
 class Real:
     """A clock that moves by whole waits, and by what each look at it costs."""
 
-    def __init__(self, look_s: float = 0.0) -> None:
+    def __init__(self, for_s: float = 0.0) -> None:
         self.time = AT
-        self.look_s = look_s
+        self.for_s = for_s
         self.waited: list[float] = []
 
     def now(self) -> float:
-        self.time += self.look_s
+        self.time += self.for_s
         return self.time
 
     def monotonic(self) -> float:
@@ -128,7 +128,7 @@ def test_a_past_is_walked_through_in_long_strides_then_short_ones_then_beats():
 
 def test_no_stride_leaves_a_gap_however_slow_the_machine_is():
     """Two pictures further apart than that are a gap to whoever judges the present."""
-    feed, _ = past_of(2000.0, 1.0, Real(look_s=0.3))
+    feed, _ = past_of(2000.0, 1.0, Real(for_s=0.3))
     ticks = [tick for tick, progress in lived(feed) if progress is not None]
     assert max(b.at - a.at for a, b in pairwise(ticks)) <= STRIDE_S < LEAST_GAP_S
 
@@ -181,10 +181,10 @@ def test_a_past_is_judged_now_and_then_and_its_last_picture_for_sure():
     last = min(at for at in ticks if at >= AT)
     asked = [at for at in engine.asked if at <= last]
     assert asked[-1] == last == engine.waited[-1]
-    early = [b - a for a, b in pairwise(asked) if a < AT - LATE_S - LOOK_S]
+    early = [b - a for a, b in pairwise(asked) if a < AT - LATE_S - EVALUATION_S]
     late = [b - a for a, b in pairwise(asked) if a > AT - LATE_S][:-1]
-    assert LOOK_S <= min(early) <= max(early) < LOOK_S + STRIDE_S
-    assert LATE_LOOK_S <= min(late) <= max(late) < LATE_LOOK_S + LATE_STRIDE_S
+    assert EVALUATION_S <= min(early) <= max(early) < EVALUATION_S + STRIDE_S
+    assert LATE_EVALUATION_S <= min(late) <= max(late) < LATE_EVALUATION_S + LATE_STRIDE_S
 
 
 def test_what_is_asked_of_the_accounting_is_answered_for_the_present():
@@ -223,7 +223,7 @@ def test_a_past_lived_through_quickly_has_the_findings_and_books_of_each_beat():
     past_s, size, beat_s = 7800.0, (10, 8, 4), 6.0
 
     def whole(clock, source, stride_s, judge) -> Sampler:
-        return Sampler([source], clock, stride_s, History, judge, keep_books=Ledger)
+        return Sampler([source], clock, stride_s, History, judge, open_ledger=Ledger)
 
     clock = CatchUpClock(past_s, Real())
     begun_s = clock.behind_s

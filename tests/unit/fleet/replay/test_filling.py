@@ -11,7 +11,7 @@ from gpumon.fleet.join.join import join
 from gpumon.fleet.replay import filling, missing
 from gpumon.fleet.replay.filling import FillingPast
 from gpumon.model.records.tick import Tick
-from gpumon.sources.source import PastBeat
+from gpumon.sources.source import PastFrames
 from tests.unit.fleet.factories import frame, gpu_block, uuid
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ class Source:
 
     def __init__(self) -> None:
         self.is_recalling = False
-        self.past: Callable[[], Iterator[PastBeat]] | None = None
+        self.past: Callable[[], Iterator[PastFrames]] | None = None
 
-    def recalled(self) -> Callable[[], Iterator[PastBeat]] | None:
+    def recalled(self) -> Callable[[], Iterator[PastFrames]] | None:
         past, self.past = self.past, None
         return past
 
     def tells(self, since: float, until: float, step_s: float = 60.0, node: str = "n1") -> None:
-        def beats() -> Iterator[PastBeat]:
+        def beats() -> Iterator[PastFrames]:
             at = since
             while at < until:
-                yield PastBeat(at, step_s, (told(at, 100.0, node, f"prometheus+http://{node}"),))
+                yield PastFrames(at, step_s, (told(at, 100.0, node, f"prometheus+http://{node}"),))
                 at += step_s
 
         self.is_recalling, self.past = False, beats
@@ -225,9 +225,9 @@ def test_a_past_that_breaks_off_or_tells_nothing_leaves_what_is_there() -> None:
     source, later = Source(), Later()
     past = FillingPast(History(), [source], run=later)
 
-    def broken() -> Iterator[PastBeat]:
+    def broken() -> Iterator[PastFrames]:
         for at in (NOW - 60.0, NOW - 30.0):
-            yield PastBeat(at, 30.0, (told(at, 100.0),))
+            yield PastFrames(at, 30.0, (told(at, 100.0),))
         raise MemoryError
 
     source.past = broken

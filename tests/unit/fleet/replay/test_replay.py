@@ -63,7 +63,7 @@ def live(tmp_path_factory):
 
         def tick(self, lateness_s):
             tick = super().tick(lateness_s)
-            recorder.beat(tick)
+            recorder.end_tick(tick)
             return tick
 
     shown, is_shown, is_over = [], threading.Event(), threading.Event()
@@ -77,7 +77,7 @@ def live(tmp_path_factory):
 
     sources = recorder.sources([source])
     judge = patient(DetectionEngine, lambda _: True, PATIENCE_S)
-    sampler = Noting(sources, clock, 1.0, History, judge, keep_books=Ledger, judge_every_s=JUDGE_S)
+    sampler = Noting(sources, clock, 1.0, History, judge, open_ledger=Ledger, judge_every_s=JUDGE_S)
     sampler.start(show)
     try:
         assert is_shown.wait(PATIENCE_S), sampler.failure

@@ -18,7 +18,7 @@ class Real:
     def __init__(self):
         self.asked = []
         self.failure = None
-        self.unkept = SourceError("ledger", "lost", "")
+        self.unwritten = SourceError("ledger", "lost", "")
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -45,7 +45,7 @@ def test_nothing_is_made_before_it_begins(real):
     late.mute(1.0, "hang")
     late.renew()
     assert late.acknowledge(("hang", "job:1", "x"), is_known=True) is False
-    assert (late.failure, late.unkept, made) == (None, None, [])
+    assert (late.failure, late.unwritten, made) == (None, None, [])
 
 
 def test_what_was_wished_before_is_passed_on_before_it_samples(real):
@@ -71,7 +71,7 @@ def test_once_it_is_there_everything_goes_to_it(real):
         ("renew",),
         ("close",),
     ]
-    assert late.unkept is real.unkept
+    assert late.unwritten is real.unwritten
     real.failure = SourceError("gpumon", "broken", "")
     assert late.failure is real.failure
 

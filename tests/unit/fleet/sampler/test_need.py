@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpumon.fleet.sampler.need import FEW_GPUS, FIRST_ROUND_S, KEPT_S, ROUND_S, Need, is_held
+from gpumon.fleet.sampler.need import FEW_GPUS, FIRST_ROUND_S, LOADED_S, ROUND_S, Need, is_held
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.finding import DetectionReport, Finding
 from gpumon.model.records.block import Block, column_for
@@ -67,7 +67,7 @@ def test_a_gpu_in_trouble_and_an_event_of_the_driver_need_them_though_nobody_hol
 def test_they_are_given_back_some_minutes_after_the_last_program_and_needed_with_the_next() -> None:
     need = Need()
     assert needed(need, range(10), values=HELD) == list(range(10))
-    assert needed(need, range(10, 2000)) == list(range(10, 9 + int(KEPT_S)))
+    assert needed(need, range(10, 2000)) == list(range(10, 9 + int(LOADED_S)))
     assert needed(need, range(2000, 2003), values=HELD) == [2000, 2001, 2002]
 
 
@@ -86,7 +86,7 @@ def test_what_a_round_finds_keeps_them_at_work_until_it_is_cleared() -> None:
     later = range(first + 1, first + 5000)
     assert needed(need, later, report(finding("node:here"))) == list(later)
     cleared = range(later.stop, later.stop + 1000)
-    assert needed(need, cleared, report()) == list(cleared)[: int(KEPT_S) - 1]
+    assert needed(need, cleared, report()) == list(cleared)[: int(LOADED_S) - 1]
 
 
 def test_rounds_go_by_a_clock_that_nobody_sets() -> None:

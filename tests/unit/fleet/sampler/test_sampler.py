@@ -394,13 +394,13 @@ class Books:
 
 
 def test_books_that_are_not_written_are_one_error_of_each_tick(said):
-    ticks, _ = sampled(2, steady, keep_books=lambda: Books("the disk is full"))
+    ticks, _ = sampled(2, steady, open_ledger=lambda: Books("the disk is full"))
     hint = "ledger.directory in the configuration names another folder"
     assert [tick.errors for tick in ticks] == [
         (SourceError("ledger", "the disk is full", hint),)
     ] * 2
     said(ticks[0].errors[0].message, ticks[0].errors[0].hint)
-    ticks, _ = sampled(1, steady, keep_books=lambda: Books(""))
+    ticks, _ = sampled(1, steady, open_ledger=lambda: Books(""))
     assert ticks[0].errors == ()
 
 
@@ -413,16 +413,16 @@ def test_what_the_books_lose_at_the_end_is_told_where_no_tick_has_told_it():
     for books, told in cases:
         clock = Clock()
         source = Script("a", clock, [gpu_frame("gpu01", 100.0)])
-        sampler = Sampler([source], clock, 1.0, keep_books=lambda books=books: books)
+        sampler = Sampler([source], clock, 1.0, open_ledger=lambda books=books: books)
         sampler.look(1.0)
         sampler.close()
-        assert (sampler.unkept.message if sampler.unkept else None) == told
+        assert (sampler.unwritten.message if sampler.unwritten else None) == told
 
 
 def test_the_books_are_shown_what_is_muted():
     judge, books, muted = Judge(), Books(""), (finding("job:1"),)
     judge.report = lambda: DetectionReport(100.0, (), (), (), (), muted)
-    ticks, _ = sampled(1, steady, judge=lambda: judge, keep_books=lambda: books, remember=Past)
+    ticks, _ = sampled(1, steady, judge=lambda: judge, open_ledger=lambda: books, remember=Past)
     assert ticks[0].findings == ()
     assert books.muted == [muted]
 

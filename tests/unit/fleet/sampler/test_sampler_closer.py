@@ -165,5 +165,5 @@ def test_an_end_at_the_very_begin_of_a_wait_is_not_slept_over(monkeypatch):
 
     monkeypatch.setattr(sampler._stirred, "clear", late)
     clock.on_wait = waits.append
-    sampler._beats(lambda _: None)
+    sampler._sample_until_closed(lambda _: None)
     assert waits == []

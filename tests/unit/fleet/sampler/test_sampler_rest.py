@@ -27,5 +27,5 @@ def test_detectors_rest_while_nothing_holds_a_gpu_and_look_once_something_does()
         if len(ticks) == 4:
             sampler.close()
 
-    sampler._beats(on_tick)
+    sampler._sample_until_closed(on_tick)
     assert (ticks, judge.rests) == ([0, 0, 1, 2], 2)

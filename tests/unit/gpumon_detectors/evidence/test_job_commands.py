@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpumon_detectors.evidence.job_commands import look_inside, srun_in
+from gpumon_detectors.evidence.job_commands import inspect_commands, srun_in
 from gpumon_detectors.evidence.machine_commands import ask_gpu
 from tests.worlds.tick import job
 
@@ -22,7 +22,7 @@ from tests.worlds.tick import job
 )
 def test_a_job_is_named_so_that_slurm_takes_it_for_one(number, label, within, shown):
     look = SimpleNamespace(job=job(number, label=label))
-    assert look_inside(look) == (
+    assert inspect_commands(look) == (
         f"What runs on its GPUs: srun {within} --overlap --pty nvidia-smi",
         f"What it was given: scontrol show job -d {shown}",
     )
@@ -35,4 +35,4 @@ def test_a_job_is_named_so_that_slurm_takes_it_for_one(number, label, within, sh
 @pytest.mark.parametrize("label", ["5;id", "$(id)", "-5"])
 def test_a_hostile_id_gets_into_no_advice(label):
     assert srun_in(job("5", label=label)) is None
-    assert look_inside(SimpleNamespace(job=job(label, label=label))) == ()
+    assert inspect_commands(SimpleNamespace(job=job(label, label=label))) == ()

@@ -132,12 +132,12 @@ def test_advice_is_filled_in():
     assert any('State=DRAIN Reason="PCIe link below' in line for line in finding.machine_advice)
 
 
-@pytest.mark.parametrize(("seconds", "is_told"), [(240, False), (330, True)])
-def test_nobody_is_sent_away_for_what_may_be_nothing(seconds, is_told):
+@pytest.mark.parametrize(("seconds", "is_found"), [(240, False), (330, True)])
+def test_nobody_is_sent_away_for_what_may_be_nothing(seconds, is_found):
     scene, uuids = scene_with_job()
     scene.run(seconds, with_one(uuids, NARROW))
     (finding,) = findings(scene)
-    assert sends_away(finding) == is_told
+    assert sends_away(finding) == is_found
 
 
 # Look-alikes

@@ -92,8 +92,8 @@ def test_a_slurmd_that_hangs_gives_nothing_back_though_its_node_is_heard():
 # Look-alikes
 
 
-@pytest.mark.parametrize(("seconds", "is_told"), [(0, True), (40, False)])
-def test_a_node_that_neither_slurm_nor_gpumon_heard_at_the_end_is_lost(seconds, is_told):
+@pytest.mark.parametrize(("seconds", "is_found"), [(0, True), (40, False)])
+def test_a_node_that_neither_slurm_nor_gpumon_heard_at_the_end_is_lost(seconds, is_found):
     """One that fell silent after it was left with its job, which is where gpumon stops to ask."""
     scene = Scene()
     uuids = scene.node("m1", 2) + scene.node("m2", 2)
@@ -109,7 +109,7 @@ def test_a_node_that_neither_slurm_nor_gpumon_heard_at_the_end_is_lost(seconds, 
     if not seconds:
         scene.silence("m2")
     scene.run(400, {})
-    assert bool(findings(scene)) is is_told
+    assert bool(findings(scene)) is is_found
 
 
 def test_an_end_takes_its_time():

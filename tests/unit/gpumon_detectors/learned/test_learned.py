@@ -139,7 +139,7 @@ def test_work_unlike_all_lessons_is_named_by_the_feature_that_is_unlike():
     features[2] = features[1]
     features[2, COLUMN[learnt.needs[0]]] = np.nan
     assert learnt.unlike(features) == ("", strange, "")
-    assert learnt.can_tell(features).tolist() == [True, False, False]
+    assert learnt.can_judge(features).tolist() == [True, False, False]
 
 
 def test_a_server_stays_a_hypothesis():

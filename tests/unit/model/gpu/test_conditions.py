@@ -1,4 +1,4 @@
-"""What is wrong with a GPU is told alike by one GPU's values and by those of many at once."""
+"""What is wrong with a GPU is found alike from one GPU's values and from those of many at once."""
 
 from __future__ import annotations
 

@@ -275,9 +275,9 @@ def test_what_shares_a_chip_does_not_share_its_figures() -> None:
 
 
 def test_double_precision_is_told_of_hpc_products_and_of_no_other() -> None:
-    told = {sheet.product for sheet in SHEETS if "fp64" in sheet.dense_tflops}
-    assert {"A30", "A100 SXM 80 GB", "H100 SXM", "H200 NVL", "GB200", "V100S PCIe 32 GB"} <= told
-    assert not told & {"T4", "L40S", "A40", "GeForce RTX 4090"}
+    doubles = {sheet.product for sheet in SHEETS if "fp64" in sheet.dense_tflops}
+    assert {"A30", "A100 SXM 80 GB", "H100 SXM", "H200 NVL", "GB200", "V100S PCIe 32 GB"} <= doubles
+    assert not doubles & {"T4", "L40S", "A40", "GeForce RTX 4090"}
     a100 = found("NVIDIA A100-SXM4-80GB").dense_tflops
     assert a100["fp64_tensor"].value == pytest.approx(2 * a100["fp64"].value, rel=0.02)
 

@@ -1,4 +1,4 @@
-"""Error numbers of the driver: what is known, what an application did, what nobody knows."""
+"""Error numbers of the driver: what is known, what an application did, what is unknown."""
 
 from __future__ import annotations
 
@@ -146,6 +146,6 @@ def test_advice_is_told_apart_for_owner_and_machine(number: int, owner: str, mac
 def test_every_part_of_the_advice_is_for_somebody_and_only_one() -> None:
     for found in (known for known in XIDS.values() if not known.is_silent):
         parts = [found.owner_advice, found.machine_advice]
-        told = [words for part in parts if part for words in part.split("; ")]
-        assert sorted(told) == sorted(found.advice.split("; "))
+        parts_of = [words for part in parts if part for words in part.split("; ")]
+        assert sorted(parts_of) == sorted(found.advice.split("; "))
         assert "drain" not in found.owner_advice

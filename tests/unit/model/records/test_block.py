@@ -1,4 +1,4 @@
-"""Blocks of one entity that several tell of."""
+"""Blocks of one entity that several report."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def test_each_of_two_blocks_tells_what_the_other_does_not_whichever_is_better() 
 
 def test_a_reason_of_one_stands_only_where_the_other_tells_no_value() -> None:
     silent = Block(("n",), {}, {}, {("load_1m", 0): Reason.NO_PERMISSION})
-    told = Block(("n",), {"load_1m": column_for(False, [0.0])}, {}, {})
-    for both in (with_rest(silent, told), with_rest(told, silent)):
+    loaded = Block(("n",), {"load_1m": column_for(False, [0.0])}, {}, {})
+    for both in (with_rest(silent, loaded), with_rest(loaded, silent)):
         assert (both.value("load_1m", 0), both.missing) == (0.0, {})

@@ -1,16 +1,16 @@
-"""The books at one instant: added up once, and the same whichever way one counts."""
+"""The ledger at one instant: added up once, and the same by each way to count."""
 
 from __future__ import annotations
 
 import pytest
 
 from gpumon.fleet.ledger.ledger import Ledger
-from gpumon.model.records import ledger as books
+from gpumon.model.records import ledger as records
 from gpumon.model.records.ledger import Prices
 from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
 
 
-def booked(seconds=100):
+def totals_of(seconds=100):
     ledger = Ledger(Prices({"default": 3.6}))
     jobs = [view(str(n), [f"{n}a", f"{n}b"], user=f"user{n % 3}") for n in range(9)]
     uuids = [uuid for job in jobs for uuid in job.gpu_uuids]
@@ -24,7 +24,7 @@ def booked(seconds=100):
 
 
 def test_sums_and_jobs_come_to_the_same():
-    totals = booked()
+    totals = totals_of()
     jobs = totals.by("job").values()
     for dimension in ("user", "account", "partition", "gpu"):
         parts = totals.by(dimension).values()
@@ -37,7 +37,7 @@ def test_sums_and_jobs_come_to_the_same():
 
 
 def test_what_each_job_wasted_is_what_its_line_says():
-    totals = booked()
+    totals = totals_of()
     lines = totals.by("job")
     assert totals.lost_by_job.keys() == lines.keys()
     for job_id, lost in totals.lost_by_job.items():
@@ -48,15 +48,15 @@ def test_what_each_job_wasted_is_what_its_line_says():
 
 
 def test_totals_are_added_up_once_however_often_they_are_asked_for(monkeypatch):
-    totals = booked()
+    totals = totals_of()
     made = []
 
-    class Counted(books.Sums):
+    class Counted(records.Sums):
         def __init__(self, prices):
             made.append(self)
             super().__init__(prices)
 
-    monkeypatch.setattr(books, "Sums", Counted)
+    monkeypatch.setattr(records, "Sums", Counted)
     for _ in range(3):
         totals.total()
         totals.by("user")
@@ -64,4 +64,4 @@ def test_totals_are_added_up_once_however_often_they_are_asked_for(monkeypatch):
 
 
 def test_totals_do_not_grow_with_the_number_of_jobs():
-    assert len(booked().sums) == 3
+    assert len(totals_of().sums) == 3

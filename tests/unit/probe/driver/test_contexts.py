@@ -1,4 +1,4 @@
-"""Processes on a GPU: of which type, and how busy each kept it, 0 only when it was idle."""
+"""Processes on a GPU: of which type, and how busy each made it, 0 only when it was idle."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Card:
         return [SimpleNamespace(pid=p, timeStamp=t, smUtil=sm) for p, t, sm in self.samples]
 
     def types(self) -> tuple[dict[str, Any], dict[int, str]]:
-        """What the GPU's row says of its processes, and the type of each."""
+        """What the GPU's row has of its processes, and the type of each."""
         gpu = Row("GPU-1", 5.0)
         rows = self.contexts.read(gpu, is_due=True)
         counts = {key: gpu.values.get(key, gpu.missing.get(key)) for key in COUNTS}
@@ -107,7 +107,7 @@ def test_use_is_not_asked_while_nobody_looks_and_begins_anew_once_somebody_does(
     card.pids.append(9)
     assert card.read(is_shown=False) == dict.fromkeys((7, 8, 9), "not_sampled")
     assert card.asked == [0, 1000]
-    # The first answer is of all the time since: it only tells where the next begins.
+    # The first answer is of all the time since: it only gives where the next begins.
     card.samples = [(7, 3000, 33)]
     assert card.read(is_due=False, at=30.0) == dict.fromkeys((7, 8, 9), "not_sampled")
     card.samples = [(7, 4000, 60), (8, 4000, 20)]
@@ -177,23 +177,23 @@ def test_a_gpu_that_cannot_tell_is_asked_once(card: Card) -> None:
     assert len(card.asked) == 1
 
 
-def told(every: Any, computing: Any) -> dict[str, Any]:
+def counts_of(every: Any, computing: Any) -> dict[str, Any]:
     return {"process_count": every, "compute_process_count": computing}
 
 
 def test_who_draws_is_a_process_too_and_who_does_both_is_one(card: Card) -> None:
     card.drawing = [8, 21, 34]
-    assert card.types() == (told(4, 2), {7: "C", 8: "C+G", 21: "G", 34: "G"})
+    assert card.types() == (counts_of(4, 2), {7: "C", 8: "C+G", 21: "G", 34: "G"})
     rows = dict(card.contexts.read(Row("GPU-1", 5.0), is_due=False))
     assert rows[21].values["context_mem_used_bytes"] == 21 << 20
     card.pids.clear()
-    assert card.types() == (told(3, 0), {8: "G", 21: "G", 34: "G"})
+    assert card.types() == (counts_of(3, 0), {8: "G", 21: "G", 34: "G"})
 
 
 def test_a_driver_without_the_newest_form_is_asked_by_the_one_before(card: Card) -> None:
     card.drawing = [55]
     card.refusals = {GRAPHICS: pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
-    assert card.types() == (told(3, 2), {7: "C", 8: "C", 55: "G"})
+    assert card.types() == (counts_of(3, 2), {7: "C", 8: "C", 55: "G"})
     card.types()
     assert card.listings == [GRAPHICS, GRAPHICS + "_v2", GRAPHICS + "_v2"]
 
@@ -202,18 +202,18 @@ def test_a_board_that_cannot_draw_has_processes_that_compute_and_is_asked_once(c
     code = pynvml.NVML_ERROR_NOT_SUPPORTED
     card.refusals = {GRAPHICS: code, GRAPHICS + "_v2": code}
     for _ in range(3):
-        assert card.types() == (told(2, 2), {7: "C", 8: "C"})
+        assert card.types() == (counts_of(2, 2), {7: "C", 8: "C"})
     assert card.listings == [GRAPHICS, GRAPHICS + "_v2"]
 
 
 def test_a_list_that_is_closed_leaves_the_whole_number_unknown(card: Card) -> None:
     card.refusals = {GRAPHICS: pynvml.NVML_ERROR_NO_PERMISSION}
     why = "no_permission"
-    assert card.types() == (told(why, 2), {7: why, 8: why})
+    assert card.types() == (counts_of(why, 2), {7: why, 8: why})
     card.drawing, card.refusals = [3], {COMPUTE: pynvml.NVML_ERROR_NO_PERMISSION}
-    assert card.types() == (told(why, why), {})
+    assert card.types() == (counts_of(why, why), {})
     card.refusals = {}
-    assert card.types() == (told(3, 2), {7: "C", 8: "C", 3: "G"})
+    assert card.types() == (counts_of(3, 2), {7: "C", 8: "C", 3: "G"})
 
 
 def test_rows_are_made_when_something_was_listed_or_sampled(card: Card) -> None:

@@ -49,7 +49,7 @@ def batch(driver: Driver) -> Batch:
 
 
 def test_a_number_is_read_by_its_declared_type(library: Library) -> None:
-    told = [
+    answers = [
         ("dVal", 2.5),
         ("uiVal", 2**32 - 1),
         ("ulVal", 2**63),
@@ -58,9 +58,9 @@ def test_a_number_is_read_by_its_declared_type(library: Library) -> None:
         ("siVal", -3),
         ("usVal", 2**16 - 1),
     ]
-    library.answers = {100 + kind: (0, kind, *answer) for kind, answer in enumerate(told)}
+    library.answers = {100 + kind: (0, kind, *answer) for kind, answer in enumerate(answers)}
     found = batch(Driver()).read()
-    assert [number for _, number in found] == [number for _, number in told]
+    assert [number for _, number in found] == [number for _, number in answers]
     assert library.asked == [[(100 + place, place) for place in range(7)]]
 
 

@@ -1,4 +1,4 @@
-"""Xids reach the reports, in bounded number, and no GPU that cannot tell them is blamed."""
+"""Xids reach the reports, in bounded number, and no GPU that does not report them is blamed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from gpumon.model.missing import Reason
-from gpumon.probe.driver.events import MOST_A_BEAT, MOST_SHOWN, SHOWN_S, Events
+from gpumon.probe.driver.events import MOST_PER_PERIOD, MOST_SHOWN, SHOWN_S, Events
 from gpumon.probe.rows import Row
 from tests.worlds.probe import Probe
 
@@ -28,7 +28,7 @@ def test_an_xid_names_gpu_number_and_age(standin: Start) -> None:
     node.state.event(0, 13)
     node.state.write()
     with Probe() as probe:
-        # What lies before the start of the probe is not told by the driver.
+        # What lies before the start of the probe is not reported by the driver.
         assert keys(probe.frame()) == ()
         node.state.event(1, 79)
         node.state.event(1, 48, event_type=0x2)
@@ -45,7 +45,7 @@ def test_an_xid_names_gpu_number_and_age(standin: Start) -> None:
     age, later = events.value("event_age_s", 0), again.block("event").value("event_age_s", 0)
     assert age is not None
     assert later is not None
-    # Both are told against one time, which ways of another length do not move.
+    # Both are counted from one time, which ways of another length do not move.
     assert later >= age >= 0
     assert frame.errors == ()
 
@@ -87,7 +87,7 @@ def test_only_known_types_are_asked_for(standin: Start) -> None:
 
 
 class Quiet:
-    """A driver that never has anything to tell."""
+    """A driver that never has anything to report."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -130,8 +130,8 @@ def test_a_storm_holds_up_no_beat() -> None:
     events = Events(driver)
     events.register(None, "GPU-1", Row("GPU-1", 5.0))
     events.poll()
-    assert driver.asked == MOST_A_BEAT
+    assert driver.asked == MOST_PER_PERIOD
     assert len(events.rows()) == MOST_SHOWN
-    assert events.dropped == MOST_A_BEAT - MOST_SHOWN
+    assert events.dropped == MOST_PER_PERIOD - MOST_SHOWN
     events.poll()
-    assert driver.asked == 2 * MOST_A_BEAT
+    assert driver.asked == 2 * MOST_PER_PERIOD

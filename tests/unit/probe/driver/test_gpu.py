@@ -1,4 +1,4 @@
-"""What the driver says arrives as the catalogue says: right unit, right GPU, or right reason."""
+"""What the driver reports arrives as in the catalogue: right unit, right GPU, or right reason."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_rates_are_what_the_counters_gain_per_second(standin: Start) -> None:
         "nvlink_rx_bytes_per_s": 149 * 10**9,
     }
     node.state.gpu(0, **rates)
-    # What GPM would say must not be taken where a counter is.
+    # What GPM would report must not be taken where a counter is.
     for metric in (20, 21, 60, 61):
         node.state.gpm_error(0, metric, 999)
     node.state.write()
@@ -290,12 +290,12 @@ def test_an_old_driver_answers_by_the_older_calls(standin: Start) -> None:
         frame = probe.frame()
     assert value(frame, "clock_event_reasons", row=1) == 4
     assert value(frame, "power_w", row=1) == 250.5
-    # The first structure cannot tell the driver's reserve apart, so it counts as used.
+    # The first structure does not separate the driver's reserve, so it counts as used.
     reserved = int(node.state.values["gpu.1.mem_reserved_bytes"])
     assert value(frame, "mem_used_bytes", row=1) == 5 * GIB + reserved
     for key in ("mem_reserved_bytes", "sm_active_ratio", "pcie_tx_bytes"):
         assert reason(frame, key, row=1) is Reason.NOT_SUPPORTED
-    # Only the call that takes 20 ms could tell it, and nobody looks at this GPU.
+    # Only the call that takes 20 ms could give it, and no user watches this GPU.
     assert reason(frame, "pcie_tx_bytes_per_s", row=1) is Reason.NOT_SHARED
     assert value(frame, "process_count", row=0) == 1
     assert frame.block("context").keys == (f"{program['pid']}/{program['gpu_uuids'][0]}",)

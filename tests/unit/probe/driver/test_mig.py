@@ -1,4 +1,4 @@
-"""MIG instances: what each has and does, while their GPU says what it cannot tell."""
+"""MIG instances: what each has and does, while their GPU names what it does not report."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_activity_is_the_instance_s_own_and_the_gpu_s_is_not_supported(standin: 
         frame = probe.frame(sampled)
     migs, gpus = instances(frame), frame.block("gpu")
     assert [migs.value(key, 0) for key in ACTIVITY] == [0.8, 0.4, 0.6, 0.2]
-    # Compute instances of one GPU instance share what GPM tells.
+    # Compute instances of one GPU instance share what GPM reports.
     assert [migs.value("mig_sm_active_ratio", row) for row in (1, 2)] == [0.1, 0.1]
     for key in ("gpu_util_ratio", "mem_activity_ratio", "sm_active_ratio"):
         assert (gpus.value(key, 0), gpus.reason(key, 0)) == (None, Reason.NOT_SUPPORTED)
@@ -116,14 +116,14 @@ class Crowded:
 def test_more_places_than_any_gpu_has_are_counted_and_not_asked() -> None:
     driver: Any = Crowded()
     known = Instances(driver, "handle", "GPU-1", has_gpm=False)
-    known._look()
+    known._find()
     assert driver.asked == list(range(MOST_INSTANCES))
-    links = SimpleNamespace(told=0)
+    links = SimpleNamespace(driver_count=0)
     gpu: Any = SimpleNamespace(index=4, uuid="GPU-1", instances=known, links=links)
     (error,) = passed_over(gpu)
     left = 1000 - MOST_INSTANCES
-    told = f"1000 places for instances: {MOST_INSTANCES} are read, {left} are not"
-    assert (error["where"], error["message"]) == ("GPU 4 GPU-1", told)
+    message = f"1000 places for instances: {MOST_INSTANCES} are read, {left} are not"
+    assert (error["where"], error["message"]) == ("GPU 4 GPU-1", message)
     assert error["hint"]
-    known.told = MOST_INSTANCES
+    known.driver_count = MOST_INSTANCES
     assert passed_over(gpu) == []

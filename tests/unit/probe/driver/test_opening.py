@@ -45,7 +45,7 @@ def is_read(frame: Frame) -> bool:
 
 
 class Time:
-    """Seconds that pass when a test says so."""
+    """Seconds that pass when a test lets them."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -71,7 +71,7 @@ def waiting(name: str, gpu: str, seconds: float) -> Sweeper:
 
 
 @pytest.mark.parametrize(
-    ("name", "gpu", "seconds", "told"),
+    ("name", "gpu", "seconds", "shown"),
     [
         ("nvmlInit", "", OPENING_PATIENCE_S - 0.1, ""),
         ("nvmlInit", "", OPENING_PATIENCE_S, "nvmlInit for 1 s"),
@@ -81,16 +81,16 @@ def waiting(name: str, gpu: str, seconds: float) -> Sweeper:
     ],
 )
 def test_what_opens_the_driver_is_named_from_patience_to_trouble(
-    name: str, gpu: str, seconds: float, told: str, said: Callable[..., None]
+    name: str, gpu: str, seconds: float, shown: str, said: Callable[..., None]
 ) -> None:
     sweeper = waiting(name, gpu, seconds)
-    assert sweeper.awaited == told
+    assert sweeper.awaited == shown
     assert bool(sweeper.stuck()) == (seconds >= OPENING_STUCK_AFTER_S[name])
-    said(f"the node waits for {told}" if told else "")
+    said(f"the node waits for {shown}" if shown else "")
 
 
 def test_once_a_gpu_hangs_as_it_is_opened_the_next_is_given_up_as_soon_as_any_other_call() -> None:
-    """All of them together have to fit into the time that a single look waits."""
+    """All of them together have to fit into the time that a single report waits."""
     time = Time()
     sweeper: Any = Sweeper(driver=Driver(time.monotonic))
     sweeper._start = lambda _: None
@@ -167,9 +167,9 @@ def test_what_is_awaited_no_more_is_not_told_again_where_the_node_is_read_slowly
     tmp_path: Path,
 ) -> None:
     around = Surroundings(str(tmp_path), Time().monotonic)
-    told = Row("", 0.0)
-    told.labels["awaited_call"] = "nvmlInit for 3 s"
-    blocks, _, _ = around.take(told)
+    shown = Row("", 0.0)
+    shown.labels["awaited_call"] = "nvmlInit for 3 s"
+    blocks, _, _ = around.take(shown)
     assert blocks["node"]["labels"]["awaited_call"] == ["nvmlInit for 3 s"]
     blocks, _, _ = around.take(Row("", 0.0))
     assert "awaited_call" not in blocks["node"]["labels"]
@@ -267,11 +267,11 @@ class Counting(Driver):
         raise NoValueError(Reason.FAILED.value, "not here", 999)
 
 
-@pytest.mark.parametrize(("count", "is_told"), [(MOST_GPUS, False), (MOST_GPUS + 5, True)])
-def test_no_more_gpus_are_opened_than_a_node_can_have(count: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("count", "is_reported"), [(MOST_GPUS, False), (MOST_GPUS + 5, True)])
+def test_no_more_gpus_are_opened_than_a_node_can_have(count: int, is_reported: bool) -> None:
     sweeper: Any = Sweeper(driver=Counting(count))
     sweeper._open()
     assert len(sweeper._unopened) == len(sweeper._todo) == MOST_GPUS
     errors = [error["message"] for error in sweeper.take().errors]
-    told = f"{count} GPUs: {MOST_GPUS} are read, 5 are not"
-    assert errors == ([told] if is_told else [])
+    shown = f"{count} GPUs: {MOST_GPUS} are read, 5 are not"
+    assert errors == ([shown] if is_reported else [])

@@ -30,7 +30,7 @@ TIERS = {
 
 
 class Time:
-    """Seconds that pass when a test says so."""
+    """Seconds that pass when a test lets them."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -244,16 +244,16 @@ def test_a_gpu_of_which_reading_fails_strangely_is_told_and_the_others_go_on(
     sweeper.ask()
     assert sweeper._done.wait(PATIENCE_S)
     assert list(sweeper._fresh) == ["quick"]
-    (told,) = sweeper._standing.values()
-    assert told["message"] == "reading 0 strange failed: ValueError('year 0 is out of range')"
+    (error,) = sweeper._unresolved.values()
+    assert error["message"] == "reading 0 strange failed: ValueError('year 0 is out of range')"
     sweeper.ask()
     assert sweeper._done.wait(PATIENCE_S)
     assert list(sweeper._fresh) == ["quick", "strange"]
-    assert sweeper._standing == {}
+    assert sweeper._unresolved == {}
 
 
 class SlowGpu(FakeGpu):
-    """A GPU of which every look takes 0.6 s."""
+    """A GPU of which every reading takes 0.6 s."""
 
     def __init__(self, driver: Driver, uuid: str, time: Time, hurried: list[str]) -> None:
         super().__init__(driver, uuid)
@@ -266,7 +266,7 @@ class SlowGpu(FakeGpu):
 
 
 def test_a_slow_driver_is_asked_for_everything_in_turns() -> None:
-    """At 20 ms a call a whole look at eight GPUs would take longer than anybody waits."""
+    """At 20 ms a call a whole reading of eight GPUs would take longer than a report waits."""
     time, hurried = Time(), list[str]()
     sweeper: Any = Sweeper(driver=Driver(time.monotonic))
     sweeper._is_open = True
@@ -312,15 +312,15 @@ def test_a_storm_of_xids_is_bounded_and_the_rest_counted(
 
 
 def test_processes_that_come_and_go_are_bounded_and_right(standin: Start) -> None:
-    """1,000 PIDs a minute: every list is of now, and nothing of the gone is kept."""
+    """1,000 PIDs a minute: every list is of now, and nothing of the gone is left."""
     node = standin("h100", gpus=1)
     with Probe(period_s=0.1) as probe:
-        for beat in range(8):
+        for number in range(8):
             for key in [key for key in node.state.values if ".process." in key]:
                 del node.state.values[key]
-            node.state.gpu(0, mem_used_bytes=(beat + 1) << 30)
+            node.state.gpu(0, mem_used_bytes=(number + 1) << 30)
             for pid in range(17):
-                node.state.process(0, 4_000_000 + 17 * beat + pid, 1 << 20)
+                node.state.process(0, 4_000_000 + 17 * number + pid, 1 << 20)
             node.state.write()
             frame = probe.frame()
             assert len(frame.block("process").keys) <= 17

@@ -22,11 +22,11 @@ FIELDS = ("descendant_count", "process_tree_cpu_us", "process_tree_rss_bytes")
 
 
 class World:
-    """A /proc whose processes come, work and go, and trees that are looked at every 5 s."""
+    """A /proc whose processes come, work and go, and trees that are scanned every 5 s."""
 
     def __init__(self, root: Path, cost_s: float = 0.0) -> None:
         self.proc = root / "proc"
-        self._told: dict[int, dict[str, object]] = {}
+        self._stats: dict[int, dict[str, object]] = {}
         self._spent_s = 0.0
         self.cost_s = cost_s
         self.trees = ProcessTrees(AllProcesses(str(root)), cpu_s=self._cpu_s)
@@ -34,18 +34,18 @@ class World:
         self.put(1, start=1)
 
     def _cpu_s(self) -> float:
-        """Read before a look and after it."""
+        """Read before a scan and after it."""
         self._spent_s += self.cost_s
         return self._spent_s
 
-    def put(self, pid: int, **told: object) -> None:
-        self._told[pid] = {**self._told.get(pid, {}), **told}
-        write_stat(self.proc, pid, **self._told[pid])
+    def put(self, pid: int, **fields: object) -> None:
+        self._stats[pid] = {**self._stats.get(pid, {}), **fields}
+        write_stat(self.proc, pid, **self._stats[pid])
 
     def end(self, pid: int) -> None:
         (self.proc / str(pid) / "stat").unlink()
         (self.proc / str(pid)).rmdir()
-        del self._told[pid]
+        del self._stats[pid]
 
     def row(self, pid: int = 10, *, after_s: float = 5.0) -> Row:
         (row,) = self.rows(pid, after_s=after_s)
@@ -55,13 +55,13 @@ class World:
         self.now += after_s
         rows = [Row(str(pid), self.now) for pid in pids]
         for row, pid in zip(rows, pids, strict=True):
-            start = self._told.get(pid, {}).get("start", 100)
+            start = self._stats.get(pid, {}).get("start", 100)
             row.values["start_time_s"] = int(str(start)) / os.sysconf("SC_CLK_TCK")
         self.trees.add_to(rows, self.now)
         return rows
 
     def ticks(self, pid: int = 10) -> int:
-        """CPU time of the tree after the next look."""
+        """CPU time of the tree after the next scan."""
         return int(self.row(pid).values["process_tree_cpu_us"]) // TICK_US
 
 
@@ -127,7 +127,7 @@ def test_one_that_ends_is_told_by_its_parent_and_counted_once(world: World) -> N
 
 
 def test_one_that_nobody_waits_for_takes_nothing_away(world: World) -> None:
-    """As where SIGCHLD is ignored: what it used since the last look is lost, no more."""
+    """As where SIGCHLD is ignored: what it used since the last scan is lost, no more."""
     first = world.ticks()
     world.end(11)
     world.put(10, cpu=1010)
@@ -137,7 +137,7 @@ def test_one_that_nobody_waits_for_takes_nothing_away(world: World) -> None:
 
 
 def test_one_that_ends_during_a_look_is_not_counted_twice(world: World) -> None:
-    """It was gone although its parent, read before, had not been told yet."""
+    """It was gone although its parent, read before, had not got its time yet."""
     first = world.ticks()
     world.end(11)
     assert world.ticks() - first == 0
@@ -148,7 +148,7 @@ def test_one_that_ends_during_a_look_is_not_counted_twice(world: World) -> None:
 
 
 def test_what_was_never_told_eats_no_later_time(world: World) -> None:
-    """A look later nobody will tell it any more: other children's time is theirs."""
+    """A scan later it never comes any more: other children's time is theirs."""
     first = world.ticks()
     world.end(11)
     assert world.ticks() - first == 0
@@ -166,7 +166,7 @@ def test_a_branch_that_ends_together_is_told_to_who_is_left(world: World) -> Non
 
 
 def test_one_that_leaves_its_tree_takes_nothing_away(world: World) -> None:
-    """A daemon whose parent has ended belongs to nobody here, and is still there."""
+    """A daemon whose parent has ended belongs to no tree here, and is still there."""
     first = world.ticks()
     world.end(12)
     world.put(10, waited=50 + 401)
@@ -237,7 +237,7 @@ def test_a_look_is_taken_every_five_seconds_and_the_time_is_its_own(world: World
 
 
 def test_soon_after_the_first_look_the_trees_are_read_again_for_a_rate(world: World) -> None:
-    """Only they: one that began since is found, and counted in full, by the next look at all."""
+    """Only they: one that began since is found, and counted in full, by the next scan of all."""
     first = world.ticks()
     world.put(11, cpu=380)
     world.end(12)
@@ -256,7 +256,7 @@ def test_soon_after_the_first_look_the_trees_are_read_again_for_a_rate(world: Wo
 def test_a_look_that_somebody_else_took_has_its_own_time(world: World) -> None:
     every = AllProcesses(str(world.proc.parent))
     world.trees = ProcessTrees(every)
-    every.look(3.0)
+    every.snapshot(3.0)
     assert world.row().read_at == {"process_tree_cpu_us": 3.0}
 
 
@@ -273,7 +273,7 @@ def test_looking_takes_a_five_hundredth_of_a_core_at_most(world: World) -> None:
 
 def test_where_nothing_holds_a_gpu_nothing_is_looked_at(world: World) -> None:
     every = AllProcesses(str(world.proc.parent))
-    trees = ProcessTrees(every, cpu_s=lambda: pytest.fail("it looked"))
+    trees = ProcessTrees(every, cpu_s=lambda: pytest.fail("it scanned"))
     trees.add_to([], 5.0)
     gone = Row("10", 5.0)
     gone.missing["start_time_s"] = "no_process"
@@ -282,7 +282,7 @@ def test_where_nothing_holds_a_gpu_nothing_is_looked_at(world: World) -> None:
 
 
 def test_tiers_that_are_not_wanted_are_not_looked_at(world: World) -> None:
-    world.trees = ProcessTrees(AllProcesses(str(world.proc.parent)), looks=False)
+    world.trees = ProcessTrees(AllProcesses(str(world.proc.parent)), scans=False)
     row = world.row()
     assert {row.missing[key] for key in FIELDS} == {"not_sampled"}
 

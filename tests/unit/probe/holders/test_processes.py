@@ -149,16 +149,16 @@ def test_a_process_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
 def test_what_a_process_uses_is_read_twice_and_then_as_often_as_the_driver_lists_it(
     tmp_path: Path,
 ) -> None:
-    """Twice, so that who looks for a second hears of a rate; those that come later likewise."""
+    """Twice, so that a user who watches for a second sees a rate; later ones likewise."""
     process(tmp_path)
     known = Processes(str(tmp_path))
-    told = []
+    seen = []
     for now in (5.0, 6.0, 7.0, 9.0, 9.5, 10.5, 14.4):
         if now == 7.0:
             process(tmp_path, 78)
         rows = known.rows([77, 78] if now >= 7.0 else [77], now)
-        told.append(([row.at for row in rows], known.is_new))
-    assert told == [
+        seen.append(([row.at for row in rows], known.is_new))
+    assert seen == [
         ([5.0], True),
         ([6.0], True),
         ([6.0, 7.0], True),
@@ -215,7 +215,7 @@ def test_how_long_a_process_has_waited_for_a_cpu(
 def test_for_how_long_a_process_has_been_stopped_or_stuck(
     letter: str, key: str, other: str, tmp_path: Path
 ) -> None:
-    """It counts from the first reading that found it so; one that did not begins anew."""
+    """It counts from the first reading that found it so; one that did not begins again."""
     folder = process(tmp_path)
     runs = (folder / "stat").read_text()
     halts = runs.replace(" S ", f" {letter} ")
@@ -241,7 +241,7 @@ def test_a_state_that_is_none_is_missing(word: str, tmp_path: Path) -> None:
 
 
 def test_the_cpus_of_a_process_are_read_again_now_and_then(tmp_path: Path) -> None:
-    """A program may bind itself once it runs; what it could use before is not told any more."""
+    """A program may bind itself once it runs; what it could use before is not reported any more."""
     folder = process(tmp_path, status="Cpus_allowed_list:\t0-7\n")
     known = Processes(str(tmp_path), numa=Numa(str(tmp_path)))
     found = []
@@ -281,7 +281,7 @@ def test_a_short_stat_file_loses_only_what_is_not_there(tmp_path: Path) -> None:
     assert row.missing["process_rss_bytes"] == row.missing["process_cpu_us"] == "not_supported"
 
 
-def as_nobody(root: Path, pids: list[int]) -> list[tuple[dict[str, str], dict[str, str]]]:
+def as_other_user(root: Path, pids: list[int]) -> list[tuple[dict[str, str], dict[str, str]]]:
     """What an ordinary user reads, in a child that has given root up."""
     out, into = os.pipe()
     child = os.fork()
@@ -308,7 +308,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become
 @needs_root
 def test_another_user_s_environment_is_not_permitted() -> None:
     """On the real /proc: this process belongs to root, the reader does not."""
-    ((labels, missing),) = as_nobody(Path("/proc"), [os.getpid()])
+    ((labels, missing),) = as_other_user(Path("/proc"), [os.getpid()])
     assert missing["rank_vars"] == "no_permission"
     assert missing["process_io_read_bytes"] == "no_permission"
     assert "process_cpu_us" not in missing
@@ -322,7 +322,7 @@ def test_a_proc_that_hides_others_is_no_permission_and_not_gone() -> None:
         Path(root).chmod(0o755)
         for file in process(Path(root)).iterdir():
             file.chmod(0o600)
-        ((labels, missing),) = as_nobody(Path(root), [77])
+        ((labels, missing),) = as_other_user(Path(root), [77])
     assert labels == {}
     assert set(missing.values()) == {"no_permission"}
 
@@ -412,7 +412,7 @@ def inside(tmp_path: Path, namespace: str) -> Processes:
 def test_a_host_s_pid_is_not_taken_for_a_container_s(
     namespace: str, open_file: str, is_taken: bool, tmp_path: Path
 ) -> None:
-    """The driver tells the host's PIDs, and in a container these are other processes."""
+    """The driver gives the host's PIDs, and in a container these are other processes."""
     folder = process(tmp_path, name="innocent")
     (folder / "fd").mkdir()
     (folder / "fd" / "3").symlink_to(open_file)
@@ -485,8 +485,8 @@ def test_more_processes_than_are_described_are_counted(
         process(tmp_path, pid)
     reader = Processes(str(tmp_path))
     assert [row.key for row in reader.rows([75, 71, 72, 71, 73, 74], 5.0)] == ["71", "72", "73"]
-    (told,) = reader.refused
-    assert told["message"] == "5 processes hold GPUs of this node: 3 are read, 2 are not"
-    assert told["hint"]
+    (seen,) = reader.refused
+    assert seen["message"] == "5 processes hold GPUs of this node: 3 are read, 2 are not"
+    assert seen["hint"]
     reader.rows([71, 72, 73], 6.0)
     assert reader.refused == []

@@ -64,7 +64,7 @@ def of(uid: int | None, missing: str = "no_process") -> Row:
     return row
 
 
-def told(users: Users, *uids: int | None, patience_s: float = LONG_S) -> list[str]:
+def names_of(users: Users, *uids: int | None, patience_s: float = LONG_S) -> list[str]:
     """Name of each, or why there is none."""
     rows = [of(uid) for uid in uids]
     users.ask(rows)
@@ -77,7 +77,7 @@ def test_the_node_s_own_users_are_named_at_once(tmp_path: Path, directory: Direc
     path = tmp_path / "passwd"
     path.write_text(PASSWD)
     directory.answers.clear()
-    found = told(directory.users(path), 3104, 0, None, patience_s=0.0)
+    found = names_of(directory.users(path), 3104, 0, None, patience_s=0.0)
     assert found == ["carla", "root", "no_process"]
     assert directory.asked == []
 
@@ -85,8 +85,8 @@ def test_the_node_s_own_users_are_named_at_once(tmp_path: Path, directory: Direc
 def test_others_are_asked_for_once_in_the_background(tmp_path: Path, directory: Directory) -> None:
     directory.known = {52011: "dora@site.example"}
     users = directory.users(tmp_path / "none")
-    assert told(users, 52011, 52011, 52012) == ["dora@site.example"] * 2 + ["not_supported"]
-    assert told(users, 52011, 52012) == ["dora@site.example", "not_supported"]
+    assert names_of(users, 52011, 52011, 52012) == ["dora@site.example"] * 2 + ["not_supported"]
+    assert names_of(users, 52011, 52012) == ["dora@site.example", "not_supported"]
     assert directory.asked == [52011, 52012]
 
 
@@ -94,11 +94,11 @@ def test_a_user_without_a_name_is_looked_for_again_later(
     tmp_path: Path, directory: Directory
 ) -> None:
     users = directory.users(tmp_path / "none")
-    assert told(users, 610) == ["not_supported"]
+    assert names_of(users, 610) == ["not_supported"]
     directory.known, directory.now = {610: "emil"}, directory.now + RETRY_S - 1
-    assert told(users, 610) == ["not_supported"]
+    assert names_of(users, 610) == ["not_supported"]
     directory.now += 1
-    assert told(users, 610) == ["emil"]
+    assert names_of(users, 610) == ["emil"]
 
 
 def test_a_directory_that_hangs_is_waited_for_by_nobody(
@@ -108,13 +108,13 @@ def test_a_directory_that_hangs_is_waited_for_by_nobody(
     path.write_text(PASSWD)
     directory.answers.clear()
     users = directory.users(path)
-    assert told(users, 9001, 3104, patience_s=0.0) == ["not_sampled", "carla"]
+    assert names_of(users, 9001, 3104, patience_s=0.0) == ["not_sampled", "carla"]
     for _ in range(5):
-        assert told(users, 9001, 9002, patience_s=0.0) == ["not_sampled"] * 2
+        assert names_of(users, 9001, 9002, patience_s=0.0) == ["not_sampled"] * 2
     assert directory.asked in ([], [9001])
     directory.known = {9001: "fritz", 9002: "gerda"}
     directory.answers.set()
-    assert told(users, 9001, 9002) == ["fritz", "gerda"]
+    assert names_of(users, 9001, 9002) == ["fritz", "gerda"]
     assert directory.asked == [9001, 9002]
 
 
@@ -124,11 +124,11 @@ def test_no_more_users_are_remembered_or_awaited_than_there_may_be(
     monkeypatch.setattr(users, "MAX_USERS", 3)
     directory.known = {uid: f"u{uid}" for uid in range(20)}
     some = directory.users(tmp_path / "none")
-    assert told(some, 1, 2, 3, 4) == ["u1", "u2", "u3", "not_sampled"]
-    assert told(some, 4, 5) == ["u4", "u5"]
+    assert names_of(some, 1, 2, 3, 4) == ["u1", "u2", "u3", "not_sampled"]
+    assert names_of(some, 4, 5) == ["u4", "u5"]
     assert len(some._found) <= 3
     directory.answers.clear()
-    told(some, *range(6, 20), patience_s=0.0)
+    names_of(some, *range(6, 20), patience_s=0.0)
     assert len(some._awaited) == 3
 
 
@@ -139,22 +139,22 @@ def test_users_behind_the_end_of_a_long_file_are_asked_for(
     path.write_text(PASSWD + "ida:x:4711:300::/home/ida:/bin/sh\n")
     monkeypatch.setattr(users, "MAX_PASSWD", len(PASSWD))
     directory.known = {4711: "ida, says the directory"}
-    assert told(directory.users(path), 3104, 4711) == ["carla", "ida, says the directory"]
+    assert names_of(directory.users(path), 3104, 4711) == ["carla", "ida, says the directory"]
 
 
 def test_a_name_is_cut_and_a_strange_file_is_no_trouble(
     tmp_path: Path, directory: Directory
 ) -> None:
     directory.known = {77: "x" * 5000}
-    assert told(directory.users(tmp_path), 77) == ["x" * users.MAX_NAME]
+    assert names_of(directory.users(tmp_path), 77) == ["x" * users.MAX_NAME]
     assert local_names(PASSWD) == {0: "root", 3104: "carla"}
     assert local_names("\n::\x00:\nno colon") == {}
 
 
 def test_the_system_s_own_answer_is_that_of_pwd() -> None:
     assert login_name(0) == pwd.getpwuid(0).pw_name
-    nobody = next(uid for uid in range(3_000_000_000, 0, -1) if uid not in _known())
-    assert login_name(nobody) is None
+    unknown = next(uid for uid in range(3_000_000_000, 0, -1) if uid not in _known())
+    assert login_name(unknown) is None
 
 
 def test_a_libc_that_cannot_name_users_names_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,9 +164,9 @@ def test_processes_of_a_job_of_many_folders_are_not_counted_and_it_is_said(
     row = only(reader, "7", {"": PATH})
     assert "job_process_count" not in row.values
     assert row.missing["job_process_count"] == "not_sampled"
-    (told,) = reader.refused
-    assert told["where"] == "job 7"
-    assert "more than 5 folders" in told["message"]
+    (error,) = reader.refused
+    assert error["where"] == "job 7"
+    assert "more than 5 folders" in error["message"]
     monkeypatch.setattr(cgroups, "MAX_FOLDERS", 50)
     assert only(reader, "7", {"": PATH}, 9.0).values["job_process_count"] == 4
     assert reader.refused == []

@@ -10,7 +10,7 @@ from gpumon.probe.rows import FAILED, Row
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOLD = """Model: \t\t NVIDIA L40S
+INFORMATION = """Model: \t\t NVIDIA L40S
 IRQ:   \t\t 214
 GPU UUID: \t {uuid}
 Bus Location: \t {bus}
@@ -23,7 +23,7 @@ def machine(root: Path, *gpus: tuple[str, str, str, str]) -> str:
     for bus, uuid, minor, excluded in gpus:
         folder = root / "proc/driver/nvidia/gpus" / bus
         folder.mkdir(parents=True)
-        text = TOLD.format(bus=bus, uuid=uuid, minor=minor, excluded=excluded)
+        text = INFORMATION.format(bus=bus, uuid=uuid, minor=minor, excluded=excluded)
         (folder / "information").write_text(text)
     return str(root)
 
@@ -69,7 +69,7 @@ def test_a_closed_gpu_is_the_board_that_no_open_one_claims(tmp_path: Path) -> No
     assert (known.key, known.labels["pci_bus_id"]) == ("GPU-lost", "0000:81:00.0")
     assert (known.values["minor_number"], known.labels["name"]) == (7, "NVIDIA L40S")
     assert known.missing == {"temp_c": FAILED}
-    # A UUID that nobody could read stays a stand-in, with what else is known.
+    # A UUID that could not be read stays replaced, with what else is known.
     assert (unknown.key, unknown.labels["pci_bus_id"]) == ("unopened-n-2", "0000:c1:00.0")
     assert "minor_number" in unknown.missing
 

@@ -188,10 +188,10 @@ def test_homes_by_the_hundred_are_bounded(tmp_path: Path) -> None:
     line = "device f:/h/{0} mounted on /home/u{0} with fstype nfs4 statvers=1.1\n"
     reader = tree(tmp_path, **{"proc/self/mountstats": "".join(map(line.format, range(900)))})
     assert len(reader.rows(0.0)) == MAX_MOUNTS
-    (told,) = reader.refused
+    (error,) = reader.refused
     left = 900 - MAX_MOUNTS
-    assert told["message"] == f"900 network mounts: {MAX_MOUNTS} are read, {left} are not"
-    assert told["hint"]
+    assert error["message"] == f"900 network mounts: {MAX_MOUNTS} are read, {left} are not"
+    assert error["hint"]
     tree(tmp_path, **{"proc/self/mountstats": line.format(1)})
     reader.rows(9.0)
     assert reader.refused == []

@@ -1,4 +1,4 @@
-"""The node's own row: numbers in bytes, and a reason where /proc does not say."""
+"""The node's own row: numbers in bytes, and a reason where /proc does not have them."""
 
 from __future__ import annotations
 
@@ -142,18 +142,19 @@ HIDDEN = "proc /proc proc rw,nosuid,hidepid={} 0 0\n"
 
 
 @pytest.mark.parametrize(
-    ("option", "uid", "is_told"), [("invisible", 1000, False), ("2", 65534, False), ("2", 0, True)]
+    ("option", "uid", "is_counted"),
+    [("invisible", 1000, False), ("2", 65534, False), ("2", 0, True)],
 )
 def test_where_processes_are_hidden_nobody_counts_those_that_hang(
-    option: str, uid: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    option: str, uid: int, is_counted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: uid)
     tree(tmp_path, **{"proc/8/stat": stat_line(8, state="D"), "proc/mounts": HIDDEN.format(option)})
     host = Host(str(tmp_path))
     host.read(0.0)
     row = host.read(31.0)
-    assert row.values.get("d_state_process_count") == (1 if is_told else None)
-    assert ("d_state_process_count" in row.missing) is not is_told
+    assert row.values.get("d_state_process_count") == (1 if is_counted else None)
+    assert ("d_state_process_count" in row.missing) is not is_counted
 
 
 def test_where_the_state_of_most_processes_is_hidden_none_is_counted(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from gpumon.probe.kernel.local_filesystems import (
     Space,
     mounts,
     safe,
-    told,
+    with_data,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def asked(*lines: Line) -> list[str]:
 
 
 def shown(lines: str) -> list[str]:
-    return [mount.path.decode() for mount in told(mounts(lines.encode()))]
+    return [mount.path.decode() for mount in with_data(mounts(lines.encode()))]
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4", "xfs", "btrfs", "zfs"])
@@ -160,7 +160,7 @@ def test_a_line_with_an_endless_number_is_none() -> None:
 
 @given(st.text(alphabet="0123 /:-abext4rw,\\\n", max_size=200))
 def test_no_text_is_too_strange(strange: str) -> None:
-    told(mounts((text((ROOT,)) + strange).encode()))
+    with_data(mounts((text((ROOT,)) + strange).encode()))
 
 
 class World:
@@ -250,7 +250,7 @@ def test_a_disk_that_hangs_is_named_and_the_others_are_told(tmp_path: Path) -> N
     assert later["/slow"].missing["used_bytes"] == later["/zzz"].missing["used_bytes"] == "failed"
     (error,) = spaces.refused
     assert "/slow has not reported its space for 7 s" in error["message"]
-    # What was told before it hung is old by then.
+    # What was reported before it hung is old by then.
     assert {row.missing["used_bytes"] for row in spaces.rows(26.0)} == {"failed"}
     over.set()
     spaces._patience_s = 60.0

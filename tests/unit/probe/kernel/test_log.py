@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumon.probe.kernel import log as kernel_log
-from gpumon.probe.kernel.log import KernelLog, parse, untold
+from gpumon.probe.kernel.log import KernelLog, only_logged, parse
 from gpumon.probe.rows import Row
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ def test_a_storm_is_bounded_and_goes_on_at_the_next_look(
 
 def test_what_the_driver_told_itself_is_not_told_twice(tmp_path: Path) -> None:
     log = Log(tmp_path, record(FALLEN, 50.0), record(FALLEN, 90.0))
-    told = Row("GPU-a/79/1", 100.0)
-    told.values["event_age_s"] = 9.0
+    row = Row("GPU-a/79/1", 100.0)
+    row.values["event_age_s"] = 9.0
     logged = log.log.rows(100.0, GPUS)
-    assert [row.key for row in untold(logged, [told])] == ["GPU-a/79/kmsg-1"]
-    assert untold(logged, []) == logged
+    assert [one.key for one in only_logged(logged, [row])] == ["GPU-a/79/kmsg-1"]
+    assert only_logged(logged, []) == logged
 
 
 def test_a_log_that_only_ever_overwrites_ends_the_look(tmp_path: Path) -> None:
@@ -168,9 +168,9 @@ def test_xids_that_made_room_for_newer_ones_are_counted_while_they_would_be_told
     assert log.log.refused == []
     log.records = [record(FALLEN, 90.0), record(FALLEN, 91.0), record(FALLEN, 92.0)]
     assert len(log.log.rows(100.0, GPUS)) == kernel_log.MAX_XIDS
-    (told,) = log.log.refused
-    assert told["message"] == "3 Xids of the last hour were too many to show"
-    assert "dmesg" in told["hint"]
+    (error,) = log.log.refused
+    assert error["message"] == "3 Xids of the last hour were too many to show"
+    assert "dmesg" in error["hint"]
     log.log.rows(12.0 + kernel_log.SHOWN_S, GPUS)
     assert log.log.refused != []
     log.log.rows(12.5 + kernel_log.SHOWN_S, GPUS)

@@ -68,8 +68,8 @@ def test_distances_are_those_between_nodes_with_cpus(tmp_path: Path) -> None:
     numa = machine(tmp_path, TWO | {4: ("", "80 80"), 9: ("", "80 80")})
     assert numa.distances == ""
     (tmp_path / "second").mkdir()
-    told = {0: ("0-3", "10 32 80"), 2: ("4-7", "32 10 80"), 9: ("", "80 80 10")}
-    assert machine(tmp_path / "second", told).distances == "0:10,32 2:32,10"
+    nodes = {0: ("0-3", "10 32 80"), 2: ("4-7", "32 10 80"), 9: ("", "80 80 10")}
+    assert machine(tmp_path / "second", nodes).distances == "0:10,32 2:32,10"
 
 
 def test_a_kernel_without_numa_tells_nothing(tmp_path: Path) -> None:

@@ -231,9 +231,9 @@ def test_more_ports_than_are_read_are_counted(
     monkeypatch.setattr(ports, "MAX_PORTS", 5)
     reader = Ports(str(tmp_path))
     assert [row.key for row in reader.rows(1.0, {})] == [f"mlx5_{n}/1" for n in range(5)]
-    (told,) = reader.refused
-    assert told["message"] == "7 ports: 5 are read, 2 are not"
-    assert told["hint"]
+    (error,) = reader.refused
+    assert error["message"] == "7 ports: 5 are read, 2 are not"
+    assert error["hint"]
     monkeypatch.setattr(ports, "MAX_PORTS", 7)
     assert len(reader.rows(9.0, {})) == 7
     assert reader.refused == []

@@ -1,4 +1,4 @@
-"""Reading /proc/PID/stat: any program's name, any damage, and looks that several share."""
+"""Reading /proc/PID/stat: any program's name, any damage, and scans that several share."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_no_text_is_too_strange(text: str) -> None:
 def test_whoever_asks_within_five_seconds_shares_a_look(tmp_path: Path) -> None:
     write_stat(tmp_path / "proc", 7)
     every = AllProcesses(str(tmp_path))
-    first = every.look(10.0)
+    first = every.snapshot(10.0)
     write_stat(tmp_path / "proc", 8)
-    assert every.look(14.9) is first
-    second = every.look(15.0)
+    assert every.snapshot(14.9) is first
+    second = every.snapshot(15.0)
     assert (set(first.stats), set(second.stats)) == ({7}, {7, 8})
     assert (first.reason, first.is_refused) == ("", False)
 
 
 def test_a_proc_without_processes_is_a_failure(tmp_path: Path) -> None:
-    assert AllProcesses(str(tmp_path)).look(1.0).reason == "failed"
+    assert AllProcesses(str(tmp_path)).snapshot(1.0).reason == "failed"

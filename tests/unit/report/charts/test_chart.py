@@ -1,4 +1,4 @@
-"""Curves are drawn on fixed scales; gaps stay gaps, marks and windows stand where they belong."""
+"""Curves are drawn on fixed scales; gaps stay gaps, marks and windows are where they belong."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_scale_is_fixed_and_named_at_its_ends():
         (5e4, ["  49 KiB│", "   0 KiB│"]),
     ],
 )
-def test_both_ends_of_a_scale_of_sizes_have_the_unit_that_tells_them_apart(ceiling, ends):
+def test_both_ends_of_a_scale_of_sizes_have_one_unit_to_compare_them_by(ceiling, ends):
     made = chart([0.1] * 82)._replace(unit="bytes", ceiling=float(ceiling))
     rows = drawn(made, height=4)
     assert [rows[0][: AXIS_WIDTH + 1], rows[-1][: AXIS_WIDTH + 1]] == ends
@@ -135,7 +135,7 @@ def test_the_onset_and_the_window_are_marked():
     assert below[PLOT + 30 : PLOT + 41] == "▔" * 11
 
 
-def test_a_mark_at_the_right_edge_keeps_its_name_and_one_outside_is_not_drawn():
+def test_a_mark_at_the_right_edge_has_its_name_and_one_outside_is_not_drawn():
     made = chart([0.5] * 82, marks=(Mark(START + 81, "onset"), Mark(START - 5, "before")))
     below = "".join(cell.text for cell in time_axis(made, 50)[0])
     assert below.endswith("onset ▲")

@@ -1,4 +1,4 @@
-"""Curves stand still between two steps, and tell nothing that came after their picture."""
+"""Curves do not move between two steps, and show nothing that came after their tick."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Asked:
         return (), ()
 
 
-def test_what_came_after_the_picture_is_not_asked():
+def test_what_came_after_the_tick_is_not_asked():
     view, gpus = job_with_gpus("5", {"n5": 1})
     past = Asked()
     digest = Digest(tick((view,), gpus)._replace(history=past, at=AT + 3.7))

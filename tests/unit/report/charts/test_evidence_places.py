@@ -101,8 +101,8 @@ def test_which_entity_evidence_is_about(digest, subject, key, text, expected):
 
 
 def page(digest, subject, *evidence, width=100, height=24):
-    told = finding(subject, evidence=evidence, onset=AT - 140)
-    entries = finding_entries(digest, told, width, height)
+    shown = finding(subject, evidence=evidence, onset=AT - 140)
+    entries = finding_entries(digest, shown, width, height)
     return ["".join(cell.text for cell in line) for entry in entries for line in entry]
 
 

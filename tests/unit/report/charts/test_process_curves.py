@@ -29,7 +29,7 @@ def owned(pid, job_id="7", variables=None, **changes) -> Process:
 
 @dataclass
 class Story:
-    """Thirty pictures, ten seconds apart, of processes on one GPU."""
+    """Thirty ticks, ten seconds apart, of processes on one GPU."""
 
     processes: tuple[Process, ...]
     cores: dict[int, list[float | None]]
@@ -117,7 +117,7 @@ def test_processes_without_a_number_are_not_taken_for_one_rank():
     assert panels(story, 99) == []
 
 
-def test_what_one_of_them_does_not_tell_leaves_the_sum_of_the_others():
+def test_what_one_of_them_does_not_report_leaves_the_sum_of_the_others():
     story = Story(
         (owned(1), owned(2)), {1: [1.0] * 29 + [None], 2: [None] * 15 + [2.0] * 14 + [None]}
     )
@@ -158,7 +158,7 @@ def test_a_process_by_itself_comes_before_its_gpu_and_without_its_peers():
 
 
 @pytest.mark.parametrize(
-    ("key", "told", "untold"),
+    ("key", "shown", "unknown"),
     [
         ("cores", "1.5", "–"),
         ("rss", "3.0", "–"),
@@ -167,10 +167,10 @@ def test_a_process_by_itself_comes_before_its_gpu_and_without_its_peers():
         ("past", "▆" * 10, ""),
     ],
 )
-def test_the_list_of_processes_shows_what_each_uses(key, told, untold):
+def test_the_list_of_processes_shows_what_each_uses(key, shown, unknown):
     column = next(column for column in PROCESS_COLUMNS if column.key == key)
     digest = Story((owned(4711), owned(4712)), {4711: [1.5] * 30}).digest()
     rows = {row.process.pid: row for row in process_rows(digest, digest.tick.gpus[UUID])}
     text = column.cell(digest, rows[4711]).text
-    assert told in text if key == "past" else text == told
-    assert column.cell(digest, rows[4712]).text == untold
+    assert shown in text if key == "past" else text == shown
+    assert column.cell(digest, rows[4712]).text == unknown

@@ -244,20 +244,22 @@ def test_a_verdict_says_its_severity_and_doubt_in_signs(changes, words, tone):
 def test_what_was_found_since_somebody_looked_is_called_new():
     view, gpus = job_with_gpus("1", {"n": 1})
     late = finding("job:1", summary="hangs", first_seen=AT - 30.0)
-    picture = tick((view,), gpus, findings=(late,))
+    given_tick = tick((view,), gpus, findings=(late,))
     for since, words in ((None, "!◐ hangs"), (AT - 31.0, "!◐ new: hangs"), (AT - 29.0, "!◐ hangs")):
-        digest = Digest(picture, news_since=since)
+        digest = Digest(given_tick, news_since=since)
         assert verdict_cell(digest, view).text == words
-        told = next(one for one in FINDING_COLUMNS if one.key == "class").cell(digest, late).text
-        assert ("new: " in told) is ("new: " in words)
+        shown = next(one for one in FINDING_COLUMNS if one.key == "class").cell(digest, late).text
+        assert ("new: " in shown) is ("new: " in words)
 
 
 def test_a_sentence_leaves_out_how_long_was_looked_and_the_jobs_which_are_the_rows():
     view, gpus = job_with_gpus("1", {"n": 1})
-    said = "gpu002 GPU 4 (job 48, 49): NVLink resends since 14:03 (42 min observed), no speed lost"
-    digest = Digest(tick((view,), gpus, findings=(finding("job:1", summary=said),)))
-    told = "!◐ gpu002 GPU 4: NVLink resends since 14:03, no speed lost"
-    assert verdict_cell(digest, view).text == told
+    summary = (
+        "gpu002 GPU 4 (job 48, 49): NVLink resends since 14:03 (42 min observed), no speed lost"
+    )
+    digest = Digest(tick((view,), gpus, findings=(finding("job:1", summary=summary),)))
+    shown = "!◐ gpu002 GPU 4: NVLink resends since 14:03, no speed lost"
+    assert verdict_cell(digest, view).text == shown
 
 
 def test_the_finding_that_explains_those_of_ranks_and_gpus_is_the_verdict():
@@ -294,14 +296,14 @@ def test_a_graver_consequence_does_not_hide_its_cause():
 
 
 def test_jobs_that_need_a_look_come_first():
-    picture = fleet(
+    given_tick = fleet(
         findings=(
             finding("job:4711"),
             finding("job:4690", severity=Severity.CRITICAL, confidence=Confidence.HYPOTHESIS),
         )
     )
-    digest = Digest(picture)
-    ordered = arranged(picture.jobs, lambda view: default_order(digest, view))
+    digest = Digest(given_tick)
+    ordered = arranged(given_tick.jobs, lambda view: default_order(digest, view))
     assert [view.job.job_id for view in ordered] == ["4711", "4690", "4702", "4720_3", "4730"]
 
 

@@ -32,7 +32,7 @@ def test_users_hold_use_lose_and_wait():
     grace, ada = found["grace"], found["ada"]
     assert (grace.jobs_running, grace.gpus_running, grace.gpus_busy, grace.gpus_low) == (1, 8, 5, 3)
     assert grace.activity_ratio == 5 * 0.84 / 8
-    assert (grace.findings, grace.booked) == (1, None)
+    assert (grace.findings, grace.total) == (1, None)
     assert grace.oldest_wait_s is None
     assert (ada.jobs_pending, ada.gpus_pending, ada.oldest_wait_s) == (2, 16, HOUR)
 
@@ -135,9 +135,9 @@ def test_processes_of_no_job_are_named():
     tick_ = cluster(nodes=(slurm_node("gpu02"),))._replace(strays=(stray,))
     (line,) = stray_lines(Digest(tick_), 100)
     assert line[0].text == "! 1 process is on GPUs that no job holds: gpu02 python 77"
-    (told,) = checked(document(tick_))["stray_processes"]
-    assert told["pid"] == 77
-    assert told["gpu_uuids"] == ["GPU-1"]
+    (listed,) = checked(document(tick_))["stray_processes"]
+    assert listed["pid"] == 77
+    assert listed["gpu_uuids"] == ["GPU-1"]
 
 
 def test_groups_are_summed_up_in_steps_that_may_begin_anew():

@@ -15,8 +15,8 @@ UUID = uuid_of("n1", 0)
 
 def of(values):
     """Digest and first GPU of a machine with these values."""
-    picture = machine({**WHOLE, **values})
-    return Digest(picture), picture.gpus[UUID]
+    tick = machine({**WHOLE, **values})
+    return Digest(tick), tick.gpus[UUID]
 
 
 def test_a_whole_machine_is_calm():

@@ -22,20 +22,20 @@ from tests.worlds.tick import finding, job_with_gpus, tick, uuid_of
 NODES = 23
 
 
-def told(gpus_used=None, count=NODES, **queue):
+def fleet_tick(gpus_used=None, count=NODES, **queue):
     """A node for each job, of which each has a finding, and one GPU has a finding too."""
     made = [job_with_gpus(str(number), {f"n{number:02}": 2}) for number in range(count)]
     found = tuple(finding(f"job:{number}") for number in range(count))
     nodes = tuple(slurm_node(f"n{n:02}", gpus=8, gpus_used=gpus_used) for n in range(count))
     views, gpus = tuple(v for v, _ in made), [gpu for _, some in made for gpu in some]
-    picture = tick(views, gpus, findings=(*found, finding(f"gpu:{uuid_of('n03', 1)}")))
+    given_tick = tick(views, gpus, findings=(*found, finding(f"gpu:{uuid_of('n03', 1)}")))
     asked = cluster().queue
-    return picture._replace(queue=asked._replace(nodes=nodes, **queue))
+    return given_tick._replace(queue=asked._replace(nodes=nodes, **queue))
 
 
 @pytest.fixture
 def step(monkeypatch):
-    """So many nodes, jobs or GPUs at most are looked at in one step."""
+    """So many nodes, jobs or GPUs at most are read in one step."""
     monkeypatch.setattr(slurm_nodes, "_ENTITIES_A_STEP", 5)
     monkeypatch.setattr(groups, "_JOBS_A_STEP", 5)
     monkeypatch.setattr(node_table, "_NODES_A_STEP", 5)
@@ -52,7 +52,7 @@ def growth(steps, made):
 
 @pytest.mark.parametrize("gpus_used", [None, 2], ids=["jobs are counted", "Slurm counts"])
 def test_no_step_makes_more_than_some_rooms(step, gpus_used):
-    digest = Digest(told(gpus_used))
+    digest = Digest(fleet_tick(gpus_used))
     grown = growth(room_steps(digest), lambda: slurm_nodes._made(digest))
     assert max(grown) == step
     assert sum(grown) == NODES
@@ -62,23 +62,23 @@ def test_no_step_makes_more_than_some_rooms(step, gpus_used):
 
 
 def test_rooms_that_were_begun_are_completed_for_who_asks_for_all(step):
-    digest = Digest(told())
+    digest = Digest(fleet_tick())
     begun = iter(room_steps(digest))
     for _ in range(6):
         next(begun)
     assert 0 < len(slurm_nodes._made(digest)) < NODES
-    assert rooms(digest) == rooms(Digest(told()))
+    assert rooms(digest) == rooms(Digest(fleet_tick()))
     assert list(begun) == []
     assert len(rooms(digest)) == NODES
 
 
 def test_jobs_of_a_user_alone_say_nothing_of_what_is_free(step):
-    found = rooms(Digest(told(is_filtered=True)))
+    found = rooms(Digest(fleet_tick(is_filtered=True)))
     assert {(room.free, room.types_used) for room in found.values()} == {(None, None)}
 
 
 def test_rows_of_nodes_rest_on_what_was_looked_up_in_steps(step):
-    digest = Digest(told())
+    digest = Digest(fleet_tick())
     steps, rows = node_row_steps(digest), node_table._made(digest)
     while not rows:
         next(steps)
@@ -93,20 +93,20 @@ def test_rows_of_nodes_rest_on_what_was_looked_up_in_steps(step):
 
 
 def test_what_nodes_lose_is_added_up_in_steps(step):
-    digest = Digest(told())
+    digest = Digest(fleet_tick())
     assert len(list(stake_steps(digest))) >= 2 * NODES // step
-    assert vars(digest)["stakes_by_node"] == Digest(told()).stakes_by_node
+    assert vars(digest)["stakes_by_node"] == Digest(fleet_tick()).stakes_by_node
 
 
 def test_rooms_of_partitions_are_made_in_steps(step):
-    digest = Digest(told())
+    digest = Digest(fleet_tick())
     assert max(growth(partition_row_steps(digest), lambda: slurm_nodes._made(digest))) == step
-    assert partition_rows(digest) == partition_rows(Digest(told()))
+    assert partition_rows(digest) == partition_rows(Digest(fleet_tick()))
 
 
 def test_the_nodes_of_a_map_are_numbered_in_steps(step):
-    digest = Digest(told())
+    digest = Digest(fleet_tick())
     assert max(growth(roster_of(digest, None), lambda: fleet_map._made(digest))) == step
     assert list(unit_steps(digest)) == []
-    assert units(digest) == units(Digest(told()))
+    assert units(digest) == units(Digest(fleet_tick()))
     assert len(units(digest)) == NODES

@@ -38,9 +38,9 @@ def lossy(**changes):
     )
     ledger = Ledger()
     ledger.take(tick(START, jobs, [gpu(uuid, START) for uuid in ALL]))
-    picture = tick(AT, jobs, [gpu(uuid, AT) for uuid in ALL], found, period_s=900.0)
-    ledger.take(picture)
-    return Digest(picture._replace(ledger=ledger.summary(), **changes))
+    given_tick = tick(AT, jobs, [gpu(uuid, AT) for uuid in ALL], found, period_s=900.0)
+    ledger.take(given_tick)
+    return Digest(given_tick._replace(ledger=ledger.summary(), **changes))
 
 
 def lost(stakes) -> Losing:
@@ -57,16 +57,16 @@ def test_every_way_to_divide_the_fleet_adds_up_to_it():
     assert lost(digest.stakes.values()) == pytest.approx(whole)
     assert lost(row.stake for row in node_rows(digest)) == pytest.approx(whole)
     assert sum(group.gpus_running for group in groups(digest, "user")) == len(ALL)
-    booked_s = digest.tick.ledger.total()
+    total = digest.tick.ledger.total()
     lost_s = sum(group.stake.lost_s for group in groups(digest, "account"))
-    assert lost_s == pytest.approx(booked_s.waste_s + booked_s.suspicion_s)
+    assert lost_s == pytest.approx(total.waste_s + total.suspicion_s)
 
 
 def test_what_nobody_wants_to_be_told_is_in_the_sums_and_raises_nothing():
-    told = lossy().tick
-    hang, *others = told.findings
-    digest = Digest(told._replace(findings=tuple(others), muted=(hang,)))
-    assert lost(digest.stakes.values()) == pytest.approx(told.ledger.losing.total())
+    lossy_tick = lossy().tick
+    hang, *others = lossy_tick.findings
+    digest = Digest(lossy_tick._replace(findings=tuple(others), muted=(hang,)))
+    assert lost(digest.stakes.values()) == pytest.approx(lossy_tick.ledger.losing.total())
     assert digest.stakes["a"].urgency == 0
     assert digest.stakes["a"].severity_rank == -1
 
@@ -93,12 +93,12 @@ def test_gpus_are_in_that_order_and_of_alike_ones_in_that_of_their_place():
 
 def test_the_order_of_gpus_rests_on_rates_and_not_on_what_grows_all_the_time():
     digest = lossy()
-    books = digest.tick.ledger
-    more = {key: one._replace(wasted_s=one.wasted_s + 31) for key, one in books.charged.items()}
-    later = Digest(digest.tick._replace(ledger=books._replace(charged=more)))
+    ledger = digest.tick.ledger
+    more = {key: one._replace(wasted_s=one.wasted_s + 31) for key, one in ledger.charged.items()}
+    later = Digest(digest.tick._replace(ledger=ledger._replace(charged=more)))
     assert fleet_basis(later) == fleet_basis(digest)
-    rates = {key: Losing(0.0, 0.0) for key in books.losing.by_finding}
-    calm = books._replace(losing=books.losing._replace(by_finding=rates))
+    rates = {key: Losing(0.0, 0.0) for key in ledger.losing.by_finding}
+    calm = ledger._replace(losing=ledger.losing._replace(by_finding=rates))
     assert fleet_basis(Digest(digest.tick._replace(ledger=calm))) != fleet_basis(digest)
 
 
@@ -154,9 +154,9 @@ def test_the_gravest_mark_is_for_what_stops_or_corrupts_work_or_costs_time_now(
 def test_what_is_no_more_costs_nothing_now_and_a_warning_stays_one():
     cleared = ticks.finding("gpu:a", severity=Severity.CRITICAL, cleared_at=ticks.AT)
     warning = ticks.finding("gpu:a", finding_class="hang")
-    picture = ticks.tick((), findings=(cleared, warning))
-    assert mark_of(picture, cleared) is Severity.WARNING
-    assert mark_of(picture, warning) is Severity.WARNING
+    given_tick = ticks.tick((), findings=(cleared, warning))
+    assert mark_of(given_tick, cleared) is Severity.WARNING
+    assert mark_of(given_tick, warning) is Severity.WARNING
 
 
 def test_the_books_say_what_is_lost_now():

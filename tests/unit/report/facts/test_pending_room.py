@@ -38,67 +38,70 @@ MIXED = (
 )
 
 
-def said(*nodes: Any, **changes: Any) -> list[str]:
-    """What is said of a job that waits before these nodes."""
+def hint_texts(*nodes: Any, **changes: Any) -> list[str]:
+    """The hints of a job that waits before these nodes."""
     tick = cluster(waits("1", **changes), nodes=nodes or MIXED)
     tick = tick._replace(queue=tick.queue._replace(partitions=(), reservations=()))
     return [hint.text for hint in room_hints(Digest(tick), tick.job("1").job)]
 
 
 def test_only_gpus_of_the_type_that_is_asked_for_count():
-    first, instead = said(gpu_count=3, gpu_types=("l40s",))
+    first, instead = hint_texts(gpu_count=3, gpu_types=("l40s",))
     assert first == "asks for 3 l40s GPUs on one node: no node has 3 free, 2 have 1"
     assert instead == "with t4 instead it would fit now, on b2, b3"
-    assert said(gpu_count=5, gpu_types=("l40s",), gpus_per_node=5)[0].endswith(
+    assert hint_texts(gpu_count=5, gpu_types=("l40s",), gpus_per_node=5)[0].endswith(
         "no node has 5 free, 2 have 1"
     )
 
 
 def test_a_type_that_no_node_has_enough_of_is_told():
-    (first, *_) = said(gpu_count=7, gpu_types=("l40s",))
+    (first, *_) = hint_texts(gpu_count=7, gpu_types=("l40s",))
     assert "no node of h100 that may be used has 7 l40s GPUs at all" in first
-    (first, *_) = said(gpu_count=10, node_count=2, gpu_types=("mi300",))
+    (first, *_) = hint_texts(gpu_count=10, node_count=2, gpu_types=("mi300",))
     assert "no node of h100 that may be used has 5 mi300 GPUs at all" in first
 
 
 def test_free_gpus_of_a_mixed_node_are_not_told_where_nobody_says_which_are_taken():
     unknown = node("b1", "t4", "t4", "l40s", used=("l40s",), gpu_types_used=())
-    assert said(unknown, gpu_count=2, gpu_types=("t4",)) == []
-    assert "1 node has 2 free" in said(unknown, gpu_count=2)[0]
+    assert hint_texts(unknown, gpu_count=2, gpu_types=("t4",)) == []
+    assert "1 node has 2 free" in hint_texts(unknown, gpu_count=2)[0]
 
 
 def test_gpus_may_be_free_where_cpus_are_not():
     full = (MIXED[3], node("b5", *["t4"] * 6, cpus_used=70))
-    (first,) = said(*full, gpu_count=6, cpu_count=40, gpu_types=("t4",))
+    (first,) = hint_texts(*full, gpu_count=6, cpu_count=40, gpu_types=("t4",))
     assert first == (
         "asks for 6 t4 GPUs on one node: 2 nodes have 6 free, but none has 40 CPUs free too, "
         "26 at most"
     )
-    (first,) = said(*full, gpu_count=12, node_count=2, cpu_count=40)
+    (first,) = hint_texts(*full, gpu_count=12, node_count=2, cpu_count=40)
     assert first.endswith(
         "2 nodes have 6 free, but only 1 has 20 CPUs free too, the others 6 at most"
     )
 
 
 def test_cpus_that_slurm_keeps_for_itself_are_not_free():
-    kept = node("b5", *["t4"] * 6, cpus_usable=88)
-    assert "none has 90 CPUs free too, 88 at most" in said(kept, gpu_count=6, cpu_count=90)[0]
-    assert "something other" in said(kept, gpu_count=6, cpu_count=88)[0]
+    reserved = node("b5", *["t4"] * 6, cpus_usable=88)
+    assert (
+        "none has 90 CPUs free too, 88 at most"
+        in hint_texts(reserved, gpu_count=6, cpu_count=90)[0]
+    )
+    assert "something other" in hint_texts(reserved, gpu_count=6, cpu_count=88)[0]
 
 
 def test_gpus_may_be_free_where_memory_is_not():
-    (first,) = said(MIXED[4], gpu_count=2, cpu_count=4, mem_bytes=64 * GIB)
+    (first,) = hint_texts(MIXED[4], gpu_count=2, cpu_count=4, mem_bytes=64 * GIB)
     assert "1 node has 2 free, but none has 64 GiB of memory free too, 30 GiB at most" in first
 
 
 def test_a_cluster_that_gives_out_no_memory_lacks_none():
     whole = node("n1", *["t4"] * 6, used=("t4",), cpus_used=4, mem_kept_bytes=8 * GIB)
-    (first,) = said(whole, gpu_count=5, mem_bytes=500 * GIB)
+    (first,) = hint_texts(whole, gpu_count=5, mem_bytes=500 * GIB)
     assert first.endswith("it lacks something other than GPUs or memory")
 
 
 def test_a_job_without_gpus_is_compared_by_its_cpus():
-    (first,) = said(MIXED[3], gpu_count=0, cpu_count=30)
+    (first,) = hint_texts(MIXED[3], gpu_count=0, cpu_count=30)
     assert first == "asks for 30 CPUs on one node: none has 30 CPUs free, 6 at most"
 
 
@@ -121,25 +124,25 @@ def test_a_job_without_gpus_is_compared_by_its_cpus():
 )
 def test_each_node_that_it_must_have_is_judged(changes, words):
     facts = {"gpu_count": 2, "cpu_count": None, **changes}
-    assert words in said(**facts)[0]
+    assert words in hint_texts(**facts)[0]
 
 
 def test_required_nodes_that_have_room_are_not_what_it_lacks():
-    (first,) = said(gpu_count=3, nodes_required=("b2",), gpu_types=("t4",), cpu_count=2)
+    (first,) = hint_texts(gpu_count=3, nodes_required=("b2",), gpu_types=("t4",), cpu_count=2)
     assert first.endswith("1 node has 3 free: it lacks something other than GPUs or CPUs")
 
 
 def test_what_its_lists_of_nodes_cost_is_told():
-    bound = said(gpu_count=4, nodes_required=("b1",))
+    bound = hint_texts(gpu_count=4, nodes_required=("b1",))
     assert bound[1:] == ["without its list of nodes it would fit now, on b2, b3"]
-    excluding = said(gpu_count=4, nodes_excluded=("b2", "b3"))
+    excluding = hint_texts(gpu_count=4, nodes_excluded=("b2", "b3"))
     assert "no node has 4 free, 1 has 3" in excluding[0]
     assert excluding[1:] == ["without its list of excluded nodes it would fit now, on b2, b3"]
 
 
 def test_a_required_node_of_another_partition_is_named():
     elsewhere = node("z9", "t4", partitions=("cpu",))
-    (first, *_) = said(*MIXED, elsewhere, gpu_count=1, nodes_required=("z9",))
+    (first, *_) = hint_texts(*MIXED, elsewhere, gpu_count=1, nodes_required=("z9",))
     assert "z9 is not in h100" in first
 
 
@@ -154,20 +157,20 @@ def test_a_required_node_of_another_partition_is_named():
     ],
 )
 def test_lists_of_features_narrow_the_nodes(constraint, words):
-    assert words in said(gpu_count=2, features=constraint)[0]
+    assert words in hint_texts(gpu_count=2, features=constraint)[0]
 
 
 def test_a_job_that_wants_its_nodes_alone_needs_empty_ones():
     busy = (node("n1", *["t4"] * 4, cpus_used=2), node("n2", *["t4"] * 4, cpus_used=3))
-    (first,) = said(*busy, gpu_count=4, is_exclusive=True)
+    (first,) = hint_texts(*busy, gpu_count=4, is_exclusive=True)
     assert first.endswith("2 nodes have 4 free, but none is empty, and it wants its nodes alone")
 
 
 def test_gpus_that_may_lie_anywhere_are_counted_together():
-    (first,) = said(gpu_count=16, node_count=3, gpus_per_node=None, gpu_types=("t4",))
+    (first,) = hint_texts(gpu_count=16, node_count=3, gpus_per_node=None, gpu_types=("t4",))
     assert first == "asks for 16 t4 GPUs: 14 t4 GPUs are free in h100"
 
 
 def test_a_mix_of_types_is_said_not_to_be_counted():
-    (first,) = said(gpu_count=2, gpu_types=("l40s", "t4"))
+    (first,) = hint_texts(gpu_count=2, gpu_types=("l40s", "t4"))
     assert first.endswith("it lacks something other than GPUs, its mix of types not counted")

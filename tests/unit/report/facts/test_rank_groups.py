@@ -15,7 +15,7 @@ CLOSED = WHY[Reason.NO_PERMISSION]
 
 
 def closed(view, **changes):
-    """The job as somebody sees it who may not read its environments."""
+    """The job as a user sees it who may not read its environments."""
     blank = {"world_id": None, "rank": None, "local_rank": None, "world_size": None, "why": CLOSED}
     ranks = [rank._replace(**blank) for rank in view.ranks]
     ranks[0] = ranks[0]._replace(**changes)

@@ -1,4 +1,4 @@
-"""What a tick tells of a job, a GPU and the nodes that they are on."""
+"""What a tick has of a job, a GPU and the nodes that they are on."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_job_that_holds_nothing_has_no_node(state):
 
 def test_a_gpu_knows_the_finding_of_its_node_that_names_it():
     digest, first, other = fleet()
-    named, told, silent, _ = first.gpu_uuids
-    evidence = (Evidence("nic_state", f"gpu:{told}", "beside the port", 1.0),)
+    named, in_evidence, silent, _ = first.gpu_uuids
+    evidence = (Evidence("nic_state", f"gpu:{in_evidence}", "beside the port", 1.0),)
     of_n7 = finding("node:n7", **PORT, gpus=(named,), evidence=evidence)
     of_n9 = finding("node:n9", **PORT, gpus=(silent,), evidence=())
     digest = Digest(digest.tick._replace(findings=(of_n7, of_n9)))
     assert digest.findings_naming_gpu(named) == (of_n7,)
-    assert digest.findings_naming_gpu(told) == (of_n7,)
+    assert digest.findings_naming_gpu(in_evidence) == (of_n7,)
     assert digest.findings_naming_gpu(silent) == ()
     assert digest.findings_naming_gpu(other.gpu_uuids[0]) == ()
     assert digest.findings_naming_gpu("GPU-nowhere") == ()
@@ -66,9 +66,9 @@ def test_a_rank_knows_the_finding_of_its_job_that_names_its_gpu():
     evidence = (Evidence("gpu_util_ratio", f"gpu:{named}", "does not wait with the others", 0.0),)
     hang = finding("job:31", finding_class="hang", evidence=evidence)
     digest = Digest(digest.tick._replace(findings=(hang,)))
-    said = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
-    assert said[named] == "! hang"
-    assert not any("hang" in said[uuid] for uuid in others)
+    why_by_gpu = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
+    assert why_by_gpu[named] == "! hang"
+    assert not any("hang" in why_by_gpu[uuid] for uuid in others)
     empty = RankRow(first, None, digest.tick.gpus[named], named)
     assert rank_why(digest, empty).text == "no process"
 
@@ -84,5 +84,5 @@ def test_a_gpu_knows_the_finding_of_its_rank_that_names_it():
     digest = Digest(digest.tick._replace(findings=(slow, hot)))
     assert digest.findings_naming_gpu(named) == (slow,)
     assert digest.findings_naming_gpu(other) == ()
-    said = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
-    assert said[named] == "! straggler"
+    why_by_gpu = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
+    assert why_by_gpu[named] == "! straggler"

@@ -124,11 +124,11 @@ def test_no_text_raises_anything_but_a_filter_error(text):
     digest = DIGEST
     refused = None
     try:
-        keeps = row_filter(text, JOB_COLUMNS, search_text)
+        passes = row_filter(text, JOB_COLUMNS, search_text)
     except FilterError as error:
         refused = error
     if refused is None:
-        assert all(keeps(digest, row) in (True, False) for row in digest.tick.jobs)
+        assert all(passes(digest, row) in (True, False) for row in digest.tick.jobs)
     else:
         assert 0 <= refused.at <= MOST_CHARS
         assert "\n" not in str(refused)
@@ -137,10 +137,10 @@ def test_no_text_raises_anything_but_a_filter_error(text):
 # What it keeps
 
 
-def kept(text):
+def passing_labels(text):
     """Labels of the jobs that pass."""
-    keeps = row_filter(text, JOB_COLUMNS, search_text)
-    return {view.job.label for view in DIGEST.tick.jobs if keeps(DIGEST, view)}
+    passes = row_filter(text, JOB_COLUMNS, search_text)
+    return {view.job.label for view in DIGEST.tick.jobs if passes(DIGEST, view)}
 
 
 EVERY = {"4730", "4690", "4702", "4711", "4720_3"}
@@ -204,7 +204,7 @@ EVERY = {"4730", "4690", "4702", "4711", "4720_3"}
     ],
 )
 def test_which_jobs_it_keeps(text, labels):
-    assert kept(text) == labels
+    assert passing_labels(text) == labels
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_which_jobs_it_keeps(text, labels):
 )
 def test_what_a_table_refuses(text, words, at):
     with pytest.raises(FilterError, match=re.escape(words)) as caught:
-        kept(text)
+        passing_labels(text)
     assert caught.value.at == at
 
 
@@ -236,8 +236,8 @@ def test_gpus_are_found_by_what_their_table_shows():
     rows = digest.gpu_rows
 
     def gpus(text):
-        keeps = row_filter(text, FLEET_COLUMNS, fleet_search_text)
-        return {(row.node.name, row.gpu.nvml_index) for row in rows if keeps(digest, row)}
+        passes = row_filter(text, FLEET_COLUMNS, fleet_search_text)
+        return {(row.node.name, row.gpu.nvml_index) for row in rows if passes(digest, row)}
 
     assert gpus("node==gpu01 & sm<10") == {("gpu01", 5), ("gpu01", 6), ("gpu01", 7)}
     assert gpus("gpu>=7") == {("gpu01", 7), ("gpu02", 7), ("gpu03", 7)}

@@ -1,4 +1,4 @@
-"""A fleet marked at once looks as it does node by node, and keeps what has not changed."""
+"""A fleet marked at once has the marks that it has node by node, and reuses what did not change."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.slurm_nodes import used_gpus
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.fleet_map.columns import FleetColumns
-from gpumon.report.fleet_map.map import Heat, units
+from gpumon.report.fleet_map.map import MapMarks, units
 from gpumon.report.fleet_map.marks import FIELDS
-from tests.worlds.map import columns_of, fleet_heat
+from tests.worlds.map import columns_of, fleet_marks
 from tests.worlds.queue import slurm_node
 from tests.worlds.tick import AT, BUSY, IDLE, finding, gpu, job_with_gpus, tick
 
 STATES = ("mixed", "allocated", "idle+drain", "down*", None)
 
 
-def joined(picture):
+def joined(fleet_tick):
     """The same with one report per node, as a probe sends it, in place of one per GPU."""
-    gpus, nodes = dict(picture.gpus), {}
-    for name, node in picture.nodes.items():
+    gpus, nodes = dict(fleet_tick.gpus), {}
+    for name, node in fleet_tick.nodes.items():
         mine = [gpus[uuid] for uuid in node.gpu_uuids]
         keys = sorted({key for one in mine for key in one.block.columns})
         block = Block(
@@ -38,14 +38,14 @@ def joined(picture):
         for row, one in enumerate(mine):
             gpus[one.uuid] = one._replace(block=block, row=row, is_stale=node.is_stale)
         nodes[name] = node
-    return picture._replace(gpus=gpus, nodes=nodes)
+    return fleet_tick._replace(gpus=gpus, nodes=nodes)
 
 
-def test_the_values_of_a_picture_are_looked_up_in_steps():
-    picture = joined(tick((), (gpu("n1", 0), gpu("n2", 0))))
-    columns = columns_of(Digest(picture))
-    anew = FleetColumns(columns.digest, columns.roster).complete(columns)
-    assert sum(1 for _ in anew) == 4
+def test_the_values_of_a_tick_are_looked_up_in_steps():
+    fleet_tick = joined(tick((), (gpu("n1", 0), gpu("n2", 0))))
+    columns = columns_of(Digest(fleet_tick))
+    again = FleetColumns(columns.digest, columns.roster).complete(columns)
+    assert sum(1 for _ in again) == 4
 
 
 def mixture(seed, is_joined):
@@ -76,26 +76,26 @@ def mixture(seed, is_joined):
         gpus += mine
         listed.append(slurm_node(name, gpus=count + chance.choice((0, 0, 2)),
                                  gpus_used=chance.choice((None, 0, count))))  # fmt: skip
-    picture = tick(tuple(views), gpus, queue=QueueRecords((), tuple(listed), AT, AT))
+    fleet_tick = tick(tuple(views), gpus, queue=QueueRecords((), tuple(listed), AT, AT))
     nodes = {
         name: node._replace(
             state=chance.choice(STATES), left_at=chance.choice((None, None, AT - 50))
         )
-        for name, node in picture.nodes.items()
+        for name, node in fleet_tick.nodes.items()
     }
     found = (finding(f"job:{views[0].job.job_id}"), finding(f"gpu:{gpus[-1].uuid}"))
-    picture = picture._replace(nodes=nodes, findings=found)
+    fleet_tick = fleet_tick._replace(nodes=nodes, findings=found)
     if chance.random() < 0.3:
-        picture = picture._replace(queue_at=None, queue=None)
-    return joined(picture) if is_joined else picture
+        fleet_tick = fleet_tick._replace(queue_at=None, queue=None)
+    return joined(fleet_tick) if is_joined else fleet_tick
 
 
 @pytest.mark.parametrize("is_joined", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_all_at_once_says_the_same_as_node_by_node(seed, is_joined):
+def test_all_at_once_gives_the_same_as_node_by_node(seed, is_joined):
     digest = Digest(mixture(seed, is_joined))
     for field in FIELDS:
-        whole, single = fleet_heat(digest, field), Heat(digest, field)
+        whole, single = fleet_marks(digest, field), MapMarks(digest, field)
         for unit in units(digest):
             made = whole.marks(unit)
             assert made == single.marks(unit), (field.key, unit)
@@ -113,30 +113,30 @@ def test_all_at_once_says_the_same_as_node_by_node(seed, is_joined):
 
 
 def test_nodes_keep_their_numbers_while_they_and_their_gpus_stay():
-    picture = mixture(1, is_joined=True)
-    before = fleet_heat(Digest(picture), FIELDS[0])
-    after = fleet_heat(Digest(picture._replace(number=2)), FIELDS[0], before)
+    fleet_tick = mixture(1, is_joined=True)
+    before = fleet_marks(Digest(fleet_tick), FIELDS[0])
+    after = fleet_marks(Digest(fleet_tick._replace(number=2)), FIELDS[0], before)
     assert after.roster is before.roster
     assert after.columns.holders is before.columns.holders
     assert after.changed_since(before, is_by_node=False, is_mean=False) == []
-    fewer = dict(list(picture.nodes.items())[1:])
-    other = fleet_heat(Digest(picture._replace(nodes=fewer)), FIELDS[0], before)
+    fewer = dict(list(fleet_tick.nodes.items())[1:])
+    other = fleet_marks(Digest(fleet_tick._replace(nodes=fewer)), FIELDS[0], before)
     assert other.changed_since(before, is_by_node=False, is_mean=False) is None
 
 
 def test_another_queue_answer_that_promises_more_gpus_is_heard():
-    picture = tick((), [gpu("n1", 0, IDLE)])
-    first = fleet_heat(Digest(picture), FIELDS[0])
-    told = QueueRecords((), (slurm_node("n1", gpus=4),), AT, AT)
-    after = fleet_heat(Digest(picture._replace(queue=told)), FIELDS[0], first)
+    fleet_tick = tick((), [gpu("n1", 0, IDLE)])
+    first = fleet_marks(Digest(fleet_tick), FIELDS[0])
+    answer = QueueRecords((), (slurm_node("n1", gpus=4),), AT, AT)
+    after = fleet_marks(Digest(fleet_tick._replace(queue=answer)), FIELDS[0], first)
     assert [unit.size for unit in after.roster.units] == [4]
 
 
 def test_what_has_changed_is_found_by_gpu_and_by_node():
     view, gpus = job_with_gpus("1", {"n1": 4, "n2": 4}, idle=1)
-    before = fleet_heat(Digest(tick((view,), gpus)), FIELDS[0])
+    before = fleet_marks(Digest(tick((view,), gpus)), FIELDS[0])
     view, gpus = job_with_gpus("1", {"n1": 4, "n2": 4}, idle=2)
-    after = fleet_heat(Digest(tick((view,), gpus)), FIELDS[0], before)
+    after = fleet_marks(Digest(tick((view,), gpus)), FIELDS[0], before)
     by_gpu = after.changed_since(before, is_by_node=False, is_mean=False)
     assert by_gpu
     # A node whose worst GPU was idle before has the same cell.

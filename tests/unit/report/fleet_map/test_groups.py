@@ -13,7 +13,7 @@ from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.fleet_map import groups
 from gpumon.report.fleet_map.groups import GROUPINGS, Cluster, clusters, following
-from gpumon.report.fleet_map.layout import HeatLayout
+from gpumon.report.fleet_map.layout import MapLayout
 from gpumon.report.fleet_map.map import Unit, units
 from tests.worlds.map import drawn
 from tests.worlds.queue import slurm_node
@@ -23,8 +23,8 @@ from tests.worlds.tick import AT, finding, job_with_gpus, tick
 def test_groups_are_named_and_nodes_of_none_come_last():
     view, gpus = job_with_gpus("1", {"gpu10": 1, "gpu9": 1, "odd1": 1})
     listed = (slurm_node("gpu10"), slurm_node("gpu9"))
-    picture = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
-    digest = Digest(picture)
+    fleet_tick = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+    digest = Digest(fleet_tick)
     found = clusters(digest, units(digest), "partition")
     assert [(c.name, [u.name for u in c.units]) for c in found] == [
         ("h100", ["gpu9", "gpu10"]),
@@ -34,7 +34,7 @@ def test_groups_are_named_and_nodes_of_none_come_last():
     assert [c.name for c in clusters(digest, units(digest), "NVLink domain")] == [
         "no domain beyond the node"
     ]
-    assert "h100 · 2 nodes · 16 GPUs" in "\n".join(drawn(picture))
+    assert "h100 · 2 nodes · 16 GPUs" in "\n".join(drawn(fleet_tick))
 
 
 def test_nodes_are_put_together_by_leaf_switch_or_block():
@@ -55,7 +55,7 @@ def test_nodes_are_put_together_by_leaf_switch_or_block():
     assert [c.name for c in clusters(digest, units(digest), "block")] == ["b1", "no block"]
 
 
-def test_the_group_that_loses_most_comes_first_and_says_what():
+def test_the_group_that_loses_most_comes_first_and_shows_what():
     jobs = [job_with_gpus(str(number), {f"{name}1": 4}) for number, name in enumerate("abcd")]
     listed = tuple(slurm_node(f"{name}1", partitions=(name,)) for name in "abcd")
     window = finding("job:1").window
@@ -65,17 +65,17 @@ def test_the_group_that_loses_most_comes_first_and_says_what():
         finding("job:3", gpu_seconds=4 * span_s, confidence=Confidence.HYPOTHESIS),
         finding("job:1", gpu_seconds=3.2 * span_s),
     )
-    picture = tick(
+    fleet_tick = tick(
         tuple(view for view, _ in jobs),
         tuple(each for _, gpus in jobs for each in gpus),
         queue=QueueRecords((), listed, AT, AT),
         findings=found,
     )
-    digest = Digest(picture)
+    digest = Digest(fleet_tick)
     names = [cluster.name for cluster in clusters(digest, units(digest), "partition")]
     # 3.2 and 1.6 GPUs weighed by 0.8; 4 that are a guess by 0.4; then by name.
     assert names == ["b", "d", "c", "a"]
-    headings = [line for line in drawn(picture) if " · 1 node · " in line]
+    headings = [line for line in drawn(fleet_tick) if " · 1 node · " in line]
     assert [line.rpartition(" · ")[2].strip() for line in headings] == [
         "lost/h 3.2", "lost/h ~4.0", "lost/h 1.6", "8 GPUs",
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def turns(digest):
     return found
 
 
-def test_groupings_of_which_the_fleet_tells_nothing_are_passed_over():
+def test_groupings_that_the_fleet_does_not_report_are_passed_over():
     view, gpus = job_with_gpus("1", {"n1": 1, "n2": 1})
     bare = tick((view,), gpus, queue=QueueRecords((), (slurm_node("n1"),), AT, AT))
     assert turns(Digest(bare)) == ["partition", "name", "state"]
@@ -102,7 +102,7 @@ def test_groupings_of_which_the_fleet_tells_nothing_are_passed_over():
     assert turns(Digest(blocks)) == ["partition", "block", "name", "state"]
 
 
-def test_what_the_nodes_of_a_picture_tell_is_looked_for_once(monkeypatch):
+def test_what_the_nodes_of_a_tick_report_is_found_once(monkeypatch):
     view, gpus = job_with_gpus("1", {f"n{number}": 1 for number in range(50)})
     listed = tuple(slurm_node(f"n{number}") for number in range(50))
     digest = Digest(tick((view,), gpus, queue=QueueRecords((), listed, AT, AT)))
@@ -111,7 +111,7 @@ def test_what_the_nodes_of_a_picture_tell_is_looked_for_once(monkeypatch):
         groups, "group_of", lambda *given: asked.append(given[1:]) or group_of(*given)
     )
     first = turns(digest)
-    # No report tells of a fabric: for that no node is asked by itself.
+    # No report has a fabric: for that no node is asked by itself.
     assert asked == [("n0", "name"), ("n0", "state")]
     asked.clear()
     assert turns(digest) == first
@@ -119,11 +119,11 @@ def test_what_the_nodes_of_a_picture_tell_is_looked_for_once(monkeypatch):
 
 
 @pytest.mark.parametrize("odd", [0, 17, 39])
-def test_of_all_nodes_only_those_are_asked_whose_report_tells_of_a_fabric(monkeypatch, odd):
+def test_of_all_nodes_only_those_are_asked_whose_report_has_a_fabric(monkeypatch, odd):
     view, gpus = job_with_gpus("1", {f"n{number:02}": 1 for number in range(40)})
-    told = gpus[odd].block
-    told = told._replace(labels={**told.labels, "fabric_cluster": ("c0ffee11" * 4,)})
-    gpus = [one._replace(block=told) if at == odd else one for at, one in enumerate(gpus)]
+    block = gpus[odd].block
+    block = block._replace(labels={**block.labels, "fabric_cluster": ("c0ffee11" * 4,)})
+    gpus = [one._replace(block=block) if at == odd else one for at, one in enumerate(gpus)]
     digest = Digest(tick((view,), gpus))
     asked, group_of = [], groups.group_of
     monkeypatch.setattr(
@@ -133,7 +133,7 @@ def test_of_all_nodes_only_those_are_asked_whose_report_tells_of_a_fabric(monkey
     assert asked == [f"n{odd:02}"]
 
 
-def test_a_fleet_that_tells_nothing_keeps_its_grouping():
+def test_a_fleet_that_reports_no_grouping_stays_with_its_own():
     digest = Digest(tick((), []))
     assert following(digest, (), "leaf switch") == "leaf switch"
 
@@ -147,8 +147,8 @@ def test_an_nvlink_domain_is_cluster_and_clique():
         {},
     )
     one = Gpu("GPU-a", "n1", block, 0, AT, "x", False, ())
-    picture = tick((), [one])
-    digest = Digest(picture)
+    fleet_tick = tick((), [one])
+    digest = Digest(fleet_tick)
     assert clusters(digest, units(digest), "NVLink domain")[0].name == "0badc0ff/3"
     assert {c for g in GROUPINGS for c in clusters(digest, units(digest), g)}
 
@@ -162,14 +162,14 @@ def leaves(groups, nodes):
 
 def test_groups_that_fit_on_a_line_have_their_names_before_it_and_no_headings():
     grouped = leaves(60, 16)
-    layout = HeatLayout(grouped, 80, "nodes")
+    layout = MapLayout(grouped, 80, "nodes")
     # Each takes 6 + 1 + 17 cells, and two up to the next: three stand side by side.
     assert layout.height == len(layout.lines) == 20
     assert layout.lines[1].label == "leaf03"
     assert layout.lines[1].beside == ((27, "leaf04"), (53, "leaf05"))
     for density in ("nodes", "half nodes", "halves", "rows"):
         for width in (40, 80, 120, 200):
-            layout = HeatLayout(grouped, width, density)
+            layout = MapLayout(grouped, width, density)
             assert layout.height == len(layout.lines)
             seen = [block for line in layout.lines for block in line.blocks]
             assert [block.unit.name for block in seen] == [f"gpu{n:05}" for n in range(960)]
@@ -179,6 +179,6 @@ def test_groups_that_fit_on_a_line_have_their_names_before_it_and_no_headings():
                 assert layout.at(spot.x, line).unit.name in {name, f"gpu{int(name[3:]) - 1:05}"}
             if layout.is_group_a_line:
                 assert max(block.x + layout.block_width for block in seen) <= width
-    # Two groups keep their headings, which say how large they are; so do longer ones.
-    assert HeatLayout(grouped[:2], 80, "nodes").height == 4
-    assert HeatLayout(leaves(3, 80), 80, "nodes").height == 9
+    # Two groups have headings, with their sizes; so have longer ones.
+    assert MapLayout(grouped[:2], 80, "nodes").height == 4
+    assert MapLayout(leaves(3, 80), 80, "nodes").height == 9

@@ -6,7 +6,7 @@ import pytest
 
 from gpumon.report.fleet_map.density import DENSITIES, HALF, allowed, short_name
 from gpumon.report.fleet_map.groups import Cluster
-from gpumon.report.fleet_map.layout import HeatLayout, fitting
+from gpumon.report.fleet_map.layout import MapLayout, fitting
 from gpumon.report.fleet_map.map import Unit
 from gpumon.report.fleet_map.marks import FIELDS
 
@@ -31,7 +31,7 @@ def plain_clusters(nodes: int, gpus: int = 8) -> tuple[Cluster, ...]:
         (10_000, (200, 51), "half nodes"),
     ],
 )
-def test_the_closest_look_without_scrolling(nodes, size, density):
+def test_the_largest_cells_without_scrolling(nodes, size, density):
     layout = fitting(plain_clusters(nodes), *size, has_colour=True)
     assert layout.density == density
     assert layout.height == len(layout.lines) <= size[1]
@@ -53,7 +53,7 @@ def test_without_colours_nothing_shares_a_character():
 @pytest.mark.parametrize("gpus", [1, 3, 4, 8, 16])
 @pytest.mark.parametrize("width", [80, 133, 200])
 def test_every_gpu_has_one_place_inside_the_width(density, gpus, width):
-    layout = HeatLayout(plain_clusters(37, gpus), width, density)
+    layout = MapLayout(plain_clusters(37, gpus), width, density)
     seen = set()
     for number in range(len(layout.lines)):
         places = set()
@@ -68,7 +68,7 @@ def test_every_gpu_has_one_place_inside_the_width(density, gpus, width):
 @pytest.mark.parametrize("density", DENSITIES)
 def test_the_cursor_reaches_every_cell_and_comes_back(density):
     groups = (*plain_clusters(11, 8), Cluster("b", (Unit("x1", 4), Unit("x2", 8))))
-    layout = HeatLayout(groups, 60, density)
+    layout = MapLayout(groups, 60, density)
     place = ("gpu00000", 0)
     visited = [place]
     for _ in range(400):
@@ -87,7 +87,7 @@ def test_the_cursor_reaches_every_cell_and_comes_back(density):
 
 
 def test_down_goes_to_the_lower_half_first():
-    layout = HeatLayout(plain_clusters(40), 80, "halves")
+    layout = MapLayout(plain_clusters(40), 80, "halves")
     below = layout.below("gpu00000", 0, 1)
     assert below is not None
     assert (below[1].unit.name, below[1].slot) == ("gpu00000", 4)
@@ -98,7 +98,7 @@ def test_down_goes_to_the_lower_half_first():
 
 
 def test_the_mouse_finds_what_is_drawn():
-    layout = HeatLayout(plain_clusters(20), 80, "cells")
+    layout = MapLayout(plain_clusters(20), 80, "cells")
     spot = layout.at(layout.left + layout.gpus_x + 3, 0)
     assert spot is not None
     assert (spot.unit.name, spot.slot) == ("gpu00000", 3)
@@ -106,6 +106,6 @@ def test_the_mouse_finds_what_is_drawn():
     assert layout.at(9, 999) is None
 
 
-def test_long_names_keep_their_end():
+def test_long_names_are_cut_before_their_end():
     assert short_name("cluster-a-rack12-node0042", 14) == "clust…node0042"
     assert short_name("gpu1", 14) == "gpu1"

@@ -1,4 +1,4 @@
-"""The line below a map says each thing once."""
+"""The line below a map has each thing once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from gpumon.model.fault import SourceError
 from gpumon.model.records.cluster import Node
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.fleet_map.groups import clusters
-from gpumon.report.fleet_map.layout import HeatLayout
+from gpumon.report.fleet_map.layout import MapLayout
 from gpumon.report.fleet_map.legend import (
-    MOST_TOLD,
+    MOST_OWNERS,
     Legend,
     legend,
     legend_glyphs,
     spot_words,
     untold,
 )
-from gpumon.report.fleet_map.map import Heat, units
+from gpumon.report.fleet_map.map import MapMarks, units
 from gpumon.report.fleet_map.marks import CRITICAL, DOWN, DRAINED, FIELDS
 from gpumon.report.fleet_map.marks import IDLE as HARDLY_USED
 from tests.worlds.tick import AT, IDLE, finding, gpu, job_with_gpus, tick
@@ -26,18 +26,18 @@ VERDICT = next(field for field in FIELDS if field.key == "verdict")
 USER = next(field for field in FIELDS if field.key == "user")
 
 
-def below(picture, density):
-    """What stands there with the cursor on the first cell."""
-    digest = Digest(picture)
-    heat = Heat(digest, VERDICT)
-    layout = HeatLayout(clusters(digest, units(digest), "partition"), 80, density)
-    return spot_words(heat, layout, layout.spots(0)[0], is_mean=False)
+def below(fleet_tick, density):
+    """Its words with the cursor on the first cell."""
+    digest = Digest(fleet_tick)
+    map_marks = MapMarks(digest, VERDICT)
+    layout = MapLayout(clusters(digest, units(digest), "partition"), 80, density)
+    return spot_words(map_marks, layout, layout.spots(0)[0], is_mean=False)
 
 
 def silent(**changes):
     view, gpus = job_with_gpus("1", {"n1": 2}, stale_s=42.0, user="ada", name="train")
-    picture = tick((view,), gpus)
-    return picture._replace(nodes={"n1": picture.nodes["n1"]._replace(**changes)})
+    fleet_tick = tick((view,), gpus)
+    return fleet_tick._replace(nodes={"n1": fleet_tick.nodes["n1"]._replace(**changes)})
 
 
 def test_a_silent_node_is_called_stale_once():
@@ -50,10 +50,10 @@ def test_one_gpu_of_a_node_is_no_plural():
     assert "1 of 1 GPU held · job 1" in below(tick((view,), gpus), "nodes")
 
 
-def test_a_node_without_a_gpu_says_what_failed():
+def test_a_node_without_a_gpu_shows_what_failed():
     error = SourceError("NVML", "nvmlInit: NVML Shared Library Not Found", "")
-    picture = tick()._replace(nodes={"vm": Node("vm", (), AT, False, None, (error,))})
-    assert below(picture, "cells") == "vm: nvmlInit: NVML Shared Library Not Found"
+    fleet_tick = tick()._replace(nodes={"vm": Node("vm", (), AT, False, None, (error,))})
+    assert below(fleet_tick, "cells") == "vm: nvmlInit: NVML Shared Library Not Found"
 
 
 def test_a_node_that_is_not_watched_is_not_called_stale():
@@ -63,18 +63,20 @@ def test_a_node_that_is_not_watched_is_not_called_stale():
 
 @pytest.mark.parametrize("density", ["cells", "nodes"])
 @pytest.mark.parametrize("state", ["idle+drain", "down*"])
-def test_slurms_state_of_a_node_stands_there_once(state, density):
-    picture = tick((), [gpu("n1", 0, IDLE)])
-    node = picture.nodes["n1"]._replace(state=state)
-    words = below(picture._replace(nodes={"n1": node}), density)
+def test_slurms_state_of_a_node_is_there_once(state, density):
+    fleet_tick = tick((), [gpu("n1", 0, IDLE)])
+    node = fleet_tick.nodes["n1"]._replace(state=state)
+    words = below(fleet_tick._replace(nodes={"n1": node}), density)
     assert f" · node {state}" in words
     assert words.count("node ") == 1
 
 
-def test_a_node_tells_its_gravest_finding_first():
+def test_a_node_shows_its_gravest_finding_first():
     view, gpus = job_with_gpus("1", {"n1": 2}, user="ada", name="train")
-    picture = tick((view,), gpus, findings=(finding("job:1"),))
-    assert below(picture, "nodes").startswith("n1 · ! some GPUs unused · 2 of 2 GPUs held · job 1")
+    fleet_tick = tick((view,), gpus, findings=(finding("job:1"),))
+    assert below(fleet_tick, "nodes").startswith(
+        "n1 · ! some GPUs unused · 2 of 2 GPUs held · job 1"
+    )
 
 
 def shown(row):
@@ -95,23 +97,23 @@ def test_a_legend_that_is_too_long_takes_fewer_words_and_counts_what_is_left_out
 
 def test_of_many_owners_only_those_with_most_gpus_are_put_into_words():
     views, gpus = [], []
-    for number in range(MOST_TOLD + 5):
+    for number in range(MOST_OWNERS + 5):
         job = job_with_gpus(str(number), {f"n{number}": 1}, user=f"user{number:03d}")
         views.append(job[0])
         gpus += job[1]
     digest = Digest(tick(tuple(views), gpus))
     signs = legend(digest, USER, frozenset())
     more = untold(digest, USER)
-    assert (len(signs), more) == (MOST_TOLD, 5)
+    assert (len(signs), more) == (MOST_OWNERS, 5)
     row = shown(legend_glyphs(signs, 60, has_colour=True, untold=more))
-    told = row.count("user")
-    assert row.endswith(f"+{MOST_TOLD + 5 - told} more")
+    named = row.count("user")
+    assert row.endswith(f"+{MOST_OWNERS + 5 - named} more")
 
 
-def test_states_are_told_before_owners_who_would_take_the_whole_line():
+def test_states_come_before_owners_who_would_take_the_whole_line():
     view, gpus = job_with_gpus("1", {"n1": 2}, user="ada")
     digest = Digest(tick((view,), [*gpus, gpu("n1", 2, IDLE)]))
-    heat = Heat(digest, USER)
+    map_marks = MapMarks(digest, USER)
     for unit in units(digest):
-        heat.marks(unit)
-    assert [item.words for item in legend(digest, USER, heat.seen())] == ["free", "ada 2"]
+        map_marks.marks(unit)
+    assert [item.words for item in legend(digest, USER, map_marks.seen())] == ["free", "ada 2"]

@@ -7,9 +7,9 @@ import pytest
 from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.fleet_map.groups import clusters
-from gpumon.report.fleet_map.layout import HeatLayout
+from gpumon.report.fleet_map.layout import MapLayout
 from gpumon.report.fleet_map.legend import spot_words
-from gpumon.report.fleet_map.map import Heat, units
+from gpumon.report.fleet_map.map import MapMarks, units
 from gpumon.report.fleet_map.marks import FIELDS
 from gpumon.report.headline.fleet_gpus import fleet_gpus
 from tests.worlds.queue import slurm_node
@@ -18,10 +18,10 @@ from tests.worlds.tick import AT, BUSY, IDLE, gpu, job_with_gpus, tick
 FIELD = {field.key: field for field in FIELDS}
 
 
-def signs(picture, field="verdict"):
-    digest = Digest(picture)
-    heat = Heat(digest, FIELD[field])
-    return "".join(mark.sign for mark in heat.marks(units(digest)[0]))
+def signs(fleet_tick, field="verdict"):
+    digest = Digest(fleet_tick)
+    map_marks = MapMarks(digest, FIELD[field])
+    return "".join(mark.sign for mark in map_marks.marks(units(digest)[0]))
 
 
 def others_node(used):
@@ -37,9 +37,9 @@ def test_what_others_may_hold_is_not_called_free():
     assert signs(others_node(used=2), "user")[1:] == "??"
     assert signs(others_node(used=1)) == "█--"
     digest = Digest(others_node(used=2))
-    heat = Heat(digest, FIELD["sm"])
-    layout = HeatLayout(clusters(digest, units(digest), "partition"), 80, "cells")
-    words = spot_words(heat, layout, layout.spots(0)[2], is_mean=False)
+    map_marks = MapMarks(digest, FIELD["sm"])
+    layout = MapLayout(clusters(digest, units(digest), "partition"), 80, "cells")
+    words = spot_words(map_marks, layout, layout.spots(0)[2], is_mean=False)
     assert words.startswith("n1:2 · another's or free")
 
 

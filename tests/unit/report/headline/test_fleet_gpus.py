@@ -1,4 +1,4 @@
-"""The GPUs of the fleet by what they are: the parts sum to the whole, whoever sees them."""
+"""The GPUs of the fleet by what they are: the parts sum to the whole, whichever source has them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from gpumon.model.records.cluster import JobView, Node
 from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.headline import fleet_gpus as module
-from gpumon.report.headline.fleet_gpus import UNLISTED, UNTOLD, fleet_gpus
+from gpumon.report.headline.fleet_gpus import UNCLEAR, UNLISTED, fleet_gpus
 from tests.worlds.queue import slurm_node
 from tests.worlds.tick import AT, BUSY, gpu, job, job_with_gpus, tick
 
 
-def counted(picture):
-    fleet = fleet_gpus(Digest(picture))
+def counted(fleet_tick):
+    fleet = fleet_gpus(Digest(fleet_tick))
     if fleet.parts:
         assert sum(count for _, count in fleet.parts) == fleet.gpus
     return fleet
@@ -62,7 +62,7 @@ def test_where_slurm_counts_no_use_the_jobs_in_view_do():
     assert dict(every.parts) == {"held": 5, "free": 3, "drained": 8}
     mine = queue(slurm_node("n1", "mixed", 8), shut, is_filtered=True)
     assert dict(counted(tick((view,), gpus, queue=mine)).parts) == {
-        "held": 5, UNTOLD: 3, "drained": 8,
+        "held": 5, UNCLEAR: 3, "drained": 8,
     }  # fmt: skip
 
 
@@ -74,9 +74,11 @@ def test_instances_of_mig_are_no_gpus():
 
 
 def test_without_a_queue_nothing_is_called_held():
-    picture = tick((), [gpu("n1", 0), gpu("n2", 0), gpu("n2", 1)], queue_at=None)
-    picture = picture._replace(nodes={**picture.nodes, "n3": Node("n3", (), None, True, None, ())})
-    assert counted(picture) == (3, 2, ())
+    fleet_tick = tick((), [gpu("n1", 0), gpu("n2", 0), gpu("n2", 1)], queue_at=None)
+    fleet_tick = fleet_tick._replace(
+        nodes={**fleet_tick.nodes, "n3": Node("n3", (), None, True, None, ())}
+    )
+    assert counted(fleet_tick) == (3, 2, ())
 
 
 @pytest.mark.parametrize("used", [None, 8])
@@ -84,7 +86,7 @@ def test_nodes_that_are_alike_are_counted_together(monkeypatch, used):
     """Ten thousand of them hold up no key, also where Slurm does not count what is in use."""
     asked = []
     rest = module._rest
-    monkeypatch.setattr(module, "_rest", lambda *told: asked.append(told) or rest(*told))
+    monkeypatch.setattr(module, "_rest", lambda *given: asked.append(given) or rest(*given))
     names = [f"n{number:03d}" for number in range(300)]
     jobs, gpus = [], []
     for number, name in enumerate(names):
@@ -101,7 +103,7 @@ def test_nodes_that_are_alike_are_counted_together(monkeypatch, used):
     assert len(asked) <= 4
 
 
-def test_what_few_nodes_tell_otherwise_is_counted_node_by_node():
+def test_what_few_nodes_report_otherwise_is_counted_node_by_node():
     view, gpus = job_with_gpus("1", {"n1": 3, "n2": 4})
     listed = queue(slurm_node("n1", "mixed", 4), slurm_node("n2", "mixed", 4, gpus_used=4))
     fleet = counted(tick((view,), gpus, queue=listed))
@@ -109,27 +111,27 @@ def test_what_few_nodes_tell_otherwise_is_counted_node_by_node():
     assert fleet.nodes == 2
 
 
-def test_what_has_not_changed_since_the_picture_before_is_not_counted_again(monkeypatch):
+def test_what_has_not_changed_since_the_tick_before_is_not_counted_again(monkeypatch):
     views, gpus = [], []
     for number in range(3):
         view, its = job_with_gpus(str(number), {f"n{number}": 4})
         views.append(view)
         gpus += its
     listed = queue(*(slurm_node(f"n{number}", "mixed", 4) for number in range(3)))
-    looked_at = []
+    asked = []
     part = module._part
 
     def noted(*given):
-        looked_at.append(given[1:])
+        asked.append(given[1:])
         return part(*given)
 
     monkeypatch.setattr(module, "_part", noted)
     lasting = {}
 
     def held(jobs, records=listed, seen=gpus):
-        looked_at.clear()
+        asked.clear()
         found = fleet_gpus(Digest(tick(tuple(jobs), list(seen), queue=records), lasting))
-        return found.held, len(looked_at)
+        return found.held, len(asked)
 
     assert held(views) == (12, 1)
     assert held([view._replace(contradictions=()) for view in views]) == (12, 0)

@@ -1,4 +1,4 @@
-"""Ranks that matter are told for themselves, alike peers as one line."""
+"""Ranks that matter have their own line, alike peers share one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def job(nodes, *, findings=(), change=None, **more):
     return digest, folded_ranks(digest, view)
 
 
-def told(digest, rows):
+def rank_texts(digest, rows):
     ordered = sorted(rows, key=lambda row: rank_order(digest, row))
     return [CELL["rank"](digest, row).text for row in ordered]
 
@@ -35,7 +35,7 @@ def told(digest, rows):
 def test_alike_peers_are_one_line_and_who_is_named_has_its_own():
     named = (finding("job:31/rank:6", severity=Severity.CRITICAL),)
     digest, rows = job({"n1": 8, "n2": 8, "n3": 8}, findings=named)
-    assert told(digest, rows) == ["6", "0…23"]
+    assert rank_texts(digest, rows) == ["6", "0…23"]
     (folded,) = [row for row in rows if row.folded]
     assert len(folded.folded) == 22
     assert CELL["why"](digest, folded).text == "22 more like it: z shows each"
@@ -47,7 +47,7 @@ def test_who_does_something_else_has_a_line_and_the_middle_tells_for_the_others(
         return {"sm_active_ratio": 0.2 if place in (3, 9) else 0.70 + 0.005 * place}
 
     digest, rows = job({"n1": 8, "n2": 8}, change=change)
-    assert told(digest, rows) == ["3", "9", "0…15"]
+    assert rank_texts(digest, rows) == ["3", "9", "0…15"]
     (folded,) = [row for row in rows if row.folded]
     assert CELL["sm_active_ratio"](digest, folded).text == "74"
 
@@ -61,7 +61,7 @@ def test_few_peers_have_a_line_each(peers):
 def test_gpus_without_a_process_are_never_folded():
     digest, rows = job({"n1": 8, "n2": 8}, idle=4)
     assert [row.rank is None for row in rows].count(True) == 4
-    assert told(digest, rows) == [*"––––", "0…11"]
+    assert rank_texts(digest, rows) == [*"––––", "0…11"]
 
 
 def test_what_the_folded_ones_lose_is_summed():
@@ -73,7 +73,7 @@ def test_what_the_folded_ones_lose_is_summed():
 
 
 def closed_to_others(view, program):
-    """The view as another user has it: processes of one program whose ranks nobody may read."""
+    """The view as another user has it: processes of one program whose ranks may not be read."""
     closed = WHY[Reason.NO_PERMISSION]
     return view._replace(
         ranks=tuple(

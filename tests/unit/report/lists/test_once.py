@@ -62,8 +62,8 @@ def test_the_finding_that_loses_most_is_told_first():
         finding("job:4711", confidence=Confidence.HYPOTHESIS, gpu_seconds=8 * window_s),
     )
     lines = table(fleet()._replace(findings=claims)).split("\n")
-    told = [line for line in lines if line.startswith("job:")]
-    assert told == ["job:4711", "job:4702", "job:4690"]
+    subjects = [line for line in lines if line.startswith("job:")]
+    assert subjects == ["job:4711", "job:4702", "job:4690"]
 
 
 def held(node, number, user):

@@ -9,7 +9,7 @@ from tests.worlds.tick import finding, gpu, job_with_gpus, tick, uuid_of
 ME = "hopper"
 
 
-def picture():
+def fleet_digest():
     mine, a = job_with_gpus("81", {"n1": 3}, user=ME)
     theirs, b = job_with_gpus("82", {"n2": 5}, user="lovelace")
     free = gpu("n3", 0)
@@ -26,18 +26,18 @@ def picture():
 
 
 def test_jobs_gpus_and_findings_of_a_user():
-    digest = picture()
+    digest = fleet_digest()
     assert [v.job.job_id for v in own_rows(digest, digest.tick.jobs, ME)] == ["81"]
     gpus = own_rows(digest, digest.gpu_rows, ME)
     assert [row.gpu and (row.gpu.node, row.gpu.nvml_index) for row in gpus] == [
         ("n1", 0), ("n1", 1), ("n1", 2),
     ]  # fmt: skip
-    told = own_rows(digest, digest.tick.findings, ME)
-    assert [f.subject for f in told] == ["job:81/rank:2", f"gpu:{uuid_of('n1', 1)}", "node:n1"]
+    own = own_rows(digest, digest.tick.findings, ME)
+    assert [f.subject for f in own] == ["job:81/rank:2", f"gpu:{uuid_of('n1', 1)}", "node:n1"]
 
 
 def test_nobody_else_owns_anything():
-    digest = picture()
+    digest = fleet_digest()
     for rows in (digest.tick.jobs, digest.gpu_rows, digest.tick.findings):
         assert own_rows(digest, rows, "nobody") == []
 

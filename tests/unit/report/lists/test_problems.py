@@ -1,4 +1,4 @@
-"""The next row that somebody should look at."""
+"""The next row with a problem."""
 
 from __future__ import annotations
 
@@ -69,34 +69,34 @@ def test_gpus_nodes_ranks_and_findings_have_problems_too():
 
 
 def test_of_many_gpus_only_those_that_a_finding_names_are_looked_into(monkeypatch):
-    looked = []
+    inspected = []
     hot = finding(f"gpu:{uuid_of('n150', 1)}")
     digest = digest_of(hot, jobs=200)
     rows = digest.gpu_rows
     monkeypatch.setattr(
-        problems, "problems_of", lambda d, row: looked.append(row) or problems_of(d, row)
+        problems, "problems_of", lambda d, row: inspected.append(row) or problems_of(d, row)
     )
     assert next_problem(digest, rows, 0, (), 1) == 301
-    assert {row.gpu.uuid for row in looked} == {uuid_of("n150", 1)}
+    assert {row.gpu.uuid for row in inspected} == {uuid_of("n150", 1)}
 
 
 def test_nothing_below_the_first_that_was_not_gone_to_is_looked_at():
     three, six = finding("job:3"), finding("job:6")
     digest = digest_of(three, six, jobs=200)
-    looked = []
+    inspected = []
 
     class Rows(list):
         def __iter__(self):
             for row in list.__iter__(self):
-                looked.append(row)
+                inspected.append(row)
                 yield row
 
     rows = Rows(digest.tick.jobs)
     assert next_problem(digest, rows, 0, (), 1) == 3
-    assert len(looked) == 4
-    looked.clear()
+    assert len(inspected) == 4
+    inspected.clear()
     assert next_problem(digest, rows, 3, {three.identity}, 1) == 6
-    assert len(looked) == 7
-    looked.clear()
+    assert len(inspected) == 7
+    inspected.clear()
     assert next_problem(digest, rows, 6, {three.identity, six.identity}, 1) == 3
-    assert len(looked) == 200
+    assert len(inspected) == 200

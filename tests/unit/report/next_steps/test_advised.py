@@ -53,7 +53,7 @@ def test_what_cannot_be_typed_as_it_stands_is_none(step):
 
 
 def test_a_step_of_a_job_is_its_owners_whoever_is_advised_to_look():
-    """Slurm lets nobody else start one in it, root neither."""
+    """Slurm lets no other user start one in it, not even root."""
     one = finding("job:63", finding_class="straggler", advice=(), machine_advice=(DRAIN, STACK))
     assert [command.about for command in commands_of((one,), WAYS)] == ["owner", "admin"]
 
@@ -74,20 +74,20 @@ def test_owners_come_first_then_admins_each_once_in_the_order_of_the_findings():
 
 def test_slurms_commands_go_over_the_login_node_and_those_of_a_node_need_a_way_there():
     hop = Road(*Hop("login3"))
-    told = (finding("job:63", advice=(STACK, ASK)),)
-    slurm = commands_of(told, Ways(None, hop))
+    claims = (finding("job:63", advice=(STACK, ASK)),)
+    slurm = commands_of(claims, Ways(None, hop))
     assert len(slurm) == 1
     assert slurm[0].line.startswith("ssh ")
     assert "login3" in slurm[0].line
-    assert [one.words[0] for one in commands_of(told, NO_WAYS)] == ["srun"]
-    asked = commands_of(told, Ways(None, None, "north"))
+    assert [one.words[0] for one in commands_of(claims, NO_WAYS)] == ["srun"]
+    asked = commands_of(claims, Ways(None, None, "north"))
     assert asked[0].words[:3] == ("srun", "-M", "north")
 
 
 def test_only_the_first_findings_are_listed():
-    told = [
+    claims = [
         finding("job:1", advice=(f"Look: scontrol show job {n}",))
         for n in range(1, MOST_FINDINGS + 9)
     ]
-    found = commands_of(told, WAYS)
+    found = commands_of(claims, WAYS)
     assert [one.words[-1] for one in found] == [str(n) for n in range(1, MOST_FINDINGS + 1)]

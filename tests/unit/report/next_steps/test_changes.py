@@ -12,7 +12,7 @@ from tests.worlds.tick import AT, job, tick
 
 
 def queue(*records, answer=0, **changes):
-    """A picture after so many further answers, of records as number, label, state."""
+    """A tick after so many further answers, of records as number, label, state."""
     jobs = tuple(
         JobView(job(number, label=label, state=state, **more), (), 0, (), ())
         for number, label, state, more in ((*r, {}) if len(r) == 3 else r for r in records)
@@ -30,39 +30,39 @@ def cancel(number, label):
 def test_a_task_is_cancelled_once_it_has_left_or_is_ending():
     one = awaited(cancel("812", "812_4"), queue(*RUNS))
     assert looked_at(one, queue(*RUNS)) == (one, "")
-    _, said = looked_at(one, queue(*RUNS[1:], answer=5))
-    assert said == "done: 812_4 has left the queue"
+    _, outcome = looked_at(one, queue(*RUNS[1:], answer=5))
+    assert outcome == "done: 812_4 has left the queue"
     ending = queue(("812", "812_4", "COMPLETING"), *RUNS[1:], answer=5)
     assert looked_at(one, ending) == (None, "done: the queue shows 812_4 COMPLETING")
 
 
 def test_what_does_not_show_in_a_few_answers_is_told_to_be_missing():
     one = awaited(cancel("813", "812_1"), queue(*RUNS))
-    said = ""
+    outcome = ""
     for answer in range(1, ANSWERS + 1):
         assert one is not None
-        assert not said
-        one, said = looked_at(one, queue(*RUNS, answer=answer))
+        assert not outcome
+        one, outcome = looked_at(one, queue(*RUNS, answer=answer))
     assert one is None
-    assert said == "sent, but after 3 answers of the queue 812_1 is still RUNNING"
+    assert outcome == "sent, but after 3 answers of the queue 812_1 is still RUNNING"
 
 
 def test_a_queue_that_does_not_answer_is_no_proof_that_a_job_has_left():
     one = awaited(cancel("813", "812_1"), queue(*RUNS))
     silent = queue(queue_at=None, at=AT + 10)
     assert looked_at(one, silent) == (one, "")
-    over, said = looked_at(one, silent._replace(at=AT + SILENT_S + 1))
+    over, outcome = looked_at(one, silent._replace(at=AT + SILENT_S + 1))
     assert over is None
-    assert "not answered" in said
+    assert "not answered" in outcome
 
 
 def test_tasks_that_waited_are_gone_once_none_of_them_is_listed():
     one = awaited(cancel("812", "812_[5-9]"), queue(*RUNS))
     assert looked_at(one, queue(*RUNS[:2], answer=5))[1].startswith("done")
     started = queue(*RUNS[:2], ("815", "812_5", "RUNNING"), answer=5)
-    still, said = looked_at(one, started)
+    still, outcome = looked_at(one, started)
     assert still is not None
-    assert not said
+    assert not outcome
     # Slurm lists those that were cancelled while they waited by their array's number.
     ended = queue(*RUNS[:2], ("812", "812", "CANCELLED"), answer=5)
     assert looked_at(one, ended)[1].startswith("done")
@@ -81,8 +81,8 @@ def test_tasks_that_waited_are_gone_once_none_of_them_is_listed():
 def test_a_requeue_is_done_once_it_waits_or_has_begun_anew(state, more, is_done):
     before = ("812", "812_4", "RUNNING", {"restart_count": 1})
     one = awaited(Change("requeue", job_name("812", "812_4")), queue(before))
-    _, said = looked_at(one, queue(("812", "812_4", state, more), answer=5))
-    assert said == (f"done: the queue shows 812_4 {state}" if is_done else "")
+    _, outcome = looked_at(one, queue(("812", "812_4", state, more), answer=5))
+    assert outcome == (f"done: the queue shows 812_4 {state}" if is_done else "")
 
 
 def test_a_requeued_job_that_has_left_is_not_told_as_done():

@@ -224,7 +224,7 @@ def test_a_list_of_tasks_reaches_slurm_behind_the_shells_of_both_machines():
 
 
 def test_commands_of_another_cluster_name_it_and_none_asks_its_own():
-    """A job's number may be somebody else's in the cluster that the commands belong to."""
+    """A job's number may be another job's in the cluster that the commands belong to."""
     ways = Ways(cluster="north")
     found = commands_for(WHOLE._replace(job_state="RUNNING"), ways, with_changes=True)
     of_slurm = [one.words for one in found if one.about in ("job", "node")]

@@ -1,4 +1,4 @@
-"""Which way leads to a node, told by the targets that read it."""
+"""Which way leads to a node, by the targets that read it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAR = "slurm+ssh://bob@login:2222"
 
 
 def seen(*urls, origin="", listed=()):
-    """A picture of a node `n7` that one of the targets has read."""
+    """A tick of a node `n7` that one of the targets has read."""
     nodes = tuple(SlurmNode(name, f"{name}-mgmt", "", "idle", 8) for name in listed)
     return tick(
         (),
@@ -33,7 +33,7 @@ def seen(*urls, origin="", listed=()):
 
 
 @pytest.mark.parametrize(
-    ("picture", "road"),
+    ("given_tick", "road"),
     [
         (seen("slurm", listed=["n7"]), Road("n7-mgmt")),
         (seen(FAR, listed=["n7"]), Road("n7-mgmt", hop=HOP)),
@@ -49,8 +49,8 @@ def seen(*urls, origin="", listed=()):
         (seen("ssh://a", "ssh://b"), None),
     ],
 )  # fmt: skip
-def test_a_node_is_reached_as_it_is_read(picture, road):
-    assert road_to(picture, "n7") == road
+def test_a_node_is_reached_as_it_is_read(given_tick, road):
+    assert road_to(given_tick, "n7") == road
 
 
 def test_slurms_commands_are_where_its_queue_is_read():

@@ -1,4 +1,4 @@
-"""What a picture tells as metrics, read by the reference parsers and by gpumon's own."""
+"""A tick as metrics, read by the reference parsers and by gpumon's own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = 'a"b\\c\nd} 1\n# EOF\nevil{x="1"} 2 é\u202e'
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def told(tick: Tick, *, is_open: bool = True) -> Series:
+def published(tick: Tick, *, is_open: bool = True) -> Series:
     """Every series of a page, as the reference parser reads it; none is there twice."""
     text = page(tick, is_open=is_open).decode()
     read = read_open if is_open else read_classic
@@ -47,14 +47,14 @@ def told(tick: Tick, *, is_open: bool = True) -> Series:
 def series(found: Series, name: str, **labels: str) -> float | None:
     hits = [
         value
-        for (told_name, told_labels), value in found.items()
-        if told_name == name and labels.items() <= dict(told_labels).items()
+        for (found_name, found_labels), value in found.items()
+        if found_name == name and labels.items() <= dict(found_labels).items()
     ]
     assert len(hits) <= 1, (name, labels)
     return hits[0] if hits else None
 
 
-def books(users: int = 1, **seconds: float) -> LedgerTotals:
+def ledger_totals(users: int = 1, **seconds: float) -> LedgerTotals:
     accounts = tuple(
         Account(f"{n}", f"user{n}", "ml", "gpu", "H100", AT - 100, AT - 90, seconds)
         for n in range(users)
@@ -64,10 +64,10 @@ def books(users: int = 1, **seconds: float) -> LedgerTotals:
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_every_value_of_a_gpu_is_that_of_the_document(is_open: bool) -> None:
-    shown = fleet(ledger=books(useful=60.0, idle_held=30.0, unexplained=10.0))
-    found, said = told(shown, is_open=is_open), document(shown)
+    shown = fleet(ledger=ledger_totals(useful=60.0, idle_held=30.0, unexplained=10.0))
+    found, printed = published(shown, is_open=is_open), document(shown)
     compared = 0
-    for node in said["nodes"]:
+    for node in printed["nodes"]:
         for one in node["gpus"]:
             for key, field in CATALOGUE.items():
                 if field.block != "gpu" or key in ("index", "minor_number"):
@@ -76,19 +76,19 @@ def test_every_value_of_a_gpu_is_that_of_the_document(is_open: bool) -> None:
                 assert value == one[key], (key, one["uuid"])
                 compared += value is not None
     assert compared > 100
-    total = said["ledger"]["total"]
+    total = printed["ledger"]["total"]
     for state in ("useful", "wasted", "suspected", "unexplained", "unobserved"):
-        told_s = series(found, "gpumon_ledger_gpu_seconds", state=state)
-        assert told_s == total[f"{state}_gpu_seconds"]
+        seconds = series(found, "gpumon_ledger_gpu_seconds", state=state)
+        assert seconds == total[f"{state}_gpu_seconds"]
     assert series(found, "gpumon_ledger_wasted_gpu_seconds", **{"class": "idle_held"}) == 30.0
     assert series(found, "gpumon_ledger_user_gpu_seconds", user="user0", state="useful") == 60.0
 
 
 def test_every_value_of_a_node_is_that_of_the_document() -> None:
     shown = machine()
-    found, said = told(shown), document(shown)
+    found, printed = published(shown), document(shown)
     compared = 0
-    for node in said["nodes"]:
+    for node in printed["nodes"]:
         for key in ("nics", "filesystems", "local_filesystems"):
             for one in node[key]:
                 is_port = key == "nics"
@@ -99,31 +99,31 @@ def test_every_value_of_a_node_is_that_of_the_document() -> None:
                 )
                 for name, value in one.items():
                     if name in CATALOGUE and CATALOGUE[name].block != "node":
-                        told_value = series(
+                        found_value = series(
                             found, CATALOGUE[name].openmetrics, node=node["name"], **where
                         )
-                        assert told_value == value, name
-                        compared += told_value is not None
+                        assert found_value == value, name
+                        compared += found_value is not None
     assert compared > 10
 
 
 def test_a_missing_value_has_no_series_and_a_measured_zero_has_one() -> None:
     view, _ = job_with_gpus("1", {"n1": 1})
     bare = gpu("n1", 0, {"power_w": None, "gpu_util_ratio": 0.0})
-    found = told(tick((view,), [bare]))
+    found = published(tick((view,), [bare]))
     assert series(found, "gpumon_power_watts") is None
     assert series(found, "gpumon_gpu_util_ratio") == 0.0
 
 
-def test_values_of_a_silent_node_are_not_told_and_that_it_is_silent_is() -> None:
-    found = told(fleet())
+def test_values_of_a_silent_node_are_not_published_and_that_it_is_silent_is() -> None:
+    found = published(fleet())
     assert series(found, "gpumon_node_up", node="gpu04") == 0.0
     assert series(found, "gpumon_node_up", node="gpu01") == 1.0
     assert not any(dict(labels).get("node") == "gpu04" for name, labels in found if "util" in name)
 
 
 def test_findings_are_counted_and_named() -> None:
-    found = told(fleet(findings=(finding("job:4711"), finding("job:4690"))))
+    found = published(fleet(findings=(finding("job:4711"), finding("job:4690"))))
     about = {"class": finding("job:4711").finding_class}
     assert series(found, "gpumon_findings", **about) == 2
     assert series(found, "gpumon_finding_info", subject="job:4711", **about) == 1
@@ -131,32 +131,35 @@ def test_findings_are_counted_and_named() -> None:
 
 def test_gpus_are_counted_as_the_headline_counts_them() -> None:
     shown = cluster()
-    found = told(shown)
+    found = published(shown)
     parts = dict(fleet_gpus(Digest(shown)).parts)
     assert parts["drained"]
     assert {part: series(found, "gpumon_gpus", state=part) for part in parts} == parts
-    assert not any(name == "gpumon_gpus" for name, _ in told(fleet(queue_at=None)))
+    assert not any(name == "gpumon_gpus" for name, _ in published(fleet(queue_at=None)))
 
 
-def test_what_is_lost_now_is_told_in_sum_and_by_finding_and_in_money() -> None:
+def test_what_is_lost_now_is_published_in_sum_and_by_finding_and_in_money() -> None:
     wasteful = finding("job:4711")
     now = LosingNow(
         {wasteful.identity: Losing(3.0, 0.0)}, {"4711": Losing(3.0, 0.0), "1": Losing(0.0, 2.5)}
     )
-    priced = books(useful=60.0)._replace(prices=Prices({"default": 2.0}), losing=now)
-    found = told(fleet(findings=(wasteful,), ledger=priced))
+    priced = ledger_totals(useful=60.0)._replace(prices=Prices({"default": 2.0}), losing=now)
+    found = published(fleet(findings=(wasteful,), ledger=priced))
     assert series(found, "gpumon_losing_gpus", state="wasted") == 3.0
     assert series(found, "gpumon_losing_gpus", state="suspected") == 2.5
     assert series(found, "gpumon_losing_cost_per_hour") == 6.0
-    told_of = {"subject": "job:4711", "class": wasteful.finding_class}
-    assert series(found, "gpumon_finding_losing_gpus", **told_of, state="wasted") == 3.0
-    assert series(found, "gpumon_finding_losing_gpus", **told_of, state="suspected") is None
+    about = {"subject": "job:4711", "class": wasteful.finding_class}
+    assert series(found, "gpumon_finding_losing_gpus", **about, state="wasted") == 3.0
+    assert series(found, "gpumon_finding_losing_gpus", **about, state="suspected") is None
 
 
-def test_where_nothing_has_a_price_no_money_is_told() -> None:
-    assert series(told(fleet(ledger=books(useful=1.0))), "gpumon_losing_cost_per_hour") is None
-    priced = books(useful=1.0)._replace(prices=Prices({"default": 2.0}))
-    assert series(told(fleet(ledger=priced)), "gpumon_losing_cost_per_hour") == 0.0
+def test_where_nothing_has_a_price_no_money_is_published() -> None:
+    assert (
+        series(published(fleet(ledger=ledger_totals(useful=1.0))), "gpumon_losing_cost_per_hour")
+        is None
+    )
+    priced = ledger_totals(useful=1.0)._replace(prices=Prices({"default": 2.0}))
+    assert series(published(fleet(ledger=priced)), "gpumon_losing_cost_per_hour") == 0.0
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -168,14 +171,14 @@ def test_a_hostile_name_stays_within_its_label(is_open: bool) -> None:
         targets=(TargetState(HOSTILE, True, None, 1.0),),
         findings=(finding(f"node:{HOSTILE}"),),
     )
-    found = told(shown, is_open=is_open)
+    found = published(shown, is_open=is_open)
     assert series(found, "gpumon_target_up", target=HOSTILE) == 1
     assert not any(name.startswith("evil") for name, _ in found)
 
 
 def test_a_long_name_is_cut() -> None:
     long = "x" * (exposition.LONGEST_LABEL + 1)
-    found = told(fleet(targets=(TargetState(long, True, None, 1.0),)))
+    found = published(fleet(targets=(TargetState(long, True, None, 1.0),)))
     assert series(found, "gpumon_target_up", target=f"{long[:-2]}…") == 1
 
 
@@ -186,13 +189,13 @@ def test_a_name_that_no_utf_8_can_write_ends_no_page() -> None:
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_our_own_parser_reads_the_same(is_open: bool) -> None:
-    shown = fleet(ledger=books(useful=1.5))
+    shown = fleet(ledger=ledger_totals(useful=1.5))
     body = page(shown, is_open=is_open)
     read = parse(body)
     ours = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value for sample in read.samples
     }
-    assert ours == told(shown, is_open=is_open)
+    assert ours == published(shown, is_open=is_open)
 
 
 def test_only_what_grows_is_a_counter() -> None:
@@ -205,7 +208,7 @@ def test_only_what_grows_is_a_counter() -> None:
 
 def limited(monkeypatch: pytest.MonkeyPatch, name: str, **changes: Any) -> Series:
     monkeypatch.setattr(module, name, 2)
-    return told(fleet(**changes))
+    return published(fleet(**changes))
 
 
 def test_of_more_gpus_than_a_page_has_room_for_the_first_are_told(
@@ -219,7 +222,7 @@ def test_of_more_gpus_than_a_page_has_room_for_the_first_are_told(
 def test_of_more_users_than_a_page_has_room_for_the_most_wasteful_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = limited(monkeypatch, "MOST_NAMES", ledger=books(5, useful=1.0))
+    found = limited(monkeypatch, "MOST_NAMES", ledger=ledger_totals(5, useful=1.0))
     users = {dict(labels).get("user") for name, labels in found if "ledger_user" in name}
     assert len(users) == 2
     assert series(found, "gpumon_left_out", what="user") == 3

@@ -17,7 +17,7 @@ from tests.worlds.tick import BUSY, gpu, tick
         (Reason.NOT_SUPPORTED, "none holds a context on it"),
     ],
 )
-def test_that_no_process_is_there_is_said_only_where_somebody_knows(reason, note):
+def test_that_no_process_is_there_is_shown_only_where_it_is_known(reason, note):
     one = gpu("n1", 0, {**BUSY, "process_count": None})
     missing = {**one.block.missing, ("process_count", 0): reason}
     one = one._replace(block=one.block._replace(missing=missing))

@@ -12,7 +12,7 @@ from gpumon.report.facts.tick_index import Digest
 from gpumon.report.pages import machine_glance as machine_glance_module
 from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, Commands, machine_glance
 from gpumon.report.text.cells import Cell
-from gpumon.report.wording.empty_states import UNTOLD_PROCESSES
+from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
 from tests.worlds.tick import AT, BUSY, gpu, tick
 
 GIB = 2.0**30
@@ -82,15 +82,15 @@ def test_a_past_that_is_long_is_looked_up_every_ten_seconds(watched_s, asked):
     assert past.asked == asked
 
 
-def test_processes_are_put_together_anew_once_their_node_tells_something_new(monkeypatch):
+def test_processes_are_put_together_again_once_their_node_reports_something_new(monkeypatch):
     made, counted, lasting = machine(1), [], {}
     put = machine_glance_module._processes
     monkeypatch.setattr(
         machine_glance_module, "_processes", lambda *given: counted.append(1) or put(*given)
     )
 
-    def shown(at, told, width=120):
-        node = made.nodes["n1"]._replace(blocks={"context": told, "process": told})
+    def shown(at, block, width=120):
+        node = made.nodes["n1"]._replace(blocks={"context": block, "process": block})
         machine_glance(Digest(made._replace(at=at), lasting), node, width, 30)
         return len(counted)
 
@@ -107,16 +107,16 @@ def test_command_lines_take_the_room_that_is_left_and_are_shown_once_they_are_re
     held = made._replace(
         gpus={k: g._replace(processes=(process(1, (k,), 40),)) for k, g in made.gpus.items()}
     )
-    told = Block((), {}, {}, {})
-    node = held.nodes["n1"]._replace(blocks={"context": told, "process": told})
+    block = Block((), {}, {}, {})
+    node = held.nodes["n1"]._replace(blocks={"context": block, "process": block})
 
-    said = [""]
+    command = [""]
 
     def one_view(*_):
-        return Cell(said[0])
+        return Cell(command[0])
 
     def shown(width, text, read, view=one_view):
-        said[0] = text
+        command[0] = text
         commands = Commands(view, read)
         lines = machine_glance(Digest(held, lasting), node, width, 30, commands)
         return ["".join(cell.text for cell in line) for line in lines]
@@ -129,7 +129,7 @@ def test_command_lines_take_the_room_that_is_left_and_are_shown_once_they_are_re
     assert "python test.py" not in shown(140, "python test.py", 1)[-1]
     assert "python test.py" in shown(140, "python test.py", 2)[-1]
     # Another view asks for itself, however often the one before has read.
-    assert "python test.py 2" in shown(140, "python test.py 2", 2, lambda *_: Cell(said[0]))[-1]
+    assert "python test.py 2" in shown(140, "python test.py 2", 2, lambda *_: Cell(command[0]))[-1]
 
 
 def test_what_is_not_known_is_no_empty_bar():
@@ -140,7 +140,7 @@ def test_what_is_not_known_is_no_empty_bar():
     assert "UTIL" in line
 
 
-def test_processes_of_all_gpus_stand_in_one_table_the_largest_first():
+def test_processes_of_all_gpus_are_in_one_table_the_largest_first():
     made = machine(3)
     a, b, c = uuids(made)
     made = machine(3, [process(1, [a], 10), process(2, [b, c], 30), process(3, [c], 0.4)])
@@ -168,7 +168,7 @@ def test_where_there_is_little_room_processes_come_before_bars_and_the_rest_is_c
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 @pytest.mark.parametrize("height", [3, 8, 30])
-def test_it_keeps_within_its_room(width, height):
+def test_it_fits_into_its_room(width, height):
     made = machine(8)
     made = machine(8, [process(n, [uuid], 3) for n, uuid in enumerate(uuids(made))])
     lines = lines_of(made, width, height)
@@ -176,7 +176,7 @@ def test_it_keeps_within_its_room(width, height):
     assert all(len(line) <= width + 40 for line in lines if "W " in line)
 
 
-NOBODY = {"name": None, "uid": None, "user": None}
+UNREAD = {"name": None, "uid": None, "user": None}
 """What is known of a process besides its PID, where none of the rest may be read."""
 
 
@@ -189,36 +189,36 @@ NOBODY = {"name": None, "uid": None, "user": None}
     ],
 )
 @pytest.mark.parametrize("height", [6, 8, 30])
-def test_of_processes_that_cannot_be_read_it_says_why(why, words, height):
+def test_of_processes_that_cannot_be_read_it_shows_why(why, words, height):
     (one,) = uuids(machine(1))
-    dark = [process(n, [one], 9, why=why, **NOBODY) for n in (1, 2)]
+    dark = [process(n, [one], 9, why=why, **UNREAD) for n in (1, 2)]
     lines = lines_of(machine(1, [*dark, process(3, [one], 1)]), height=height)
     assert len(lines) <= height
     assert lines[-1].strip() == words
 
 
-def test_one_whose_environment_alone_may_not_be_read_is_told():
+def test_one_whose_environment_alone_may_not_be_read_is_listed():
     (one,) = uuids(machine(1))
     lines = lines_of(machine(1, [process(1, [one], 9, why=Reason.NO_PERMISSION)]))
     assert not any("PID alone" in line for line in lines)
 
 
-def test_without_a_process_it_says_so():
+def test_without_a_process_it_shows_that():
     assert "No process is on its GPUs." in lines_of(machine(1))
 
 
-def test_where_nobody_tells_of_processes_it_does_not_say_that_there_is_none():
+def test_where_processes_are_not_reported_it_does_not_claim_that_there_is_none():
     made = machine(1, process_count=None)
     (uuid,) = uuids(made)
     block = made.gpus[uuid].block
     missing = {**block.missing, ("process_count", 0): Reason.NOT_SHARED}
-    told = made.gpus[uuid]._replace(block=block._replace(missing=missing))
-    lines = lines_of(made._replace(gpus={uuid: told}))
-    assert UNTOLD_PROCESSES in lines
+    silent = made.gpus[uuid]._replace(block=block._replace(missing=missing))
+    lines = lines_of(made._replace(gpus={uuid: silent}))
+    assert PROCESSES_NOT_REPORTED in lines
     assert "No process is on its GPUs." not in lines
 
 
-def test_the_past_is_drawn_in_blocks_that_stand_still():
+def test_the_past_is_drawn_in_blocks_that_do_not_move():
     history = History()
     for second in range(0, 600, 10):
         values = {**BUSY, "sm_active_ratio": 1.0 if second < 300 else 0.02}

@@ -45,7 +45,7 @@ def test_what_others_wrote_is_harmless():
     assert all(char.isprintable() or char == "\n" for char in text)
 
 
-def test_without_a_pattern_it_says_so():
+def test_without_a_pattern_the_text_is_one_line():
     assert "5 jobs have most of it (7.75 GPU-h), in no pattern" in patterns_text(
         GATHERED, Found((), GATHERED.unexplained)
     )
@@ -72,7 +72,7 @@ def test_the_document_holds_all_of_it():
 ODD = Pattern(ALONE, ALONE[0], (Trait("util_15m", 0.07, 0.92),), 2.34)
 
 
-def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what():
+def test_a_job_like_nothing_usual_has_a_card_with_how_much_and_by_what():
     text = patterns_text(GATHERED, Found((CARD._replace(times=1.0),), ALONE, (ODD,)))
     card, odd = text.split("Jobs unlike anything usual here. This proves no waste")
     assert "no more unusual than other jobs here\n" in card
@@ -84,7 +84,7 @@ def test_a_job_like_nothing_usual_has_a_card_that_says_by_how_much_and_by_what()
     assert all(char.isprintable() or char == "\n" for char in text)
 
 
-def test_the_card_of_a_gpu_without_a_job_tells_of_no_books():
+def test_the_card_of_a_gpu_without_a_job_has_no_hours():
     one = job("gpu:GPU-4f\x1b[31m", "uid 1007", 0.0)
     text = patterns_text(GATHERED, Found((), ALONE, (ODD._replace(jobs=(one,), exemplar=one),)))
     assert " 1  GPU-4f" in text
@@ -104,7 +104,7 @@ def test_the_screen_shows_the_same_cards():
     assert ":name 1 some_name" in text
 
 
-def test_the_document_tells_how_far_and_null_where_nobody_knows():
+def test_the_document_has_how_far_and_null_where_it_is_unknown():
     made = patterns_document(GATHERED, Found((CARD,), ALONE, (ODD,)))
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     assert made["patterns"][0]["times_usual"] is None

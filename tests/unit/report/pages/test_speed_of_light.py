@@ -30,11 +30,11 @@ def text(found):
     return "\n".join("".join(cell.text for cell in line) for line in found.lines)
 
 
-def said(found):
+def words_of(found):
     return " ".join(text(found).split())
 
 
-def test_what_it_does_stands_beside_what_it_could():
+def test_what_it_does_is_beside_what_it_could():
     found = page(TRAINS)
     assert "mean of 2 GPUs over the last 5m" in text(found)
     assert "435 TFLOPS of 989 TFLOPS (data sheet 989 TFLOPS)" in text(found)
@@ -57,19 +57,19 @@ def test_what_it_does_stands_beside_what_it_could():
         ({"gpu_util_ratio": 0.55}, "Kernels run for 55 % of the time only, the rest is waiting."),
     ],
 )
-def test_what_bounds_it_is_said(changes, words):
-    assert words in said(page({**TRAINS, **changes}))
+def test_what_bounds_it_is_shown(changes, words):
+    assert words in words_of(page({**TRAINS, **changes}))
 
 
 def test_a_clock_that_is_held_down_lowers_the_ceilings_and_is_named():
     found = page({**TRAINS, "sm_clock_mhz": 1281.0})
-    assert "The SM clock is at 1281 of 1830 MHz, so the pipes' ceilings lie 30 % below" in said(
+    assert "The SM clock is at 1281 of 1830 MHz, so the pipes' ceilings lie 30 % below" in words_of(
         found
     )
     assert "of 692 TFLOPS (data sheet 989 TFLOPS)" in text(found)
-    assert "SM clock" not in said(page({**TRAINS, "sm_clock_mhz": 1980.0}))
+    assert "SM clock" not in words_of(page({**TRAINS, "sm_clock_mhz": 1980.0}))
     rests = {**TRAINS, "sm_clock_mhz": 345.0, "gpu_util_ratio": 0.02, "sm_active_ratio": 0.0}
-    assert "SM clock" not in said(page(rests))
+    assert "SM clock" not in words_of(page(rests))
 
 
 def test_dots_are_the_gpus_and_of_one_gpu_parts_of_the_time():
@@ -96,20 +96,20 @@ def test_no_line_is_wider_than_the_room(width):
     assert wide == []
 
 
-def test_what_else_counts_as_16_bit_is_said():
-    """Integers and doubles of tensor cores have counters, but history keeps none of them."""
+def test_what_else_counts_as_16_bit_is_shown():
+    """Integers and doubles of tensor cores have counters, but history stores none of them."""
     found = page({**TRAINS, "tensor_imma_active_ratio": 0.3, "tensor_dmma_active_ratio": 0.1})
     assert (
         "All tensor work counts as 16 bit: no counter separates TF32 and FP8; those of INT8 and "
         "FP64 are not stored over time."
-    ) in said(found)
+    ) in words_of(found)
     assert "435 TFLOPS of 989 TFLOPS" in text(found)
 
 
-def test_without_profiling_counters_it_is_blind_and_says_so():
+def test_without_profiling_counters_it_is_blind_and_shows_that():
     plain = {key: value for key, value in TRAINS.items() if not key.endswith("_active_ratio")}
     found = page(plain)
-    assert "Without profiling counters it is unknown" in said(found)
+    assert "Without profiling counters it is unknown" in words_of(found)
     assert "NVLink" in text(found)
     assert "16 bit" not in text(found)
     assert found.roof is None
@@ -124,7 +124,7 @@ def test_without_profiling_counters_it_is_blind_and_says_so():
 )
 def test_of_an_unknown_board_nothing_is_claimed(values, name, words):
     found = page(values, name=name)
-    assert words in said(found)
+    assert words in words_of(found)
     assert found.roof is None
 
 
@@ -133,16 +133,16 @@ def test_several_products_have_no_roofline_in_common():
     other = gpu("n1", 1, TRAINS, name="NVIDIA H200")
     digest = Digest(tick((view,), [gpus[0], other]))
     found = speed_of_light(digest, [gpus[0], other], view, 300.0, 90)
-    assert "several products" in said(found)
+    assert "several products" in words_of(found)
 
 
-def test_of_a_job_without_gpus_in_sight_nothing_is_said_but_that():
+def test_of_a_job_without_gpus_in_sight_nothing_else_is_shown():
     view, _ = job_with_gpus("7", {"n1": 1})
     found = speed_of_light(Digest(tick((view,), [])), [], view, 300.0, 90)
-    assert "No GPU of it has values now" in said(found)
+    assert "No GPU of it has values now" in words_of(found)
 
 
 def test_without_a_past_there_is_no_mean():
     view, gpus = job_with_gpus("7", {"n1": 2})
     found = speed_of_light(Digest(tick((view,), gpus)), gpus, view, 300.0, 90)
-    assert "There is no past of it here" in said(found)
+    assert "There is no past of it here" in words_of(found)

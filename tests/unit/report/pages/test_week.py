@@ -1,4 +1,4 @@
-"""A week's books as a text."""
+"""A week's ledger as a text."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def row(shown, name):
     return next(line for line in shown.splitlines() if line.startswith(name)).split()
 
 
-def test_what_got_better_and_what_worse_stands_on_top():
+def test_what_got_better_and_what_worse_is_on_top():
     shown = text(total(600, hang=30, idle_held=4), total(700, hang=10, partial_gpus_idle=90))
     assert "Better than before: some GPUs unused 11.2 → 0.0 %" in shown
     assert "Worse than before: hang 1.2 → 4.7 %, idle, memory held 0.0 → 0.6 %" in shown
     assert shown.index("Better") < shown.index("cause")
 
 
-def test_what_did_not_change_is_said_to_be_as_before():
+def test_what_did_not_change_is_as_before():
     shown = text(total(990, hang=10), total(1980, hang=21))
     assert "No cause takes more or less than in the 7 days before." in shown
 
@@ -52,7 +52,7 @@ def test_without_a_week_before_nothing_is_compared():
     assert row(shown, "hang") == ["hang", "10.0", "50.0", "%", "–"]
 
 
-def test_a_cause_that_is_over_keeps_its_line_and_crumbs_have_none():
+def test_a_cause_that_is_over_has_its_line_and_crumbs_have_none():
     shown = text(
         total(600, throttled=0.001, suspected={"input_bound": 0.004}),
         total(600, partial_gpus_idle=90),
@@ -62,7 +62,7 @@ def test_a_cause_that_is_over_keeps_its_line_and_crumbs_have_none():
     assert "~" not in shown
 
 
-def test_users_stand_by_what_they_lose_with_the_share_of_before():
+def test_users_are_by_what_they_lose_with_the_share_of_before():
     names = {"bob\x1b[31m": total(10, hang=30), "ada": total(40, idle_held=10)}
     shown = text(total(50, hang=30), total(80, hang=20), 80, names, {"ada": total(80, hang=20)})
     assert "\x1b" not in shown
@@ -80,17 +80,17 @@ def test_of_many_users_the_rest_is_counted():
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_sentences_keep_within_the_width(width):
+def test_sentences_fit_into_the_width(width):
     entries = week_entries(
         Compared(SINCE, WEEK_S, Added(total(6, hang=3), {}, None), Added(total(9), {}, None)), width
     )
-    told = [line for lines in entries[:3] for line in lines]
-    assert all(sum(len(cell.text) for cell in line) <= width for line in told)
+    sentences = [line for lines in entries[:3] for line in lines]
+    assert all(sum(len(cell.text) for cell in line) <= width for line in sentences)
 
 
-def test_without_books_on_disk_the_session_stands_there():
-    books = LedgerTotals(SINCE, SINCE, (), ())
-    entries = session_entries(books, 80)
+def test_without_a_ledger_on_disk_the_session_is_shown():
+    ledger = LedgerTotals(SINCE, SINCE, (), ())
+    entries = session_entries(ledger, 80)
     shown = "\n".join("".join(cell.text for cell in line) for part in entries for line in part)
     assert "is_kept = true" in shown
     assert "Nothing was observed yet." in shown

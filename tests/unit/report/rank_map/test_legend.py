@@ -1,4 +1,4 @@
-"""How many ranks and GPUs a picture of a job shows, in the words of the job's page."""
+"""How many ranks and GPUs a chart of a job shows, in the words of the job's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks over time in pictures between two beats, of which the history keeps no row."""
+"""Ranks over time in ticks between two samples, for which history has no row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SM = next(field for field in FIELDS if field.key == "sm")
 
 
 def newest_slot(after_s):
-    """The last slot of half a second in a picture so long after the newest beat."""
+    """The last slot of half a second in a tick so long after the newest sample."""
     history = History()
     view, gpus = job_with_gpus("7", {"n1": 4})
     for number in range(10):
@@ -29,7 +29,7 @@ def newest_slot(after_s):
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.6, 1.4])
-def test_a_picture_between_two_beats_ends_with_the_newest_beat(after_s):
+def test_a_tick_between_two_samples_ends_with_the_newest_sample(after_s):
     assert newest_slot(after_s).values[0] == pytest.approx(BUSY["sm_active_ratio"], abs=1e-6)
 
 

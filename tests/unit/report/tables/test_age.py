@@ -14,8 +14,8 @@ AGE = next(column for column in JOB_COLUMNS if column.key == "age")
 
 def age(now: float, **changes: object) -> str:
     view = alone(job("1", **changes))
-    picture = tick((view,))._replace(at=now)
-    return AGE.cell(Digest(picture), view).text
+    given_tick = tick((view,))._replace(at=now)
+    return AGE.cell(Digest(given_tick), view).text
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL"])

@@ -1,4 +1,4 @@
-"""What findings cost stands in one unit in its column, which the title names."""
+"""What findings cost is in one unit, which the column's title names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LOST = next(column for column in FINDING_COLUMNS if column.key == "gpu_seconds")
 
 
 @pytest.mark.parametrize(
-    ("gpu_seconds", "told"),
+    ("gpu_seconds", "shown"),
     [(58.0, "0.02h"), (140.0, "0.04h"), (5_400.0, "1.50h"), (61_000.0, "16.9h"), (None, "–")],
 )
-def test_losses_are_gpu_hours_however_large(gpu_seconds, told):
+def test_losses_are_gpu_hours_however_large(gpu_seconds, shown):
     one = finding("job:7", gpu_seconds=gpu_seconds)
     assert LOST.title == "LOST"
-    assert LOST.cell(Digest(tick(findings=(one,))), one).text == told
+    assert LOST.cell(Digest(tick(findings=(one,))), one).text == shown

@@ -1,4 +1,4 @@
-"""What a table begins with: eight columns at most, whoever chooses more."""
+"""What a table begins with: eight columns at most, unless the user chooses more."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ def test_a_gpu_that_nobody_knows_has_no_instances():
 def test_they_stay_below_their_gpu_where_rows_are_in_order_of_loss_or_of_place(is_descending):
     lost = finding(f"gpu:{CUT}")
     digest = Digest(picture(findings=(lost,)))
-    told = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
-    assert names(digest, told) == ["1", "1:1/0", "1:5/0", "1:5/1", "0", "2"]
+    listed = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
+    assert names(digest, listed) == ["1", "1:1/0", "1:5/0", "1:5/1", "0", "2"]
     order = COLUMN["node"].order
-    told = arranged(digest.gpu_rows, lambda row: order(digest, row), is_descending)
+    listed = arranged(digest.gpu_rows, lambda row: order(digest, row), is_descending)
     others = ["1", "1:1/0", "1:5/0", "1:5/1"]
-    assert names(digest, told) == (["2", *others, "0"] if is_descending else ["0", *others, "2"])
+    assert names(digest, listed) == (["2", *others, "0"] if is_descending else ["0", *others, "2"])
 
 
 def test_cells_show_what_the_instance_has_of_its_own():
@@ -125,8 +125,8 @@ def test_an_instance_says_why_it_cannot_be_read_where_somebody_can_do_something(
 def test_another_order_goes_by_the_instances_own_values():
     digest = Digest(picture())
     order = COLUMN["sm_active_ratio"].order
-    told = arranged(digest.gpu_rows, lambda row: order(digest, row), True)
-    assert names(digest, told) == ["0", "2", "1:5/1", "1:1/0", "1", "1:5/0"]
+    listed = arranged(digest.gpu_rows, lambda row: order(digest, row), True)
+    assert names(digest, listed) == ["0", "2", "1:5/1", "1:1/0", "1", "1:5/0"]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_another_order_goes_by_the_instances_own_values():
 )
 def test_a_filter_judges_an_instance_by_its_own_values(text, passing):
     digest = Digest(picture())
-    keeps = row_filter(text, FLEET_COLUMNS, fleet_search_text)
-    assert names(digest, [row for row in digest.gpu_rows if keeps(digest, row)]) == passing
+    passes = row_filter(text, FLEET_COLUMNS, fleet_search_text)
+    assert names(digest, [row for row in digest.gpu_rows if passes(digest, row)]) == passing
 
 
 def test_who_is_on_an_instance_stands_in_its_row():
@@ -209,13 +209,13 @@ def test_the_plain_table_tells_processes_once_and_findings_of_gpus_that_pass():
 
 
 def test_a_document_does_not_change_for_them():
-    keeps = understood("tensor>40").gpus
+    passes = understood("tensor>40").gpus
     made = picture(queue_at=None)
     cut = made.nodes["n1"]
     bare = made._replace(nodes={"n1": cut._replace(blocks={})})
-    told, plain = (document(one, keeps_gpu=keeps)["nodes"][0]["gpus"] for one in (made, bare))
-    assert [one["uuid"] for one in told] == [one["uuid"] for one in plain]
-    assert len(told) == 3
+    listed, plain = (document(one, passes_gpu=passes)["nodes"][0]["gpus"] for one in (made, bare))
+    assert [one["uuid"] for one in listed] == [one["uuid"] for one in plain]
+    assert len(listed) == 3
 
 
 def test_the_page_of_a_node_has_them_and_opens_their_gpu():
@@ -242,7 +242,7 @@ def test_rows_of_many_instances_are_made_in_steps():
 
 
 def on_an_instance():
-    """One process in an instance of the cut GPU, one of which the driver tells no instance."""
+    """One process in an instance of the cut GPU, one of which the driver reports no instance."""
     blocks = {"context": contexts({4001: (5, 1)})}
     return picture(blocks, processes=(on_cut(4001, "ada"), on_cut(4002, "bob")))
 

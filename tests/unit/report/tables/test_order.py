@@ -1,4 +1,4 @@
-"""By what a table is ordered, whatever stands in its rows."""
+"""By what a table is ordered, with any rows."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def losing_fleet(**rates):
         found.append(claim)
         rate = Losing(0.0, lost) if confidence is Confidence.HYPOTHESIS else Losing(lost, 0.0)
         by_finding[claim.identity] = by_job[view.job.job_id] = rate
-    books = LedgerTotals(AT, AT - 600, (), (), losing=LosingNow(by_finding, by_job))
-    return Digest(tick(tuple(jobs), gpus, findings=tuple(found), ledger=books))
+    ledger = LedgerTotals(AT, AT - 600, (), (), losing=LosingNow(by_finding, by_job))
+    return Digest(tick(tuple(jobs), gpus, findings=tuple(found), ledger=ledger))
 
 
 def order_of(digest):
@@ -52,7 +52,7 @@ GRAVE, WARNS = Severity.CRITICAL, Severity.WARNING
 
 
 def test_what_loses_most_now_is_on_top_however_grave_it_is():
-    """A broken link that costs nothing does not stand above sixteen GPUs that wait."""
+    """A broken link that costs nothing is not above sixteen GPUs that wait."""
     digest = losing_fleet(
         j1=(0.0, SURE, GRAVE), j2=(2.5, SURE, WARNS), j3=(0.0, None, None), j4=(12.0, SURE, WARNS)
     )

@@ -21,8 +21,8 @@ NODES = (
 
 def gpus(text):
     digest = Digest(cluster(nodes=NODES))
-    keeps = row_filter(text, FLEET_COLUMNS, fleet_search_text)
-    return {row.node.name for row in digest.gpu_rows if keeps(digest, row)}
+    passes = row_filter(text, FLEET_COLUMNS, fleet_search_text)
+    return {row.node.name for row in digest.gpu_rows if passes(digest, row)}
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_gpus_are_found_by_the_place_of_their_node(text, names):
 
 def test_ranks_are_found_by_the_place_of_their_node():
     digest = Digest(cluster(nodes=NODES))
-    keeps = row_filter("switch==s1", RANK_COLUMNS, lambda _d, _r: "")
+    passes = row_filter("switch==s1", RANK_COLUMNS, lambda _d, _r: "")
     view = next(view for view in digest.tick.jobs if view.job.job_id == "4690")
-    rows = [row for row in digest.rank_rows(view) if keeps(digest, row)]
+    rows = [row for row in digest.rank_rows(view) if passes(digest, row)]
     assert {row.gpu.node for row in rows} == {"gpu02"}
     assert len(rows) == 4
 

@@ -16,7 +16,7 @@ def test_a_silent_gpu_keeps_its_scales(stale_s):
     one = gpu("n1", 0, stale_s=stale_s)
     assert bound_of(one, "mem_total_bytes") == 80 * GIB
     assert scale(one, CATALOGUE["power_w"], 582.0) == (0.0, 700.0)
-    picture = tick((), [one])
-    digest = Digest(picture._replace(history=Past({one.uuid: gpu("n1", 0)})))
+    given_tick = tick((), [one])
+    digest = Digest(given_tick._replace(history=Past({one.uuid: gpu("n1", 0)})))
     ends = [panel.chart.ceiling for panel in gpu_panels(digest, one, 60.0)]
     assert ends[1:3] == [80.0 * GIB, 700.0]

@@ -43,9 +43,9 @@ def test_the_layout_names_only_fields_of_the_catalogue_and_each_once():
 
 
 def test_every_field_of_a_gpu_is_shown_or_named_as_missing():
-    picture = machine()
-    board = next(iter(picture.gpus.values()))
-    shown = "\n".join(line for s in gpu_sections(Digest(picture), board, 400) for line in text(s))
+    tick = machine()
+    board = next(iter(tick.gpus.values()))
+    shown = "\n".join(line for s in gpu_sections(Digest(tick), board, 400) for line in text(s))
     beside = {*BESIDE, "clock_event_reasons"}
     labels = {key: name for section in SECTIONS.values() for key, name in section.items()}
     labels |= {key: name for counters in COUNTERS.values() for key, name in counters.items()}
@@ -58,9 +58,9 @@ def test_every_field_of_a_gpu_is_shown_or_named_as_missing():
 
 def test_a_stale_gpu_shows_reasons_and_no_values():
     board = gpu("n1", 0, WHOLE, stale_s=42)
-    picture = machine()
-    picture = picture._replace(gpus={board.uuid: board})
-    for section in gpu_sections(Digest(picture), board, 78):
+    tick = machine()
+    tick = tick._replace(gpus={board.uuid: board})
+    for section in gpu_sections(Digest(tick), board, 78):
         assert section.entries == ()
         assert "stale" in section.note or "no longer answers" in section.note
 
@@ -77,11 +77,11 @@ def test_missing_values_are_grouped_by_reason():
 
 @pytest.mark.parametrize("width", [40, 78, 158])
 def test_no_line_of_a_section_is_wider_than_the_view(width):
-    picture = machine()
-    digest = Digest(picture)
-    for board in picture.gpus.values():
+    tick = machine()
+    digest = Digest(tick)
+    for board in tick.gpus.values():
         found = gpu_sections(digest, board, width)
-        found += node_sections(digest, picture.nodes["n1"], width)
+        found += node_sections(digest, tick.nodes["n1"], width)
         for section in found:
             for line in text(section):
                 assert len(line) <= max(width, 60), line
@@ -122,8 +122,8 @@ def test_nvlinks_between_gpus_are_counted_by_their_other_end():
     }
     buses = ("00000000:02:00.0", "0000:02:00.0", "00000000:02:00.0", None)
     made = block("link", rows, {"remote_type": ("gpu",) * 4, "remote": buses})
-    picture = machine(more={"link": made})
-    found = nvlinks(Digest(picture), tuple(picture.gpus.values()))
+    tick = machine(more={"link": made})
+    found = nvlinks(Digest(tick), tuple(tick.gpus.values()))
     assert found == {(one, two): 2}
 
 
@@ -132,21 +132,21 @@ def test_gpus_at_switches_share_the_fewer_links():
     both = [links(one, 4), links(two, 3)]
     keys = {key: {"link_state": 1} for made in both for key in made.keys}
     made = block("link", keys, {"remote_type": ("switch",) * 7, "remote": (None,) * 7})
-    picture = machine(more={"link": made})
-    found = nvlinks(Digest(picture), tuple(picture.gpus.values()))
+    tick = machine(more={"link": made})
+    found = nvlinks(Digest(tick), tuple(tick.gpus.values()))
     assert found == {(one, two): 3, (two, one): 3}
-    topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
+    topology = by_title(node_sections(Digest(tick), tick.nodes["n1"], 78))["Topology"]
     assert text(topology)[:2] == ["0 151G  NV3 sw 12G", "1  NV3 151G"]
 
 
-def with_rates(picture, **values):
+def with_rates(tick, **values):
     """Both GPUs of the machine with these values."""
     gpus = {}
-    for uuid, board in picture.gpus.items():
+    for uuid, board in tick.gpus.items():
         columns = {key: column_for(False, [value]) for key, value in values.items()}
         made = board.block._replace(columns={**board.block.columns, **columns})
         gpus[uuid] = board._replace(block=made)
-    return picture._replace(gpus=gpus)
+    return tick._replace(gpus=gpus)
 
 
 def test_the_matrix_shows_what_goes_where_now():
@@ -163,8 +163,8 @@ def test_the_matrix_shows_what_goes_where_now():
         "mlx5_1/1": {"nic_tx_bytes_per_s": None, "nic_rx_bytes_per_s": None},
     }
     nic = block("nic", ports, {"nearest_gpus": (one, two), "nearest_by": ("switch", "numa")})
-    picture = with_rates(machine(more={"link": link, "nic": nic}), nvlink_tx_bytes_per_s=6.5e9)
-    topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
+    tick = with_rates(machine(more={"link": link, "nic": nic}), nvlink_tx_bytes_per_s=6.5e9)
+    topology = by_title(node_sections(Digest(tick), tick.nodes["n1"], 78))["Topology"]
     lines = [line.split() for line in text(topology)]
     assert lines[0] == ["0", "6.5G", "NV2", "6.5G", "sw", "3.0G"]
     assert lines[1] == ["1", "NV1", "6.5G", "numa"]
@@ -175,9 +175,9 @@ def test_the_matrix_shows_what_goes_where_now():
 
 
 def test_a_long_text_runs_on_over_empty_columns_and_no_further():
-    picture = machine({**WHOLE, "recovery_action": 5})
-    board = picture.gpus[uuid_of("n1", 0)]
-    health = by_title(gpu_sections(Digest(picture), board, 78))["Health"]
+    tick = machine({**WHOLE, "recovery_action": 5})
+    board = tick.gpus[uuid_of("n1", 0)]
+    health = by_title(gpu_sections(Digest(tick), board, 78))["Health"]
     line = next(line for line in text(health) if line.startswith("driver asks for"))
     assert line.endswith("recover the IMEX domain")
 
@@ -185,18 +185,18 @@ def test_a_long_text_runs_on_over_empty_columns_and_no_further():
 def test_a_mount_that_tells_nothing_says_why():
     made = block("filesystem", {"/lustre": {"fs_read_bytes_per_s": None}})
     made = made._replace(missing={("fs_read_bytes_per_s", 0): Reason.NO_PERMISSION})
-    picture = machine(more={"filesystem": made})
-    found = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))
+    tick = machine(more={"filesystem": made})
+    found = by_title(node_sections(Digest(tick), tick.nodes["n1"], 78))
     assert "this user may not read it" in text(found["File systems"])[0]
 
 
 def test_what_gpus_share_on_pcie_stands_where_no_nvlink_joins_them():
     one, two = uuid_of("n1", 0), uuid_of("n1", 1)
-    picture = machine(more={"link": block("link", {}), "nic": block("nic", {})})
+    tick = machine(more={"link": block("link", {}), "nic": block("nic", {})})
     gpus = {}
-    for board, other in ((picture.gpus[one], two), (picture.gpus[two], one)):
+    for board, other in ((tick.gpus[one], two), (tick.gpus[two], one)):
         labels = {**board.block.labels, "common_ancestors": (f"{other}=PXB,garbage,=x",)}
         gpus[board.uuid] = board._replace(block=board.block._replace(labels=labels))
-    picture = with_rates(picture._replace(gpus=gpus), nvlink_tx_bytes_per_s=None)
-    topology = by_title(node_sections(Digest(picture), picture.nodes["n1"], 78))["Topology"]
+    tick = with_rates(tick._replace(gpus=gpus), nvlink_tx_bytes_per_s=None)
+    topology = by_title(node_sections(Digest(tick), tick.nodes["n1"], 78))["Topology"]
     assert text(topology) == ["0    X  PXB", "1  PXB    X"]

@@ -54,20 +54,20 @@ def test_nodes_and_partitions_tell_types_with_counts(digest):
 
 
 def test_a_job_tells_what_it_holds_else_what_it_asks_for(digest):
-    told = {
+    types_by_job = {
         view.job.job_id: shown(digest, JOB_COLUMNS, view)
         for view in digest.tick.jobs
         if view.job.job_id in ("51", "52", "53")
     }
-    assert told == {"51": "l40s", "52": "", "53": "l40s,t4"}
+    assert types_by_job == {"51": "l40s", "52": "", "53": "l40s,t4"}
 
 
 @pytest.mark.parametrize("text", ["types==*t4*", "t4"])
 def test_rows_are_found_by_a_type(digest, text):
-    keeps = row_filter(text, NODE_COLUMNS, node_search)
-    assert [row.node.name for row in node_rows(digest) if keeps(digest, row)] == ["gpu02"]
-    keeps = row_filter(text, PARTITION_COLUMNS, partition_search)
-    found = {row.group.name for row in partition_rows(digest) if keeps(digest, row)}
+    passes = row_filter(text, NODE_COLUMNS, node_search)
+    assert [row.node.name for row in node_rows(digest) if passes(digest, row)] == ["gpu02"]
+    passes = row_filter(text, PARTITION_COLUMNS, partition_search)
+    found = {row.group.name for row in partition_rows(digest) if passes(digest, row)}
     assert found == {"h100", "old"}
-    keeps = row_filter(text, JOB_COLUMNS, search_text)
-    assert [v.job.job_id for v in digest.tick.jobs if keeps(digest, v)] == ["53"]
+    passes = row_filter(text, JOB_COLUMNS, search_text)
+    assert [v.job.job_id for v in digest.tick.jobs if passes(digest, v)] == ["53"]

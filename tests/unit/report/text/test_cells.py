@@ -1,4 +1,4 @@
-"""Texts cut and wrapped to a width, whatever they are made of."""
+"""Texts cut and wrapped to a width, of any characters."""
 
 from __future__ import annotations
 

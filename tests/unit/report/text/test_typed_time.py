@@ -51,6 +51,6 @@ def test_what_is_no_time_is_told_with_examples(text):
      (1e18, "that is still to come"), (-86400.0 * 3, "nothing before ")],
 )  # fmt: skip
 def test_a_time_outside_of_what_is_kept_is_told(after_s, words):
-    told = outside_words(1_760_000_000.0 + after_s, 1_760_000_000.0, 1_760_000_099.0)
-    assert words in told
-    assert bool(told) == bool(words)
+    text = outside_words(1_760_000_000.0 + after_s, 1_760_000_000.0, 1_760_000_099.0)
+    assert words in text
+    assert bool(text) == bool(words)

@@ -44,6 +44,6 @@ def test_who_has_no_step_has_no_heading():
 
 def test_beside_other_things_one_step_is_told_and_the_owners_comes_first():
     assert beside(is_full=False, advice=OWN, machine_advice=MACHINE) == [f"→ {OWN[0]}"]
-    told = beside(is_full=False, advice=(), machine_advice=MACHINE)
-    assert told == [f"→ Administrators: {MACHINE[0]}"]
+    lines = beside(is_full=False, advice=(), machine_advice=MACHINE)
+    assert lines == [f"→ Administrators: {MACHINE[0]}"]
     assert len(beside(is_full=True, advice=OWN, machine_advice=MACHINE)) == 4

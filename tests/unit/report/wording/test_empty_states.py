@@ -1,4 +1,4 @@
-"""What stands in place of what cannot be shown."""
+"""What is shown in place of what cannot be shown."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def silent():
 
 
 def test_what_failed_stands_below_the_words_with_its_way_out():
-    told = plain(nothing_lines(Digest(failed()), ("Nothing.", "Esc goes back."), 60))
-    assert told.split("\n") == [
+    text = plain(nothing_lines(Digest(failed()), ("Nothing.", "Esc goes back."), 60))
+    assert text.split("\n") == [
         "",
         " Nothing.",
         " → Esc goes back.",
@@ -46,16 +46,16 @@ def test_what_failed_stands_below_the_words_with_its_way_out():
 
 
 @pytest.mark.parametrize(
-    ("picture", "said", "not_said"),
+    ("given_tick", "expected", "unexpected"),
     [
         (tick(), "Job 6_1 is not in the queue", "not known"),
         (failed(), "whether job 6_1 is in it is not known", "sacct"),
     ],
 )
-def test_a_job_is_only_called_gone_where_the_queue_was_read(picture, said, not_said):
-    told = " ".join(gone_job_words(Digest(picture), "6_1", "7"))
-    assert said in told
-    assert not_said not in told
+def test_a_job_is_only_called_gone_where_the_queue_was_read(given_tick, expected, unexpected):
+    text = " ".join(gone_job_words(Digest(given_tick), "6_1", "7"))
+    assert expected in text
+    assert unexpected not in text
 
 
 def test_accounting_is_named_for_ids_that_it_knows():
@@ -64,7 +64,7 @@ def test_accounting_is_named_for_ids_that_it_knows():
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "expected"),
     [
         ("CANCELLED", "has ended"),
         ("TIMEOUT", "has ended"),
@@ -72,10 +72,10 @@ def test_accounting_is_named_for_ids_that_it_knows():
         ("SUSPENDED", "yet"),
     ],
 )
-def test_a_job_that_has_ended_is_not_waited_for(state, said):
+def test_a_job_that_has_ended_is_not_waited_for(state, expected):
     view, _ = job_with_gpus("7", {"n1": 2})
     words = no_gpus_words(view._replace(job=view.job._replace(state=state)))
-    assert said in words[0]
+    assert expected in words[0]
 
 
 def test_a_job_answers_for_its_own_nodes_only():
@@ -110,18 +110,20 @@ def test_silent_nodes_are_named_as_long_as_others_answer():
 def test_where_no_gpu_is_known_a_table_of_nodes_says_what_failed_and_the_way_out():
     error = SourceError("NVML", "nvmlInit: NVML Shared Library Not Found", "install the driver")
     node = Node("vm", (), AT, False, None, (error,))
-    picture = tick()._replace(nodes={"vm": node})
-    words = plain(silent_nodes_lines(picture, 80))
+    given_tick = tick()._replace(nodes={"vm": node})
+    words = plain(silent_nodes_lines(given_tick, 80))
     assert "nvmlInit: NVML Shared Library Not Found" in words
     assert "→ install the driver" in words
-    assert silent_nodes_lines(picture._replace(nodes={}), 80) == []
+    assert silent_nodes_lines(given_tick._replace(nodes={}), 80) == []
 
 
 def test_nodes_that_were_never_heard_are_not_called_stale():
-    picture = silent()
-    never = picture.nodes["n1"]._replace(taken_at=None, is_stale=False)
-    assert silent_s(picture._replace(nodes={"n1": never, "n2": never})) is None
-    assert silent_s(picture._replace(nodes={**picture.nodes, "n3": never})) == pytest.approx(42.0)
+    given_tick = silent()
+    never = given_tick.nodes["n1"]._replace(taken_at=None, is_stale=False)
+    assert silent_s(given_tick._replace(nodes={"n1": never, "n2": never})) is None
+    assert silent_s(given_tick._replace(nodes={**given_tick.nodes, "n3": never})) == pytest.approx(
+        42.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,12 +145,12 @@ def test_the_age_of_what_is_stale_is_told_of_jobs_gpus_and_nodes(subject, why):
 
 def left(*names):
     """A job of the past whose nodes are watched no more since the last minute."""
-    picture = silent()
+    given_tick = silent()
     nodes = {
         name: node._replace(left_at=AT - 41.0) if name in names else node
-        for name, node in picture.nodes.items()
+        for name, node in given_tick.nodes.items()
     }
-    return picture._replace(nodes=nodes)
+    return given_tick._replace(nodes=nodes)
 
 
 def test_nodes_that_were_left_on_purpose_are_not_called_silent():

@@ -48,8 +48,8 @@ def ended(job_id: str = "9", **changes):
     return EndedJob(**{**fields, **changes})
 
 
-def booked(*accounts):
-    """The fleet with these books of job 9 from its start to its end."""
+def ledger_of(*accounts):
+    """A ledger of job 9 with these accounts, from its start to its end."""
     return LedgerTotals(AT, AT - 9000.0, closed=tuple(accounts), accounts=(), sums=())
 
 
@@ -58,7 +58,7 @@ def account(seconds, began_at=AT - 7800.0):
 
 
 def verdict(one, *accounts):
-    tick = asked(one)._replace(ledger=booked(*accounts))
+    tick = asked(one)._replace(ledger=ledger_of(*accounts))
     digest = Digest(tick)
     cells = {column.key: column.cell(digest, one) for column in ENDED_COLUMNS}
     page = "\n".join(
@@ -183,18 +183,18 @@ def test_hours_are_rounded_as_everywhere(seconds):
 def test_the_last_to_end_comes_first():
     late = ended("8")
     late = late._replace(job=late.job._replace(end_at=AT))
-    picture = Digest(asked(ended(), late))
-    order = arranged([ended(), late], lambda one: ended_order(picture, one))
+    digest = Digest(asked(ended(), late))
+    order = arranged([ended(), late], lambda one: ended_order(digest, one))
     assert [one.job.job_id for one in order] == ["8", "9"]
 
 
 def test_every_column_sorts_without_tripping_over_what_is_missing():
     bare = ended(elapsed_s=None, gpu_seconds=None, gpu_util_ratio=None, cpu_used_s=None)
-    picture = Digest(asked(ended(), bare))
+    digest = Digest(asked(ended(), bare))
     for column in ENDED_COLUMNS:
         order = column.order
         assert order is not None
-        assert len(arranged([bare, ended()], lambda one, by=order: by(picture, one))) == 2
+        assert len(arranged([bare, ended()], lambda one, by=order: by(digest, one))) == 2
 
 
 def test_the_filter_finds_name_and_user():
@@ -210,8 +210,8 @@ def test_no_escape_of_a_name_reaches_the_terminal():
 
 
 def test_nothing_is_said_where_nobody_asked():
-    said = document(fleet())
-    assert (said["ended_jobs"], said["ended_window"]) == (None, None)
+    written = document(fleet())
+    assert (written["ended_jobs"], written["ended_window"]) == (None, None)
     assert " ended " not in table(fleet())
 
 
@@ -242,10 +242,10 @@ def test_of_a_run_that_began_before_the_window_only_its_part_counts():
     early = early._replace(job=early.job._replace(**began))
     late = ended("8", gpu_seconds=3 * 7200.0)
     late = late._replace(job=late.job._replace(gpu_count=3, start_at=AT - 7800.0))
-    told = asked(early, late)
+    asked_tick = asked(early, late)
     inside = 8 * 5 * 3600 + 3 * 7200
-    assert "2 jobs ended in the last 24 h, 46.0 GPU-h within" in table(told, 160)
-    window = document(told)["ended_window"]
+    assert "2 jobs ended in the last 24 h, 46.0 GPU-h within" in table(asked_tick, 160)
+    window = document(asked_tick)["ended_window"]
     assert (window["gpu_seconds"], window["runs_without_gpu_seconds"]) == (inside, 0)
 
 
@@ -261,11 +261,11 @@ def test_runs_of_one_job_are_told_apart():
     first = ended(gpu_seconds=1200.0)
     first = first._replace(job=first.job._replace(state="REQUEUED", start_at=AT - 9000.0))
     last = ended(gpu_seconds=None)
-    told = asked(last, first)
-    assert "2 runs of 1 job ended in the last 24 h" in table(told, 160)
+    asked_tick = asked(last, first)
+    assert "2 runs of 1 job ended in the last 24 h" in table(asked_tick, 160)
     assert cells(first)["state"] == "RQ"
     assert first.run_key != last.run_key
-    window = document(told)["ended_window"]
+    window = document(asked_tick)["ended_window"]
     assert (window["gpu_seconds"], window["runs_without_gpu_seconds"]) == (1200, 1)
 
 
@@ -276,20 +276,20 @@ def test_no_known_gpu_time_is_unknown_and_not_0():
 
 def test_running_steps_stand_at_their_job_and_nowhere_else():
     use = RunningUse({"4711": (STEP,)}, AT)
-    said = document(fleet(running_use=use))
+    written = document(fleet(running_use=use))
     schema = json.loads(files("gpumon.report").joinpath("document-2.schema.json").read_text())
-    jsonschema.validate(said, schema)
-    steps = {job["job_id"]: job["running_steps"] for job in said["jobs"]}
+    jsonschema.validate(written, schema)
+    steps = {job["job_id"]: job["running_steps"] for job in written["jobs"]}
     assert steps.pop("4711")[0]["cpu_used_s"] == 60
     assert set(steps.values()) == {None}
 
 
 def test_the_document_tells_all_and_keeps_to_its_schema():
-    said = document(asked(ended(), unreadable=1))
+    written = document(asked(ended(), unreadable=1))
     schema = json.loads(files("gpumon.report").joinpath("document-2.schema.json").read_text())
-    jsonschema.validate(said, schema)
-    (found,) = said["ended_jobs"]
-    assert said["ended_window"]["unreadable"] == 1
+    jsonschema.validate(written, schema)
+    (found,) = written["ended_jobs"]
+    assert written["ended_window"]["unreadable"] == 1
     assert (found["exit_status"], found["exit_signal"]) == (3, 0)
     assert (found["gpu_seconds"], found["gpu_idle_seconds"]) == (14400, 10800)
     assert found["energy_j"] is None

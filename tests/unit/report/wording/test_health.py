@@ -1,4 +1,4 @@
-"""What is wrong with a GPU is said in a word and a sentence, and nothing is called ok unread."""
+"""What is wrong with a GPU is shown in a word and a sentence, and nothing is called ok unread."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.worlds.tick import gpu, tick, uuid_of
 UUID = uuid_of("n1", 0)
 
 
-def of(picture):
-    """Digest and first GPU of a picture."""
-    return Digest(picture), picture.gpus[UUID]
+def of(given_tick):
+    """Digest and first GPU of a tick."""
+    return Digest(given_tick), given_tick.gpus[UUID]
 
 
 def text(lines):
@@ -44,7 +44,7 @@ def text(lines):
         ({"recovery_action": 1}, "‼ recovery", Tone.BAD),
         ({"clock_event_reasons": 0x40}, "! hw thermal", Tone.WARN),
         ({"clock_event_reasons": 0x4}, "ok", Tone.DIM),
-        # Of several reasons the gravest, whatever its bit.
+        # Of several reasons the gravest, with any bit.
         ({"clock_event_reasons": 0x60}, "! hw thermal", Tone.WARN),
         ({"clock_event_reasons": 0x28}, "! hw slowdown", Tone.WARN),
         ({"clock_event_reasons": 0xA0}, "! power brake", Tone.WARN),
@@ -89,14 +89,14 @@ def test_nothing_is_said_of_a_stale_gpu():
     ],
 )
 def test_why_a_gpu_cannot_be_read(reason, word):
-    picture = machine({"index": 0})
-    board = picture.gpus[UUID]
+    given_tick = machine({"index": 0})
+    board = given_tick.gpus[UUID]
     missing = {(key, 0): reason for key in WHOLE}
     board = board._replace(block=board.block._replace(missing=missing))
     blocks = {"event": block("event", {})}
-    node = picture.nodes["n1"]._replace(blocks=blocks)
-    picture = picture._replace(gpus={UUID: board}, nodes={"n1": node})
-    assert health_cell(Digest(picture), board).text == word
+    node = given_tick.nodes["n1"]._replace(blocks=blocks)
+    given_tick = given_tick._replace(gpus={UUID: board}, nodes={"n1": node})
+    assert health_cell(Digest(given_tick), board).text == word
 
 
 def test_an_xid_of_a_program_is_a_warning_one_of_the_machine_is_grave():
@@ -153,14 +153,14 @@ def test_links_count_as_down_only_beside_links_that_work():
 )
 def test_links_that_nothing_is_joined_to_are_no_trouble(name, beside):
     """Of a board that only a bridge would join, and of one that is alone on its node."""
-    picture = machine(more={"link": links(UUID, 4, down=4)})
-    board = picture.gpus[UUID]
+    given_tick = machine(more={"link": links(UUID, 4, down=4)})
+    board = given_tick.gpus[UUID]
     block = board.block._replace(labels={**board.block.labels, "name": (name,) * 9})
     board = board._replace(block=block)
-    node = picture.nodes["n1"]
+    node = given_tick.nodes["n1"]
     node = node._replace(gpu_uuids=node.gpu_uuids if beside else (UUID,))
-    picture = picture._replace(gpus={**picture.gpus, UUID: board}, nodes={"n1": node})
-    assert health_cell(Digest(picture), board).text == "ok"
+    given_tick = given_tick._replace(gpus={**given_tick.gpus, UUID: board}, nodes={"n1": node})
+    assert health_cell(Digest(given_tick), board).text == "ok"
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_links_that_nothing_is_joined_to_are_no_trouble(name, beside):
     ],
 )
 def test_a_gpu_of_which_a_reading_fails_is_not_called_ok(where, word, why, of_whole):
-    picture = machine(WHOLE)
-    node = picture.nodes["n1"]._replace(errors=(SourceError(where, "nvmlX: Unknown Error"),))
-    digest, board = of(picture._replace(nodes={"n1": node}))
+    given_tick = machine(WHOLE)
+    node = given_tick.nodes["n1"]._replace(errors=(SourceError(where, "nvmlX: Unknown Error"),))
+    digest, board = of(given_tick._replace(nodes={"n1": node}))
     assert health_cell(digest, board).text == word
     # It raises no alarm: some drivers answer so for ever.
     assert troubles(digest, board) == ()

@@ -1,4 +1,4 @@
-"""Who wastes most, on the screen: the books in tables and on a job's page."""
+"""Who wastes most, on the screen: the ledger in tables and on a job's page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpumon.report.tables.finding import FINDING_COLUMNS
 from gpumon.report.tables.group import PARTITION_COLUMNS, USER_COLUMNS, group_order, group_search
 from gpumon.report.tables.job import JOB_COLUMNS, default_order, search_text
 from gpumon.report.text.units import gpu_hours
-from gpumon.report.wording.ledger_words import job_books
+from gpumon.report.wording.ledger_words import job_ledger_lines
 from gpumon.report.wording.loss_words import loss_words
 from gpumon.report.wording.paragraphs import finding_lines
 from tests.unit.fleet.ledger_world import START, claim, gpu, tick, view
@@ -28,7 +28,7 @@ HOURS = 3600.0
 EUROS = Prices({"default": 2.0}, 0.0, "EUR")
 
 
-def booked(prices=EUROS):
+def ledger_digest(prices=EUROS):
     """Two hours of three users: ada's GPU hung for one, bob's was never seen, eve's job is over."""
     ledger = Ledger(prices)
     ada, bob = view("1", ["a"], user="ada"), view("2", [], unknown=2, user="bob")
@@ -36,11 +36,11 @@ def booked(prices=EUROS):
     end = START + 2 * HOURS
     found = (claim("hang", "job:1", START, START + HOURS, gpus=["a"], share=1),)
     for at, jobs in ((START, (ada, bob, eve)), (START + HOURS, (ada, bob)), (end, (ada, bob))):
-        picture = tick(
+        given_tick = tick(
             at, jobs, [gpu("a", at), gpu("e", at)], found if at == end else (), period_s=HOURS
         )
-        ledger.take(picture)
-    return Digest(picture._replace(ledger=ledger.summary()))
+        ledger.take(given_tick)
+    return Digest(given_tick._replace(ledger=ledger.summary()))
 
 
 def cells(digest, columns, row):
@@ -52,8 +52,8 @@ def text(lines):
 
 
 def test_a_jobs_page_says_what_became_of_its_time_and_since_when():
-    digest = booked()
-    first, second = text(job_books(digest, digest.tick.job("1"), 200))
+    digest = ledger_digest()
+    first, second = text(job_ledger_lines(digest, digest.tick.job("1"), 200))
     assert first.startswith("booked 2.00 GPU-h, 4.00 EUR since ")
     assert "(2h00m ago) useful 1.00 GPU-h, 50 % unexplained 0.00 GPU-h, 0 %" in first
     assert "unobserved 0.00 GPU-h, 0 %" in first
@@ -61,21 +61,23 @@ def test_a_jobs_page_says_what_became_of_its_time_and_since_when():
 
 
 def test_a_job_that_was_never_seen_says_so():
-    digest = booked(Prices())
-    first, second = text(job_books(digest, digest.tick.job("2"), 200))
+    digest = ledger_digest(Prices())
+    first, second = text(job_ledger_lines(digest, digest.tick.job("2"), 200))
     assert first.startswith("booked 4.00 GPU-h since ")
     assert first.endswith("unobserved 4.00 GPU-h, 100 % first seen never")
     assert second == "wasted 0.00 GPU-h"
 
 
 def test_a_job_that_is_in_no_books_has_no_lines():
-    digest = booked()
-    assert job_books(Digest(digest.tick._replace(ledger=None)), digest.tick.job("1"), 80) == []
-    assert job_books(digest, view("77", ["x"]), 80) == []
+    digest = ledger_digest()
+    assert (
+        job_ledger_lines(Digest(digest.tick._replace(ledger=None)), digest.tick.job("1"), 80) == []
+    )
+    assert job_ledger_lines(digest, view("77", ["x"]), 80) == []
 
 
 def test_users_are_told_by_what_they_wasted_also_those_whose_jobs_are_over():
-    digest = booked()
+    digest = ledger_digest()
     rows = sorted(groups(digest, "user"), key=lambda group: group_order(digest, group))
     assert [group.name for group in rows] == ["ada", "bob", "eve"]
     shown = cells(digest, USER_COLUMNS, rows[0])
@@ -86,7 +88,7 @@ def test_users_are_told_by_what_they_wasted_also_those_whose_jobs_are_over():
 
 
 def test_without_books_or_prices_nothing_is_made_up():
-    digest = booked(Prices())
+    digest = ledger_digest(Prices())
     ada = next(group for group in groups(digest, "user") if group.name == "ada")
     assert cells(digest, USER_COLUMNS, ada)["COST"] == "–"
     bare = Digest(digest.tick._replace(ledger=None))
@@ -96,13 +98,13 @@ def test_without_books_or_prices_nothing_is_made_up():
 
 
 def test_partitions_have_them_too():
-    digest = booked()
+    digest = ledger_digest()
     (row,) = partition_rows(digest)
     assert cells(digest, PARTITION_COLUMNS, row)["LOST"] == "1.00h"
 
 
 def test_jobs_sort_by_what_they_wasted_and_keep_their_order_otherwise():
-    digest = booked()
+    digest = ledger_digest()
     (waste,) = [column for column in JOB_COLUMNS if column.title == "LOST"]
     rows = arranged(digest.tick.jobs, lambda row: waste.order(digest, row), waste.is_descending)
     assert [row.job.job_id for row in rows] == ["1", "2"]
@@ -121,15 +123,15 @@ def test_what_is_lost_now_is_for_every_terminal_and_money_for_who_chose_it():
 
 @pytest.mark.parametrize(("needle", "left"), [("lost>0.5", ["ada"]), ("lost%>=40", ["ada"])])
 def test_filters_count_in_gpu_hours(needle, left):
-    digest = booked()
-    keeps = row_filter(needle, USER_COLUMNS, group_search)
-    assert sorted(group.name for group in groups(digest, "user") if keeps(digest, group)) == left
+    digest = ledger_digest()
+    passes = row_filter(needle, USER_COLUMNS, group_search)
+    assert sorted(group.name for group in groups(digest, "user") if passes(digest, group)) == left
 
 
 def test_a_filter_finds_the_jobs_that_wasted_much():
-    digest = booked()
-    keeps = row_filter("waste>=1", JOB_COLUMNS, search_text)
-    assert [row.job.job_id for row in digest.tick.jobs if keeps(digest, row)] == ["1"]
+    digest = ledger_digest()
+    passes = row_filter("waste>=1", JOB_COLUMNS, search_text)
+    assert [row.job.job_id for row in digest.tick.jobs if passes(digest, row)] == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -147,9 +149,9 @@ def guessed():
         at = START + hour * HOURS
         guess = claim("idle_held", "job:1", START + HOURS, at, gpus=["b"], share=1, sure=False)
         found = (guess,) if hour == 3 else ()
-        picture = tick(at, [job], [gpu("a", at), gpu("b", at)], found, period_s=HOURS)
-        ledger.take(picture)
-    return Digest(picture._replace(ledger=ledger.summary()))
+        given_tick = tick(at, [job], [gpu("a", at), gpu("b", at)], found, period_s=HOURS)
+        ledger.take(given_tick)
+    return Digest(given_tick._replace(ledger=ledger.summary()))
 
 
 def test_what_is_only_suspected_is_shown_with_its_mark_and_never_as_nothing():
@@ -158,7 +160,7 @@ def test_what_is_only_suspected_is_shown_with_its_mark_and_never_as_nothing():
     ada = groups(digest, "user")[0]
     shown = cells(digest, USER_COLUMNS, ada)
     assert (shown["LOST"], shown["LOST%"], shown["SEEN%"]) == ("~2.00h", "0", "100")
-    lines = text(job_books(digest, digest.tick.job("1"), 200))
+    lines = text(job_ledger_lines(digest, digest.tick.job("1"), 200))
     assert lines[-1] == "suspected ~2.00 GPU-h, 33 %, 4.00 EUR idle, memory held ~2.00 GPU-h"
 
 
@@ -166,9 +168,9 @@ def test_one_loss_has_one_figure_in_every_view():
     digest = guessed()
     (found,) = digest.tick.findings
     data = document(digest.tick)
-    (told,) = data["findings"]
-    assert told["suspected_gpu_seconds"] == 2 * HOURS
-    assert told["wasted_gpu_seconds"] == 0
+    (claimed,) = data["findings"]
+    assert claimed["suspected_gpu_seconds"] == 2 * HOURS
+    assert claimed["wasted_gpu_seconds"] == 0
     assert data["jobs"][0]["waste"]["suspected"] == {"idle_held": 2 * HOURS}
     assert data["ledger"]["total"]["suspected_gpu_seconds"] == 2 * HOURS
     assert loss_words(loss_of(digest.tick, found)) == "~2.00 GPU-h"

@@ -1,4 +1,4 @@
-"""What a job's facts say of its requeues, with a cause only where told, and of its NVLinks."""
+"""What a job's facts say of its requeues, with a cause only where reported, and of its NVLinks."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ NONE = {**BUSY, "nvlink_tx_bytes_per_s": None, "nvlink_rx_bytes_per_s": None}
 STILL = {**BUSY, "nvlink_tx_bytes_per_s": 900.0, "nvlink_rx_bytes_per_s": 0.0}
 
 
-def said(count, *, state="PENDING", reason="BeginTime", node_state="mixed"):
+def requeue_text(count, *, state="PENDING", reason="BeginTime", node_state="mixed"):
     view, gpus = job_with_gpus(
         "7", {"n1": 2, "n2": 2}, restart_count=count, state=state, reason=reason
     )
-    picture = tick((view,), gpus)
-    nodes = {**picture.nodes, "n2": picture.nodes["n2"]._replace(state=node_state)}
-    return requeue_words(Digest(picture._replace(nodes=nodes)), view)
+    given_tick = tick((view,), gpus)
+    nodes = {**given_tick.nodes, "n2": given_tick.nodes["n2"]._replace(state=node_state)}
+    return requeue_words(Digest(given_tick._replace(nodes=nodes)), view)
 
 
 @pytest.mark.parametrize(("count", "words"), [(None, ""), (0, ""), (1, "once"), (3, "3 times")])
 def test_restarts_are_counted_in_words(count, words):
-    assert said(count) == words
+    assert requeue_text(count) == words
 
 
 def test_a_cause_that_slurm_tells_is_told():
-    assert said(2, reason="NodeDown") == "2 times: a node failed"
-    assert said(1, reason="JobLaunchFailure") == "once: it could not be launched"
+    assert requeue_text(2, reason="NodeDown") == "2 times: a node failed"
+    assert requeue_text(1, reason="JobLaunchFailure") == "once: it could not be launched"
 
 
 def test_a_node_that_is_down_and_held_its_ranks_is_named():
-    assert said(1, node_state="down+not_responding") == "once: n2, where it ran, is down"
+    assert requeue_text(1, node_state="down+not_responding") == "once: n2, where it ran, is down"
 
 
 def test_a_job_that_runs_again_has_no_cause_any_more():
-    assert said(1, state="RUNNING", reason="", node_state="down") == "once"
+    assert requeue_text(1, state="RUNNING", reason="", node_state="down") == "once"
 
 
 def test_the_facts_of_a_job_say_it():
@@ -101,11 +101,11 @@ def test_a_gpus_page_names_the_other_target_that_tells_some_of_its_values():
         (keys[-1:], f"{page}: serial"),
         ((), ""),
     ):
-        told = one._replace(borrowed=dict.fromkeys(borrowed, page))
-        lines = gpu_facts(Digest(tick((view,), [told])), told, 300)
-        said = " ".join("".join(cell.text for cell in line) for line in lines)
-        assert ("also from" in said) is bool(text)
-        assert text in said
+        borrower = one._replace(borrowed=dict.fromkeys(borrowed, page))
+        lines = gpu_facts(Digest(tick((view,), [borrower])), borrower, 300)
+        joined = " ".join("".join(cell.text for cell in line) for line in lines)
+        assert ("also from" in joined) is bool(text)
+        assert text in joined
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,18 @@ from tests.worlds.queue import HOUR, cluster, slurm_node, waits
 from tests.worlds.tick import AT
 
 
-def said(job_id: str, tick) -> list[str]:
+def hint_texts(job_id: str, tick) -> list[str]:
     return [hint.text for hint in hints(Digest(tick), tick.job(job_id))]
 
 
 def test_gpus_are_counted_on_nodes_that_could_take_the_job():
-    text = said("1", cluster(waits("1")))
+    text = hint_texts("1", cluster(waits("1")))
     assert "asks for 8 GPUs on one node: no node has 8 free, 2 have 4" in text
 
 
 def test_free_gpus_count_from_allocations_where_slurm_does_not_say():
     # gpu03 says nothing of what it has given away: job 4690 holds four of it.
-    text = said("1", cluster(waits("1", gpu_count=8, node_count=2)))
+    text = hint_texts("1", cluster(waits("1", gpu_count=8, node_count=2)))
     assert (
         "asks for 8 GPUs on 2 nodes, 4 on each: 2 nodes have 4 free: it lacks something other than "
         "GPUs" in text
@@ -41,42 +41,44 @@ def test_free_gpus_count_from_allocations_where_slurm_does_not_say():
     ],
 )
 def test_other_sizes(changes, words):
-    assert any(words in text for text in said("1", cluster(waits("1", **changes))))
+    assert any(words in text for text in hint_texts("1", cluster(waits("1", **changes))))
 
 
 @pytest.mark.parametrize("changes", [{"gpu_count": None}, {"gpu_count": 0}, {"partition": "?"}])
 def test_nothing_is_said_of_what_is_not_known(changes):
-    assert not any("asks for" in text for text in said("1", cluster(waits("1", **changes))))
+    assert not any("asks for" in text for text in hint_texts("1", cluster(waits("1", **changes))))
 
 
 def test_nodes_of_other_reservations_are_not_counted_and_own_ones_are():
     now = Reservation("class", "ACTIVE", AT - 60, AT + HOUR, ("gpu02",), (), ("eve",))
     other = cluster(waits("1"), reservations=(now,))
-    assert any("no node has 8 free, 1 has 4" in text for text in said("1", other))
+    assert any("no node has 8 free, 1 has 4" in text for text in hint_texts("1", other))
     mine = cluster(waits("1", gpu_count=4, reservation="class"), reservations=(now,))
-    assert any("1 node has 4 free" in text for text in said("1", mine))
+    assert any("1 node has 4 free" in text for text in hint_texts("1", mine))
 
 
 def test_a_plain_feature_narrows_the_nodes():
     nodes = (slurm_node("n1", features=("nvlink",)), slurm_node("n2"))
     tick = cluster(waits("1", features="nvlink", gpu_count=16, node_count=2), nodes=nodes)
     tick = tick._replace(queue=tick.queue._replace(partitions=()))
-    assert any("only 1 node of h100" in text for text in said("1", tick))
+    assert any("only 1 node of h100" in text for text in hint_texts("1", tick))
 
 
 def test_a_limit_that_crosses_a_maintenance_is_told_with_one_that_fits():
-    text = said("1", cluster(waits("1", time_limit_s=168 * HOUR)))
+    text = hint_texts("1", cluster(waits("1", time_limit_s=168 * HOUR)))
     crossing = next(line for line in text if "crosses" in line)
     assert "time limit 7d00h crosses the maintenance maint-oct" in crossing
     assert "on 3 of 3 nodes: a limit under 5h30m would end before it" in crossing
-    assert not any("crosses" in line for line in said("1", cluster(waits("1", time_limit_s=HOUR))))
-    assert not any("crosses" in x for x in said("1", cluster(waits("1", time_limit_s=None))))
+    assert not any(
+        "crosses" in line for line in hint_texts("1", cluster(waits("1", time_limit_s=HOUR)))
+    )
+    assert not any("crosses" in x for x in hint_texts("1", cluster(waits("1", time_limit_s=None))))
 
 
 def test_partition_limits():
-    text = said("1", cluster(waits("1", time_limit_s=72 * HOUR)))
+    text = hint_texts("1", cluster(waits("1", time_limit_s=72 * HOUR)))
     assert "asks for 3d00h, partition h100 allows 2d00h" in text
-    assert "partition a100 is down" in said("1", cluster(waits("1", partition="a100")))
+    assert "partition a100 is down" in hint_texts("1", cluster(waits("1", partition="a100")))
 
 
 @pytest.mark.parametrize(
@@ -103,19 +105,19 @@ def test_dependencies_say_what_the_other_job_does(dependency, words):
         waits("7", exit_code="3:0", **ending),
         waits("8", exit_code="0:9", **ending),
     )
-    text = said("1", cluster(waits("1", dependency=dependency), *other))
+    text = hint_texts("1", cluster(waits("1", dependency=dependency), *other))
     assert any(line.startswith(words) for line in text)
 
 
 def test_a_job_beyond_its_time_limit_has_no_end_in_the_past():
     """Slurm lets it go on for OverTimeLimit."""
     late = waits("7", state="RUNNING", end_at=AT - 40.0)
-    text = said("1", cluster(waits("1", dependency="afterok:7(unfulfilled)"), late))
+    text = hint_texts("1", cluster(waits("1", dependency="afterok:7(unfulfilled)"), late))
     assert "waits for 7 to succeed: it runs" in text
 
 
 def test_every_job_of_a_dependency_is_told():
-    text = said("1", cluster(waits("1", dependency="afterok:4711:4690,afterany:5")))
+    text = hint_texts("1", cluster(waits("1", dependency="afterok:4711:4690,afterany:5")))
     assert len([line for line in text if line.startswith("waits for")]) == 3
 
 
@@ -136,21 +138,23 @@ def test_places_go_by_priority_and_age_within_the_partition():
     assert places["4"] is None
     assert places["5"] is None
     assert places["6"].of == 1
-    assert any("3 of 3 by priority in h100: 2 jobs and 8 GPUs" in text for text in said("1", tick))
+    assert any(
+        "3 of 3 by priority in h100: 2 jobs and 8 GPUs" in text for text in hint_texts("1", tick)
+    )
 
 
 def test_expected_start_is_told_or_said_to_be_unknown():
     tick = cluster(waits("1", start_at=AT + 8040, expected_nodes=("gpu02",)), waits("2"))
     assert start_words(Digest(tick), tick.job("1")) == "in 2h14m"
-    assert any("expects to start it at" in t and "on gpu02" in t for t in said("1", tick))
+    assert any("expects to start it at" in t and "on gpu02" in t for t in hint_texts("1", tick))
     assert start_words(Digest(tick), tick.job("2")) == ""
-    assert any("not known" in text for text in said("2", tick))
+    assert any("not known" in text for text in hint_texts("2", tick))
 
 
 def test_begin_time():
     tick = cluster(waits("1", eligible_at=AT + HOUR), waits("2", eligible_at=AT - HOUR))
-    assert any(text.startswith("may not start before") for text in said("1", tick))
-    assert not any(text.startswith("may not start before") for text in said("2", tick))
+    assert any(text.startswith("may not start before") for text in hint_texts("1", tick))
+    assert not any(text.startswith("may not start before") for text in hint_texts("2", tick))
 
 
 def test_the_reason_is_given_as_slurm_says_it_and_in_words():
@@ -188,7 +192,9 @@ def test_every_reason_fits_its_column():
 
 def test_a_tick_without_queue_records_says_only_what_the_job_says():
     tick = cluster(waits("1"))._replace(queue=None)
-    assert said("1", tick) == ["when it starts is not known: the scheduler has not planned it"]
+    assert hint_texts("1", tick) == [
+        "when it starts is not known: the scheduler has not planned it"
+    ]
 
 
 def test_nobody_is_told_a_place_among_jobs_that_are_not_in_view():
@@ -198,9 +204,9 @@ def test_nobody_is_told_a_place_among_jobs_that_are_not_in_view():
     view = tick.job("1")
     assert place_of(whole, view) is not None
     assert place_of(part, view) is None
-    said = " ".join(hint.text for hint in hints(part, view))
-    assert "its place by priority is not known: gpumon --all" in said
-    assert "it is not among the jobs in view" in said
+    joined = " ".join(hint.text for hint in hints(part, view))
+    assert "its place by priority is not known: gpumon --all" in joined
+    assert "it is not among the jobs in view" in joined
     assert "the queue no longer lists it" in " ".join(hint.text for hint in hints(whole, view))
 
 

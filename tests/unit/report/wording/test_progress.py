@@ -1,4 +1,4 @@
-"""When a job last wrote to its output, or why nobody knows."""
+"""When a job last wrote to its output, or why that is unknown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def group(age_s=None, reason=None, size=None, rate=None, job_id="7"):
     return Block((job_id,), columns, {}, missing)
 
 
-def told(groups, width=120, taken_at=AT, **changes):
+def progress_texts(groups, width=120, taken_at=AT, **changes):
     names = dict.fromkeys(groups, 2)
     view, gpus = job_with_gpus("7", names, **changes)
     made = tick((view,), gpus)
@@ -38,17 +38,17 @@ def told(groups, width=120, taken_at=AT, **changes):
 
 
 def test_the_age_the_rate_and_the_size():
-    lines = told({"a": (group(14.0, size=3 * 2**30, rate=38_000.0), False)})
+    lines = progress_texts({"a": (group(14.0, size=3 * 2**30, rate=38_000.0), False)})
     assert lines == ["output: grew 14s ago, 38 kB/s, 3.0 GiB so far"]
 
 
 def test_the_newest_write_of_all_nodes_counts_and_says_where():
-    lines = told({"a": (group(400.0), False), "b": (group(20.0), False)})
+    lines = progress_texts({"a": (group(400.0), False), "b": (group(20.0), False)})
     assert lines == ["output: grew 20s ago on b"]
 
 
 def test_the_time_since_the_reading_is_added():
-    assert told({"a": (group(14.0), False)}, taken_at=AT - 6) == ["output: grew 20s ago"]
+    assert progress_texts({"a": (group(14.0), False)}, taken_at=AT - 6) == ["output: grew 20s ago"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_time_since_the_reading_is_added():
     ],
 )
 def test_why_nothing_is_known_where_somebody_could_change_that(reason, words):
-    (line,) = told({"a": (group(reason=reason), False), "b": (None, False)})
+    (line,) = progress_texts({"a": (group(reason=reason), False), "b": (None, False)})
     assert line.startswith("output: not known, ")
     assert words in line
 
@@ -76,4 +76,4 @@ def test_why_nothing_is_known_where_somebody_could_change_that(reason, words):
     ],
 )
 def test_nothing_is_said_where_there_is_nothing_to_say(groups, changes):
-    assert told(groups, **changes) == []
+    assert progress_texts(groups, **changes) == []

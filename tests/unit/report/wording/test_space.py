@@ -18,13 +18,13 @@ def facts_of(is_stale=False, **spaces):
         for path, (size, used, free) in spaces.items()
     }
     kinds = {"type": ("xfs",) * len(rows)}
-    picture = machine(more={"local_filesystem": block("local_filesystem", rows, kinds)})
-    return space_facts(picture.nodes["n1"]._replace(is_stale=is_stale))
+    tick = machine(more={"local_filesystem": block("local_filesystem", rows, kinds)})
+    return space_facts(tick.nodes["n1"]._replace(is_stale=is_stale))
 
 
 def test_shared_memory_is_always_told_and_others_from_nine_tenths_on():
-    told = facts_of(**{"/dev/shm": (64, 1, 63), "/": (100, 89, 11), "/local": (100, 90, 10)})
-    assert told == [("/dev/shm", "1.0/64 GiB"), ("/local", "90/100 GiB, 90 % full")]
+    shown = facts_of(**{"/dev/shm": (64, 1, 63), "/": (100, 89, 11), "/local": (100, 90, 10)})
+    assert shown == [("/dev/shm", "1.0/64 GiB"), ("/local", "90/100 GiB, 90 % full")]
 
 
 def test_what_a_container_has_by_default_is_told_in_mebibytes():
@@ -37,9 +37,9 @@ def test_what_only_root_may_fill_counts_as_full():
 
 
 def test_the_fullest_come_first_and_the_rest_is_counted():
-    told = facts_of(**{f"/d{n}": (100, 90 + n, 10 - n) for n in range(7)})
-    assert [name for name, _ in told] == ["/d6", "/d5", "/d4", "/d3", "also nearly full"]
-    assert told[-1][1] == "3 more"
+    shown = facts_of(**{f"/d{n}": (100, 90 + n, 10 - n) for n in range(7)})
+    assert [name for name, _ in shown] == ["/d6", "/d5", "/d4", "/d3", "also nearly full"]
+    assert shown[-1][1] == "3 more"
 
 
 def test_what_is_not_known_or_old_is_not_told():
@@ -57,7 +57,7 @@ def test_a_hostile_name_is_harmless_and_short(name):
 def test_the_look_at_one_machine_has_a_line_of_the_host():
     rows = {"/dev/shm": {"size_bytes": 64 * GIB, "used_bytes": 62 * GIB, "free_bytes": 2 * GIB}}
     spaces = block("local_filesystem", rows, {"type": ("tmpfs",)})
-    picture = machine(more={"local_filesystem": spaces})._replace(jobs=(), queue_at=None)
-    lines = table(picture, 160).splitlines()
+    tick = machine(more={"local_filesystem": spaces})._replace(jobs=(), queue_at=None)
+    lines = table(tick, 160).splitlines()
     (line,) = [line for line in lines if line.startswith("host n1 ")]
     assert line.endswith("/dev/shm 62/64 GiB")

@@ -1,4 +1,4 @@
-"""What findings are called, and what is said first of what is stale."""
+"""What findings are called, and what is shown first of what is stale."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def bounds(values, *, name="NVIDIA H100 80GB HBM3", nodes=None, has_past=True):
 
 
 def why(found, what):
-    return next(one.why for one in found.untold if one.what == what)
+    return next(one.why for one in found.unknown if one.what == what)
 
 
 def test_the_nearest_ceiling_is_the_one_of_which_most_is_used():
@@ -72,7 +72,7 @@ def test_a_board_without_links_says_so_and_has_no_ceiling_of_them():
     assert sheet_for(name, gib, 450.0) is not None
     found = bounds(values, name=name)
     assert why(found, "nvlink") == "its data sheet lists no NVLink"
-    (links,) = [one for one in found.untold if one.what == "nvlink"]
+    (links,) = [one for one in found.unknown if one.what == "nvlink"]
     assert links.per_s is None
     assert "FP64" not in found.note
     assert "INT8" in found.note
@@ -89,7 +89,7 @@ def test_without_a_past_ceilings_are_known_and_nothing_else():
     assert found.told == ()
     assert found.nearest is None
     assert found.verdict == ""
-    by_what = {one.what: one.per_s for one in found.untold}
+    by_what = {one.what: one.per_s for one in found.unknown}
     assert by_what["memory"] == 3.35e12
     # At which clock the pipes ran is not known.
     assert by_what["bf16"] is None

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 ORIGIN = 1_800_000_000.0
 HOT = ("gpu", "link", "node", "nic")
-LOOKED = ("filesystem", "cgroup")
-"""Blocks that are read anew every five seconds only."""
+HOST_BLOCKS = ("filesystem", "cgroup")
+"""Blocks that are read again every five seconds only."""
 
 
 @cache
@@ -51,7 +51,7 @@ def test_counters_never_run_back() -> None:
     assert len(last) > 5000
 
 
-@pytest.mark.parametrize(("blocks", "apart_s"), [(HOT, 1.0), (LOOKED, 5.0)])
+@pytest.mark.parametrize(("blocks", "apart_s"), [(HOT, 1.0), (HOST_BLOCKS, 5.0)])
 @pytest.mark.parametrize("after_s", [5.0, 1_000.0, 33_333.0])
 def test_what_derives_from_counters_is_their_difference(
     blocks: tuple[str, ...], apart_s: float, after_s: float
@@ -65,7 +65,7 @@ def test_what_derives_from_counters_is_their_difference(
             before, after = early.block(name), late.block(name)
             counted = values(before, how.counter), values(after, how.counter)
             per = (values(before, how.per), values(after, how.per)) if how.per else None
-            for entity, told in values(after, field).items():
+            for entity, given in values(after, field).items():
                 if entity not in counted[0] or entity not in counted[1]:
                     continue
                 grown = apart_s if per is None else per[1][entity] - per[0][entity]
@@ -74,7 +74,7 @@ def test_what_derives_from_counters_is_their_difference(
                 derived = (counted[1][entity] - counted[0][entity]) * how.factor / grown
                 # Counters are whole: one more or less of them is no difference.
                 slack = 64.0 * how.factor / grown
-                assert told == pytest.approx(derived, rel=1e-5, abs=slack), (field, entity)
+                assert given == pytest.approx(derived, rel=1e-5, abs=slack), (field, entity)
                 seen.add(field)
     wanted = {field for field in DERIVED if CATALOGUE[field].block in blocks}
     assert seen >= wanted - {"fs_write_rtt_s", "fs_write_exec_s"}
@@ -88,8 +88,8 @@ def test_time_under_the_power_cap_agrees_with_the_reason() -> None:
         grown = [values(f.block("gpu"), "sw_power_cap_us") for f in (early, late)]
         for uuid, share in ratio.items():
             held = [int(mask[uuid]) & 0x4 for mask in reasons]
-            told_us = grown[1][uuid] - grown[0][uuid]
-            assert told_us == pytest.approx(2e4 * share, abs=2.0)
+            given_us = grown[1][uuid] - grown[0][uuid]
+            assert given_us == pytest.approx(2e4 * share, abs=2.0)
             if share > 0.999:
                 assert all(held)
                 capped += 1

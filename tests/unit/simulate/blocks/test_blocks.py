@@ -155,13 +155,13 @@ def test_one_port_of_the_fleet_is_down_and_carries_nothing() -> None:
 
 def test_memory_that_waits_for_a_reset_and_its_xids() -> None:
     uuid = label_of("gpu", MEMORY)
-    for after_s, told in ((0.0, []), (20.1, [63]), (40.0, [63, 94]), (900.0, [])):
+    for after_s, xids in ((0.0, []), (20.1, [63]), (40.0, [63, 94]), (900.0, [])):
         events = {
             entity: xid
             for frame in frames(after_s)
             for entity, xid in present(frame.block("event"), "xid")
         }
-        assert list(events.values()) == told
+        assert list(events.values()) == xids
         assert all(entity.startswith(f"{uuid}/") for entity in events)
         pending = [
             gpu
@@ -239,7 +239,7 @@ def test_a_dead_ports_traffic_goes_over_the_others() -> None:
 
 
 def test_storage_ports_carry_what_the_mounts_read() -> None:
-    # A look covers five seconds: over five seconds that end with it both see the same.
+    # A host sample covers five seconds: over five seconds that end with it both see the same.
     at = ORIGIN + 7_775.0
     made = FrameMaker(fleet(), "demo").frames(at, 5.0)
     compared = 0

@@ -78,7 +78,7 @@ def test_the_straggler_is_the_busiest_rank_and_its_peers_wait():
         before = ranks("straggler", "gpu", key, HELD_SINCE - 60.0)
         assert max(before) - min(before) < 0.05
         assert max(peers) < min(before) - 0.1
-    # A communication kernel runs while a rank waits, so utilisation tells nothing.
+    # A communication kernel runs while a rank waits, so utilisation shows nothing.
     assert min(ranks("straggler", "gpu", "gpu_util_ratio", NOW)) > 0.95
 
 

@@ -95,8 +95,8 @@ def test_a_narrow_slot_is_seen_at_its_gpu_alone() -> None:
     assert widths[row] == NARROW_LANES
     assert sum(width == NARROW_LANES for width in widths) == 1
     labels = fleet.labels(job.start_at + 600.0)
-    told = {x.subject: x for x in labels if x.finding_class in (NARROW, STRAGGLER)}
-    fault = told[f"gpu:{node.gpus[row].uuid}"]
+    labelled = {x.subject: x for x in labels if x.finding_class in (NARROW, STRAGGLER)}
+    fault = labelled[f"gpu:{node.gpus[row].uuid}"]
     assert fault.finding_class == NARROW
     assert fault.gpu_seconds > 0.0
     (rank,) = [x for x in labels if x.subject.startswith(f"job:{job.job_id}/rank:")]

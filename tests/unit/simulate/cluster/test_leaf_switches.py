@@ -23,9 +23,9 @@ def test_sixteen_nodes_hang_on_a_leaf_and_the_silent_one_beside_its_neighbour() 
 
 
 def test_a_recording_keeps_leaf_switches_and_blocks() -> None:
-    told = records(20)
-    nodes = (told.nodes[0]._replace(block="b1"), *told.nodes[1:])
-    frame = Frame("demo", "", ORIGIN, 0.0, {}, queue=told._replace(nodes=nodes))
+    queue = records(20)
+    nodes = (queue.nodes[0]._replace(block="b1"), *queue.nodes[1:])
+    frame = Frame("demo", "", ORIGIN, 0.0, {}, queue=queue._replace(nodes=nodes))
     encoder, decoder = Encoder(), Decoder()
     decoder.read(encoder.header(0.0, 1.0, ["demo"]))
     read = decoder.read(encoder.frame(frame))
@@ -33,7 +33,7 @@ def test_a_recording_keeps_leaf_switches_and_blocks() -> None:
     assert read.queue is not None
     assert read.queue.nodes == nodes
     moved = (nodes[0]._replace(leaf_switch="leaf09"), *nodes[1:])
-    again = decoder.read(encoder.frame(frame._replace(queue=told._replace(nodes=moved))))
+    again = decoder.read(encoder.frame(frame._replace(queue=queue._replace(nodes=moved))))
     assert isinstance(again, Frame)
     assert again.queue is not None
     assert again.queue.nodes == moved

@@ -1,4 +1,4 @@
-"""The queue: nobody shares a GPU, and looking changes nothing."""
+"""The queue: no two jobs share a GPU, and to read it changes nothing."""
 
 from __future__ import annotations
 

@@ -34,15 +34,15 @@ def test_every_kind_of_job_runs_at_the_start(fleet: Fleet) -> None:
 
 def test_every_running_job_has_one_label_that_covers_it(fleet: Fleet) -> None:
     until = ORIGIN + 3600.0
-    told = [x for x in fleet.labels(until) if x.subject.startswith("job:")]
-    labels = {x.subject: x for x in told}
+    labelled = [x for x in fleet.labels(until) if x.subject.startswith("job:")]
+    labels = {x.subject: x for x in labelled}
     running = {job.job_id: job for at in (ORIGIN, until) for job in fleet.running(at)}
-    assert len(labels) == len(told) >= len(running)
+    assert len(labels) == len(labelled) >= len(running)
     for job in running.values():
         label = labels[f"job:{job.job_id}"]
         assert label.finding_class == job.request.truth
         assert label.start >= max(job.start_at, ORIGIN)
-        # What is true beyond what was recorded is nobody's to find.
+        # What is true beyond what was recorded is not to be found.
         assert label.end == min(job.end_at, until)
 
 
@@ -58,14 +58,14 @@ def idle_seconds(fleet: Fleet, job: SimJob, label: Label) -> float:
 def test_losses_are_those_of_the_gpus_that_do_nothing(fleet: Fleet) -> None:
     until = ORIGIN + 3600.0
     jobs = {f"job:{job.job_id}": job for job in fleet.running(ORIGIN)}
-    told = {x.subject: x for x in fleet.labels(until) if x.subject in jobs}
-    partial = [x for x in told.values() if x.finding_class == "partial_gpus_idle"]
+    labelled = {x.subject: x for x in fleet.labels(until) if x.subject in jobs}
+    partial = [x for x in labelled.values() if x.finding_class == "partial_gpus_idle"]
     assert partial
     for label in partial:
         shape = jobs[label.subject].request.shape
         unused = shape.nodes * (shape.gpus - round(0.625 * shape.gpus))
         assert label.gpu_seconds == pytest.approx(unused * (label.end - label.start))
-    for label in told.values():
+    for label in labelled.values():
         if label.finding_class == "idle_held":
             world = jobs[label.subject].request.shape.world
             assert label.gpu_seconds == pytest.approx(world * (label.end - label.start))

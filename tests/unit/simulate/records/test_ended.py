@@ -1,4 +1,4 @@
-"""What the accounting of the simulated fleet lists: who ended before anybody looked, and since."""
+"""What the accounting of the simulated fleet lists: who ended before the demo opened, and since."""
 
 from __future__ import annotations
 

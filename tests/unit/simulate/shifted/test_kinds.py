@@ -1,4 +1,4 @@
-"""Every kind of job by itself: it does something for as long as it runs, and says what is lost."""
+"""Every kind of job by itself: it does something as long as it runs, and counts what is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEN_S = 600.0
 KINDS = [pytest.param(kind, id=kind.name) for kind in (*FAULTY, *BENIGN)]
 
 
-def told(kind, seed, shape=None, hours=3.0):
+def story_of(kind, seed, shape=None, hours=3.0):
     """A job of a kind of which the recording sees all but the first ten minutes."""
     nodes, gpus = shape or kind.shapes[-1]
     fitting = [one for one in (*PROFILED, *PLAIN) if kind.fits(one) and one.gpus >= gpus]
@@ -43,7 +43,7 @@ def kind_named(name):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_job_does_something_until_it_ends(kind, seed):
-    story = told(kind, seed)
+    story = story_of(kind, seed)
     used = {tape for tape in story.tape_of if tape is not None} or {0}
     for tape in used:
         assert story.tapes[tape].length_s >= story.life.length_s - 60.0
@@ -52,7 +52,7 @@ def test_a_job_does_something_until_it_ends(kind, seed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_wrong_is_what_the_kind_says_or_follows_from_it(kind):
     for seed in range(6):
-        story = told(kind, seed)
+        story = story_of(kind, seed)
         classes = [fault.finding_class for fault in story.faults]
         assert set(kind.classes) <= set(classes)
         counted = [fault for fault in story.faults if fault.lost_gpu_s is None]
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_what_the_kind_says_or_follows_from_it(kind):
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.name) for kind in BENIGN])
 def test_a_healthy_job_loses_nothing(kind):
-    story = told(kind, 4)
+    story = story_of(kind, 4)
     assert not story.faults
     assert lost_s(story) == 0.0
 
@@ -75,19 +75,19 @@ def test_a_healthy_job_loses_nothing(kind):
     "kind", [pytest.param(kind, id=kind.name) for kind in FAULTY if kind.name != "gpu_fault"]
 )
 def test_a_counted_loss_is_some_and_less_than_all(kind):
-    story = told(kind, 5)
+    story = story_of(kind, 5)
     if any(fault.lost_gpu_s is None for fault in story.faults):
         assert 0.005 < lost_s(story) / (story.life.gpus * story.life.seen_s) <= 1.0
 
 
 def test_a_hang_loses_everything_from_its_onset_on():
-    story = told(kind_named("hang"), 7, (1, 4))
+    story = story_of(kind_named("hang"), 7, (1, 4))
     (fault,) = story.faults
     assert lost_s(story) == pytest.approx(4 * (story.life.length_s - fault.from_s), rel=0.01)
 
 
 def test_half_of_hangs_have_a_rank_that_left_in_each_way_that_can_be_seen():
-    stories = [told(kind_named("hang"), seed, (1, 4)) for seed in range(80)]
+    stories = [story_of(kind_named("hang"), seed, (1, 4)) for seed in range(80)]
     left = [story for story in stories if story.faults[0].also]
     assert 0.35 < len(left) / len(stories) < 0.65
     kinds = {
@@ -103,7 +103,7 @@ def test_half_of_hangs_have_a_rank_that_left_in_each_way_that_can_be_seen():
 
 
 def test_a_slow_rank_costs_all_ranks_what_each_step_takes_longer():
-    story = told(kind_named("straggler"), 8, (1, 4))
+    story = story_of(kind_named("straggler"), 8, (1, 4))
     spent = [tape.spent(story_end(story)) for tape in story.tapes]
     extra = {round(float(own.get("lag", own.get("drag"))[0]), 3) for own in spent}
     assert len(extra) == 1
@@ -115,7 +115,7 @@ def story_end(story):
 
 
 def test_heat_lengthens_the_work_of_its_own_gpu_and_the_wait_of_the_others():
-    story = told(kind_named("throttled"), 9, (1, 4))
+    story = story_of(kind_named("throttled"), 9, (1, 4))
     sick = story.faults[0].at
     assert story.faults[0].subject == "gpu"
     mine = story.tapes[story.tape_of[sick]].spent(story_end(story))
@@ -135,7 +135,7 @@ def bytes_of(story, tape, field, begin_s, end_s):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_slow_slot_lengthens_its_copies_and_the_others_wait_for_them(seed):
-    story = told(kind_named("pcie_degraded"), seed, (1, 4))
+    story = story_of(kind_named("pcie_degraded"), seed, (1, 4))
     (fault,) = story.faults
     assert fault.lost_gpu_s is None
     mine, other = story.tape_of[fault.at], story.tape_of[(fault.at + 1) % 4]
@@ -160,7 +160,7 @@ def test_a_slow_slot_lengthens_its_copies_and_the_others_wait_for_them(seed):
 )
 def test_a_broken_fabric_lengthens_the_exchange_of_all_ranks(name, shape, field):
     for seed in range(4):
-        story = told(kind_named(name), seed, shape)
+        story = story_of(kind_named(name), seed, shape)
         (fault,) = story.faults
         onset, end_s = fault.from_s, story.life.length_s
         lost = lost_s(story) / (8 if shape[0] == 2 else 4) / (end_s - onset)
@@ -177,7 +177,7 @@ def test_a_broken_fabric_lengthens_the_exchange_of_all_ranks(name, shape, field)
 
 
 def test_the_rest_of_a_tail_holds_no_process_and_no_memory():
-    story = told(kind_named("idle_tail"), 10)
+    story = story_of(kind_named("idle_tail"), 10)
     assert story.process_to_s == story.faults[0].from_s
     assert story.memory[0][-1][1] == 0.0
 

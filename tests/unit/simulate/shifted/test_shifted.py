@@ -34,12 +34,12 @@ SIZE = (14, 4)
 
 @pytest.fixture(scope="session")
 def small():
-    """A fleet that is small enough for every frame of it to be looked at."""
+    """A fleet that is small enough for every frame of it to be checked."""
     return ShiftedFleet(planned(5, START, 7200.0, 60.0, SIZE))
 
 
 @pytest.fixture(scope="session")
-def beats(small):
+def samples(small):
     return list(small.beats())
 
 
@@ -79,9 +79,9 @@ def test_nothing_loses_more_than_it_holds(small):
     assert {subject: s for subject, s in lost.items() if s > held[subject] + 0.01} == {}
 
 
-def test_every_value_lies_within_the_catalogue_s_bounds(beats):
+def test_every_value_lies_within_the_catalogue_s_bounds(samples):
     seen = set()
-    for _, frames in beats:
+    for _, frames in samples:
         for frame in frames:
             for name, block in frame.blocks.items():
                 assert len(set(block.keys)) == len(block.keys)
@@ -99,10 +99,10 @@ def test_every_value_lies_within_the_catalogue_s_bounds(beats):
     assert {"gpu_util_ratio", "sm_active_ratio", "job_cpu_cores_used", "nic_tx_bytes_per_s"} <= seen
 
 
-def test_a_gpu_draws_what_its_board_may(beats, small):
+def test_a_gpu_draws_what_its_board_may(samples, small):
     limits = {one.name: one.kind.board for one in small._fleet.machines}
     seen = []
-    for _, frames in beats:
+    for _, frames in samples:
         for frame in frames:
             block = frame.block("gpu")
             for row in range(len(block.keys)):
@@ -117,8 +117,8 @@ def test_a_gpu_draws_what_its_board_may(beats, small):
     assert max(seen) > 0.8
 
 
-def test_a_missing_value_has_a_reason(beats):
-    for _, frames in beats[1:]:
+def test_a_missing_value_has_a_reason(samples):
+    for _, frames in samples[1:]:
         for frame in frames:
             block = frame.block("gpu")
             for key, column in block.columns.items():
@@ -127,21 +127,21 @@ def test_a_missing_value_has_a_reason(beats):
                         assert block.missing[key, row] in Reason
 
 
-def test_the_project_s_own_reader_reads_it_without_a_word(small, beats, tmp_path):
+def test_the_project_s_own_reader_reads_it_without_a_word(small, samples, tmp_path):
     path = tmp_path / "shifted.gpumon.zst"
     writer = RecordingWriter(path, START, small.plan.period_s, [small.origin])
-    for at, frames in beats:
+    for at, frames in samples:
         writer.frames(frames)
         writer.beat(at, small.plan.period_s)
     writer.close()
     write_labels(path, small.labels())
     decoder = Decoder()
-    said = [decoder.read(line.raw) for line in RecordingFile(path).lines()]
-    told = [one for one in said if isinstance(one, Frame)]
-    assert len(told) == sum(len(frames) for _, frames in beats)
+    read = [decoder.read(line.raw) for line in RecordingFile(path).lines()]
+    frames_read = [one for one in read if isinstance(one, Frame)]
+    assert len(frames_read) == sum(len(frames) for _, frames in samples)
     assert not [
         (frame.node, key)
-        for frame in told
+        for frame in frames_read
         for block in frame.blocks.values()
         for key, reason in block.missing.items()
         if reason is Reason.GARBAGE

@@ -58,5 +58,5 @@ def test_what_is_well_loses_nothing_and_what_wastes_loses_what_its_class_does(
     if kind.truth == HEALTHY or CLASSES[kind.truth].loss == "none":
         assert lost == 0.0
     elif kind.used_share == 1.0 and kind.kind != "stage_imbalance":
-        # The heavy stage itself waits for nobody; unused GPUs run no program.
+        # The heavy stage itself waits for no other; unused GPUs run no program.
         assert lost > 0.0

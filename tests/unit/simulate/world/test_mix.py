@@ -1,4 +1,4 @@
-"""The wide world: every class is met, look-alikes as often, and names say nothing about them."""
+"""The wide world: every class is met, look-alikes as often, and names show nothing about them."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ def test_labels_lose_no_more_than_was_held_and_only_where_their_class_does() -> 
 def test_shared_memory_is_left_full_on_a_node_of_every_other_fleet() -> None:
     labels = {s: [x for x in fleet(s).labels(ORIGIN + HOUR) if x.finding_class == FULL]
               for s in range(24)}  # fmt: skip
-    assert all(len(told) <= 1 for told in labels.values())
-    assert 6 <= sum(len(told) for told in labels.values()) <= 18
-    seed, (label,) = next((s, told) for s, told in labels.items() if told)
+    assert all(len(faults) <= 1 for faults in labels.values())
+    assert 6 <= sum(len(faults) for faults in labels.values()) <= 18
+    seed, (label,) = next((s, faults) for s, faults in labels.items() if faults)
     some = fleet(seed)
     maker, name = FrameMaker(some, "demo:"), label.subject.removeprefix("node:")
 
@@ -163,8 +163,8 @@ def test_boards_without_links_exchange_over_pcie() -> None:
             node = some.nodes[job.spots[0].node]
             if job.request.workload.kind != "dense" or job.request.shape.gpus < 4:
                 continue
-            is_told = not some.is_silent(node, ORIGIN + HOUR) and not job.request.trouble
-            if not node.board.links and job.start_at < ORIGIN and is_told:
+            is_heard = not some.is_silent(node, ORIGIN + HOUR) and not job.request.trouble
+            if not node.board.links and job.start_at < ORIGIN and is_heard:
                 frame = FrameMaker(some, "demo:").frames(ORIGIN + HOUR, 30.0, {node.name})[0]
                 row = node.gpu_of_minor(job.spots[0].gpus[0])
                 assert frame.blocks["gpu"].columns["pcie_tx_bytes_per_s"][row] > 1e8
@@ -175,12 +175,12 @@ def test_boards_without_links_exchange_over_pcie() -> None:
 
 
 def test_one_seed_gives_one_fleet() -> None:
-    def told(seed: int) -> list[tuple[str, str, float]]:
+    def faults(seed: int) -> list[tuple[str, str, float]]:
         labels = fleet(seed).labels(ORIGIN + 2 * HOUR)
         return [(x.subject, x.finding_class, x.start) for x in labels]
 
-    assert told(11) == told(11)
-    assert told(11) != told(12)
+    assert faults(11) == faults(11)
+    assert faults(11) != faults(12)
 
 
 def test_video_engines_and_fp64_pipes_are_seen_at_work() -> None:

@@ -23,10 +23,10 @@ def written(path: Path, seed: int) -> Path:
 def test_every_frame_is_within_the_catalogue(tmp_path: Path) -> None:
     for seed in (61, 62):
         playback = Playback(Recording(written(tmp_path / f"{seed}.gpumon", seed)))
-        beats = list(playback.beats())
-        assert len(beats) == 21
+        periods = list(playback.by_tick())
+        assert len(periods) == 21
         assert not playback.problems
-        assert all(frame.errors == () for beat in beats for frame in beat.frames)
+        assert all(frame.errors == () for period in periods for frame in period.frames)
 
 
 def test_one_seed_gives_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,14 +52,14 @@ class _Handler(socketserver.StreamRequestHandler):
         pages = self.server.pages
         pages.connections += 1
         if pages.is_hasty:
-            self.say(pages.answer)
+            self.send(pages.answer)
             return
         while head := self.head():
             pages.requests.append(head)
             if pages.is_mute:
                 pages.may_go_on.wait(60)
                 return
-            if not self.say(pages.answer_to(head)):
+            if not self.send(pages.answer_to(head)):
                 return
 
     def head(self) -> bytes:
@@ -71,14 +71,14 @@ class _Handler(socketserver.StreamRequestHandler):
                 break
         return found
 
-    def say(self, answer: Answer) -> bool:
+    def send(self, answer: Answer) -> bool:
         """Whether the connection stays."""
-        said = answer.whole
+        body = answer.whole
         pages = self.server.pages
         step = 1 if pages.drips else 65536
         try:
-            for at in range(0, len(said), step):
-                self.wfile.write(said[at : at + step])
+            for at in range(0, len(body), step):
+                self.wfile.write(body[at : at + step])
                 if pages.drips and pages.may_go_on.wait(0.005):
                     return False
         except OSError:
@@ -111,7 +111,7 @@ class PageServer:
         self._thread.start()
 
     def answer_to(self, head: bytes) -> Answer:
-        """What is said to a request."""
+        """The answer to a request."""
         return self.answer
 
     @property
@@ -127,7 +127,7 @@ class PageServer:
 
 def labels(gpu: int = 0, **others: str) -> str:
     """Labels of one GPU as dcgm-exporter 4.5 writes them; an empty one is left out."""
-    told = {
+    texts = {
         "gpu": str(gpu),
         "UUID": f"GPU-{gpu}",
         "pci_bus_id": f"00000000:{0x1B + gpu:02X}:00.0",
@@ -137,14 +137,14 @@ def labels(gpu: int = 0, **others: str) -> str:
         "DCGM_FI_DRIVER_VERSION": "550.54.15",
         **others,
     }
-    return ",".join(f'{key}="{value}"' for key, value in told.items() if value)
+    return ",".join(f'{key}="{value}"' for key, value in texts.items() if value)
 
 
 def page(gpus: int = 2, host: str = "gpu01", **values: float | str) -> bytes:
     """A page with the given values of each GPU, by the names behind `DCGM_FI_`."""
-    told = values or {"DEV_GPU_UTIL": 97, "DEV_FB_USED": 1000, "DEV_FB_FREE": 79000}
+    metrics = values or {"DEV_GPU_UTIL": 97, "DEV_FB_USED": 1000, "DEV_FB_FREE": 79000}
     lines = []
-    for name, value in told.items():
+    for name, value in metrics.items():
         lines += [f"# HELP DCGM_FI_{name} What it is.", f"# TYPE DCGM_FI_{name} gauge"]
         lines += [f"DCGM_FI_{name}{{{labels(gpu, Hostname=host)}}} {value}" for gpu in range(gpus)]
     return "\n".join([*lines, ""]).encode()

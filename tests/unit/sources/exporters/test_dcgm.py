@@ -35,7 +35,7 @@ def line(name: str, value: float | str, **others: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "key", "value"),
+    ("name", "reported", "key", "value"),
     [
         ("DEV_GPU_UTIL", 97, "gpu_util_ratio", 0.97),
         ("DEV_GPU_UTIL_RATIO", 97, "gpu_util_ratio", 0.97),
@@ -65,8 +65,10 @@ def line(name: str, value: float | str, **others: str) -> bytes:
         ("DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", 7, "nvlink_crc_flit_count", 7),
     ],
 )
-def test_each_name_is_a_field_in_its_unit(name: str, told: float, key: str, value: float) -> None:
-    block = gpus(line(name, told))
+def test_each_name_is_a_field_in_its_unit(
+    name: str, reported: float, key: str, value: float
+) -> None:
+    block = gpus(line(name, reported))
     assert block.value(key, 0) == pytest.approx(value)
     assert (key, 0) not in block.missing
 
@@ -108,7 +110,7 @@ def test_labels_may_drift(drift: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("reported", "reason"),
     [
         (2147483632, Reason.NOT_SAMPLED),
         (2147483634, Reason.NOT_SUPPORTED),
@@ -125,9 +127,9 @@ def test_labels_may_drift(drift: dict[str, str]) -> None:
 )
 @pytest.mark.parametrize("name", ["DEV_GPU_UTIL"])
 def test_what_is_no_value_is_missing_with_its_reason(
-    name: str, told: float | str, reason: Reason
+    name: str, reported: float | str, reason: Reason
 ) -> None:
-    block = gpus(line(name, told) + line("DEV_GPU_TEMP", 61))
+    block = gpus(line(name, reported) + line("DEV_GPU_TEMP", 61))
     assert block.value("gpu_util_ratio", 0) is None
     assert block.reason("gpu_util_ratio", 0) is reason
     assert block.value("temp_c", 0) == 61.0
@@ -150,9 +152,9 @@ def test_a_sensor_that_a_board_has_not_is_no_temperature_of_zero() -> None:
 
 
 def test_the_whole_memory_is_what_is_used_and_free_and_reserved() -> None:
-    told = line("DEV_FB_USED", 1000) + line("DEV_FB_FREE", 79000)
-    assert gpus(told).value("mem_total_bytes", 0) == 80000 * 2**20
-    reserved = told + line("DEV_FB_RESERVED", 500)
+    reported = line("DEV_FB_USED", 1000) + line("DEV_FB_FREE", 79000)
+    assert gpus(reported).value("mem_total_bytes", 0) == 80000 * 2**20
+    reserved = reported + line("DEV_FB_RESERVED", 500)
     assert gpus(reserved).value("mem_total_bytes", 0) == 80500 * 2**20
     whole = reserved + line("DEV_FB_TOTAL", 81559)
     assert gpus(whole).value("mem_total_bytes", 0) == 81559 * 2**20
@@ -167,8 +169,8 @@ def test_of_several_names_of_one_field_the_better_one_counts() -> None:
 
 
 def test_series_that_come_for_each_job_or_pod_are_one() -> None:
-    told = [line("DEV_GPU_UTIL", 97, hpc_job=job) for job in ("7", "8", "9")]
-    found = read(b"".join(told))
+    reported = [line("DEV_GPU_UTIL", 97, hpc_job=job) for job in ("7", "8", "9")]
+    found = read(b"".join(reported))
     assert found.blocks["gpu"].value("gpu_util_ratio", 0) == 0.97
     assert found.errors == ()
 
@@ -232,12 +234,12 @@ def test_counters_become_shares_and_rates_over_the_time_between_pages_that_diffe
 
 def test_a_counter_that_begins_anew_gives_no_rate_once() -> None:
     reader = PageReader("gpu01")
-    for at, told, share in (
+    for at, reported, share in (
         (10.0, 9_000_000_000, None),
         (20.0, 1_000_000_000, None),
         (30.0, 2_000_000_000, 0.1),
     ):
-        block = read(page(1, DEV_POWER_VIOLATION=told), reader, at).blocks["gpu"]
+        block = read(page(1, DEV_POWER_VIOLATION=reported), reader, at).blocks["gpu"]
         assert block.value("sw_power_cap_ratio", 0) == (share and pytest.approx(share))
 
 
@@ -249,11 +251,11 @@ def test_a_page_whose_labels_change_keeps_its_counters() -> None:
 
 
 def test_the_short_way_and_the_strict_one_say_the_same() -> None:
-    told = {"DEV_GPU_UTIL": 5, "DEV_FB_USED": 7, "DEV_FB_FREE": 8, "DEV_XID_ERRORS": 0}
+    reported = {"DEV_GPU_UTIL": 5, "DEV_FB_USED": 7, "DEV_FB_FREE": 8, "DEV_XID_ERRORS": 0}
     reader = PageReader("gpu01")
-    read(page(3, **dict.fromkeys(told, 1)), reader, 10.0)
-    short = read(page(3, **told), reader, 20.0).blocks["gpu"]
-    strict = read(page(3, **told)).blocks["gpu"]
+    read(page(3, **dict.fromkeys(reported, 1)), reader, 10.0)
+    short = read(page(3, **reported), reader, 20.0).blocks["gpu"]
+    strict = read(page(3, **reported)).blocks["gpu"]
     assert short.keys == strict.keys
     for key, column in strict.columns.items():
         assert repr(short.columns[key]) == repr(column)

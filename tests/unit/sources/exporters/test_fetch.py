@@ -33,9 +33,9 @@ def server() -> Iterator[PageServer]:
     found.stop()
 
 
-def fetched(url: str, times: int = 1, *, keeps: bool = True, timeout_s: float = 20.0) -> bytes:
+def fetched(url: str, times: int = 1, *, stays_open: bool = True, timeout_s: float = 20.0) -> bytes:
     async def run() -> bytes:
-        fetcher = Fetcher(url, Rooms(), keeps=keeps, timeout_s=timeout_s)
+        fetcher = Fetcher(url, Rooms(), stays_open=stays_open, timeout_s=timeout_s)
         try:
             for _ in range(times - 1):
                 await fetcher.page()
@@ -76,7 +76,7 @@ def test_a_page_is_what_was_served(server: PageServer) -> None:
 def test_a_connection_is_kept_where_that_is_asked_for(server: PageServer) -> None:
     fetched(server.url, 3)
     assert server.connections == 1
-    fetched(server.url, 3, keeps=False)
+    fetched(server.url, 3, stays_open=False)
     assert server.connections == 4
 
 
@@ -103,7 +103,7 @@ def test_a_packed_page_is_unpacked(server: PageServer) -> None:
 def test_a_page_that_came_whole_may_lack_its_last_end_of_a_line(server: PageServer) -> None:
     server.answer = Answer(b'a{p="x"} 12')
     assert fetched(server.url) == b'a{p="x"} 12\n'
-    # Nobody can tell whether this one did.
+    # It is unknown whether this one did.
     server.answer = Answer(raw=b'HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\na{p="x"} 1')
     assert fetched(server.url) == b'a{p="x"} 1'
 
@@ -144,7 +144,7 @@ def test_a_large_page_waits_for_room_and_gives_it_back(
     async def without_room() -> bytes:
         rooms = Rooms()
         await rooms.large.acquire()
-        fetcher = Fetcher(server.url, rooms, keeps=False, timeout_s=0.2)
+        fetcher = Fetcher(server.url, rooms, stays_open=False, timeout_s=0.2)
         try:
             return await fetcher.page()
         finally:

@@ -58,8 +58,8 @@ def test_a_gpu_is_nvmls_uuid_with_what_the_board_says_of_itself() -> None:
     (found,) = PageReader("gpu01").read(PAGE.encode(), 0.0, 10.0)
     gpu = found.blocks["gpu"]
     assert gpu.keys == (f"GPU-{BARE}",)
-    told = {key: gpu.label(key, 0) for key in ("name", "pci_bus_id", "vbios", "serial")}
-    assert told == {
+    labels_text = {key: gpu.label(key, 0) for key in ("name", "pci_bus_id", "vbios", "serial")}
+    assert labels_text == {
         "name": "NVIDIA H100",
         "pci_bus_id": "00000000:1B:00.0",
         "vbios": "96.0",
@@ -74,7 +74,7 @@ def test_no_name_is_dcgms() -> None:
 
 
 def test_a_page_of_nvidia_gpu_prometheus_exporter_names_gpus_and_their_jobs() -> None:
-    told = 'ordinal="1",minor_number="1",uuid="GPU-7",name="NVIDIA H100",jobid="4711"'
+    labels_text = 'ordinal="1",minor_number="1",uuid="GPU-7",name="NVIDIA H100",jobid="4711"'
     values = {
         "duty_cycle": 97,
         "memory_used_bytes": 2**30,
@@ -85,7 +85,9 @@ def test_a_page_of_nvidia_gpu_prometheus_exporter_names_gpus_and_their_jobs() ->
         "any_tensor_util": 0.25,
         "num_devices": 1,
     }
-    page = "".join(f"nvidia_gpu_{name}{{{told}}} {value}\n" for name, value in values.items())
+    page = "".join(
+        f"nvidia_gpu_{name}{{{labels_text}}} {value}\n" for name, value in values.items()
+    )
     (reading,) = PageReader("n1").read(page.encode(), 0.0, 0.0)
     gpus = reading.blocks["gpu"]
     keys = ("gpu_util_ratio", "mem_used_bytes", "power_w", "temp_c", "sm_active_ratio", "index")

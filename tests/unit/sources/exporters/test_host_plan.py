@@ -143,7 +143,7 @@ def test_ports_and_local_file_systems_have_rows_of_their_own() -> None:
     assert nic.reason("nic_symbol_error", 0) is Reason.NOT_SHARED
     assert local.keys == ("/", "/dev/shm")
     assert values(local) == {"size_bytes": 100.0, "used_bytes": 30.0, "free_bytes": 60.0}
-    # Where one half of a difference is not told there is none.
+    # Where one half of a difference is missing there is none.
     assert values(local, 1) == {"size_bytes": 100.0}
     assert local.reason("used_bytes", 1) is Reason.NOT_SHARED
     assert local.label("type", 0) == "ext4"
@@ -151,11 +151,11 @@ def test_ports_and_local_file_systems_have_rows_of_their_own() -> None:
 
 def test_mounts_of_servers_are_read_by_export_or_name() -> None:
     mounts = read(NFS).blocks["filesystem"]
-    told = {
+    found = {
         (key, mounts.label("fstype", row)): values(mounts, row)
         for row, key in enumerate(mounts.keys)
     }
-    assert told == {
+    assert found == {
         ("nfs:/home", "nfs"): {
             "fs_read_bytes": 100,
             "fs_write_bytes": 50,

@@ -56,10 +56,10 @@ def address(server: PageServer, node: str = "gpu01", *, has_name: bool = True) -
 
 def test_a_single_look_reads_each_page_once(servers: list[PageServer], opened: Open) -> None:
     pair = [address(server, f"gpu0{number}") for number, server in enumerate(servers, 1)]
-    source, look = opened(*pair, once=True)
+    source, arrived = opened(*pair, once=True)
     eventually(lambda: not source.pending(), "both have answered")
-    assert sorted(frame.node for frame in look()) == ["gpu01", "gpu02"]
-    for frame in look():
+    assert sorted(frame.node for frame in arrived()) == ["gpu01", "gpu02"]
+    for frame in arrived():
         assert frame.origin == "dcgm+http://x"
         assert frame.block("gpu").keys == ("GPU-0", "GPU-1")
         assert frame.errors == ()
@@ -69,27 +69,27 @@ def test_a_single_look_reads_each_page_once(servers: list[PageServer], opened: O
 def test_pages_come_again_on_their_beat_over_one_connection(
     servers: list[PageServer], opened: Open
 ) -> None:
-    _, look = opened(address(servers[0]))
-    eventually(lambda: len(look()) >= 4, "four frames arrive")
+    _, arrived = opened(address(servers[0]))
+    eventually(lambda: len(arrived()) >= 4, "four frames arrive")
     assert servers[0].connections == 1
-    times = [frame.taken_at for frame in look()]
+    times = [frame.taken_at for frame in arrived()]
     assert times == sorted(times)
 
 
 def test_a_longer_period_is_kept_to_until_a_shorter_one_is_wished(
     servers: list[PageServer], opened: Open
 ) -> None:
-    source, look = opened(address(servers[0]), period_s=3600.0)
-    eventually(lambda: len(look()) == 1, "the first frame arrives")
+    source, arrived = opened(address(servers[0]), period_s=3600.0)
+    eventually(lambda: len(arrived()) == 1, "the first frame arrives")
     source.wish(Wish(period_s=0.02))
-    eventually(lambda: len(look()) >= 4, "more arrive")
+    eventually(lambda: len(arrived()) >= 4, "more arrive")
 
 
 def test_a_node_that_is_looked_at_is_read_oftener(servers: list[PageServer], opened: Open) -> None:
-    source, look = opened(address(servers[0]), period_s=3600.0)
-    eventually(lambda: len(look()) == 1, "the first frame arrives")
+    source, arrived = opened(address(servers[0]), period_s=3600.0)
+    eventually(lambda: len(arrived()) == 1, "the first frame arrives")
     source.wish(Wish(zoom_nodes=("gpu01",)))
-    eventually(lambda: len(look()) == 2, "another arrives at once")
+    eventually(lambda: len(arrived()) == 2, "another arrives at once")
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_a_node_that_is_looked_at_is_read_oftener(servers: list[PageServer], ope
 def test_a_node_is_called_as_asked_for_unless_its_page_says_it_better(
     servers: list[PageServer], opened: Open, node: str, has_name: bool, shown: str
 ) -> None:
-    source, look = opened(address(servers[0], node, has_name=has_name), once=True)
+    source, arrived = opened(address(servers[0], node, has_name=has_name), once=True)
     eventually(lambda: not source.pending(), "it has answered")
-    (frame,) = look()
+    (frame,) = arrived()
     assert (frame.node, frame.host_names) == (shown, ("gpu01",))
 
 
@@ -110,18 +110,18 @@ def test_what_fails_is_told_and_taken_back_when_it_answers(
 ) -> None:
     monkeypatch.setattr(pauses, "RETRY_S", (0.01, 0.02))
     servers[0].answer = Answer(status="500 No")
-    _, look = opened(address(servers[0], "127.0.0.1:1", has_name=False))
-    eventually(lambda: len(look()) >= 2, "it has failed twice")
-    assert {frame.node for frame in look()} == {"127.0.0.1:1"}
-    assert look()[0].errors[0].where == "127.0.0.1:1"
-    assert look()[0].blocks == {}
+    _, arrived = opened(address(servers[0], "127.0.0.1:1", has_name=False))
+    eventually(lambda: len(arrived()) >= 2, "it has failed twice")
+    assert {frame.node for frame in arrived()} == {"127.0.0.1:1"}
+    assert arrived()[0].errors[0].where == "127.0.0.1:1"
+    assert arrived()[0].blocks == {}
     servers[0].answer = Answer(page(1))
-    eventually(lambda: look()[-1].node == "gpu01" or look()[-2].node == "gpu01", "it answers")
-    cleared = [frame for frame in look() if frame.node == "127.0.0.1:1" and not frame.errors]
+    eventually(lambda: arrived()[-1].node == "gpu01" or arrived()[-2].node == "gpu01", "it answers")
+    cleared = [frame for frame in arrived() if frame.node == "127.0.0.1:1" and not frame.errors]
     assert len(cleared) == 1
     servers[0].answer = Answer(status="500 No")
-    eventually(lambda: bool(look()[-1].errors), "it fails again")
-    assert look()[-1].node == "gpu01"
+    eventually(lambda: bool(arrived()[-1].errors), "it fails again")
+    assert arrived()[-1].node == "gpu01"
 
 
 def test_a_page_that_fails_rests_ever_longer_until_somebody_asks(
@@ -129,23 +129,23 @@ def test_a_page_that_fails_rests_ever_longer_until_somebody_asks(
 ) -> None:
     monkeypatch.setattr(pauses, "RETRY_S", (3600.0, 3600.0))
     servers[0].answer = Answer(status="500 No")
-    source, look = opened(address(servers[0]))
-    eventually(lambda: len(look()) == 1, "it has failed")
+    source, arrived = opened(address(servers[0]))
+    eventually(lambda: len(arrived()) == 1, "it has failed")
     source.wish(Wish(is_by_hand=True))
-    eventually(lambda: len(look()) == 2, "it is tried again")
+    eventually(lambda: len(arrived()) == 2, "it is tried again")
 
 
 def test_an_exporter_that_ends_and_comes_back_is_read_again(opened: Open) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        _, look = opened(PageAddress(f"http://127.0.0.1:{port}/metrics", "gpu01", has_name=True))
-        eventually(lambda: bool(look()), "it has failed")
-        assert look()[0].errors[0].message == "cannot be reached: Connection refused"
+        _, arrived = opened(PageAddress(f"http://127.0.0.1:{port}/metrics", "gpu01", has_name=True))
+        eventually(lambda: bool(arrived()), "it has failed")
+        assert arrived()[0].errors[0].message == "cannot be reached: Connection refused"
     server = PageServer(Answer(page(1)), port=port)
     try:
-        eventually(lambda: bool(look()[-1].blocks), "it is read")
-        assert look()[-1].errors == ()
+        eventually(lambda: bool(arrived()[-1].blocks), "it is read")
+        assert arrived()[-1].errors == ()
     finally:
         server.stop()
 
@@ -155,26 +155,26 @@ def test_what_an_exporter_told_is_over_once_it_has_failed_for_two_periods(
 ) -> None:
     monkeypatch.setattr(pauses, "RETRY_S", (0.01, 0.02))
     monkeypatch.setattr(pages, "RETRY_S", (0.0, 0.02))
-    _, look = opened(address(servers[0]), period_s=0.2)
-    eventually(lambda: bool(look()), "it is read")
-    # As of one that begins, which is asked on every beat.
+    _, arrived = opened(address(servers[0]), period_s=0.2)
+    eventually(lambda: bool(arrived()), "it is read")
+    # As of one that begins, which is asked each period.
     servers[0].answer = Answer(status="503 No")
-    eventually(lambda: sum(bool(frame.errors) for frame in look()) >= 3, "it fails thrice")
-    first, second, third = [frame for frame in look() if frame.errors][:3]
+    eventually(lambda: sum(bool(frame.errors) for frame in arrived()) >= 3, "it fails thrice")
+    first, second, third = [frame for frame in arrived() if frame.errors][:3]
     assert first.over_at is not None
     assert first.over_at - first.taken_at <= 2.25 * 0.2
     assert second.over_at == pytest.approx(first.over_at - 0.25 * 0.2, abs=0.001)
     assert third.over_at == pytest.approx(second.over_at, abs=0.001)
     servers[0].answer = Answer(page(1))
-    eventually(lambda: bool(look()[-1].blocks), "it is read again")
-    assert look()[-1].over_at is None
+    eventually(lambda: bool(arrived()[-1].blocks), "it is read again")
+    assert arrived()[-1].over_at is None
 
 
 def test_one_that_hangs_holds_up_no_other(servers: list[PageServer], opened: Open) -> None:
     servers[0].is_mute = True
-    source, look = opened(address(servers[0]), address(servers[1], "gpu02"))
-    eventually(lambda: len(look()) >= 3, "the other one goes on")
-    assert {frame.node for frame in look()} == {"gpu02"}
+    source, arrived = opened(address(servers[0]), address(servers[1], "gpu02"))
+    eventually(lambda: len(arrived()) >= 3, "the other one goes on")
+    assert {frame.node for frame in arrived()} == {"gpu02"}
     assert source.pending()
 
 
@@ -183,17 +183,17 @@ def test_more_pages_than_may_be_asked_at_once_have_their_turn(
 ) -> None:
     monkeypatch.setattr(pages, "MOST_AT_ONCE", 1)
     nodes = [f"gpu{number:02}" for number in range(12)]
-    source, look = opened(*(address(servers[0], node) for node in nodes), once=True)
+    source, arrived = opened(*(address(servers[0], node) for node in nodes), once=True)
     eventually(lambda: not source.pending(), "all have answered")
-    assert sorted(frame.node for frame in look()) == nodes
+    assert sorted(frame.node for frame in arrived()) == nodes
 
 
 def test_of_many_pages_no_connection_is_kept(
     servers: list[PageServer], opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "MOST_KEPT", 0)
-    _, look = opened(address(servers[0]))
-    eventually(lambda: len(look()) >= 3, "three frames arrive")
+    monkeypatch.setattr(pages, "MOST_CONNECTIONS", 0)
+    _, arrived = opened(address(servers[0]))
+    eventually(lambda: len(arrived()) >= 3, "three frames arrive")
     assert servers[0].connections >= 3
 
 
@@ -201,9 +201,9 @@ def test_a_page_of_an_unknown_exporter_is_an_error_of_its_node(
     servers: list[PageServer], opened: Open
 ) -> None:
     servers[0].answer = Answer(b"amd_gpu_power 1\n")
-    source, look = opened(address(servers[0]), once=True)
+    source, arrived = opened(address(servers[0]), once=True)
     eventually(lambda: not source.pending(), "it has answered")
-    (error,) = look()[0].errors
+    (error,) = arrived()[0].errors
     assert error.where == "gpu01"
     assert "not a page that gpumon reads" in error.message
 
@@ -213,9 +213,9 @@ def test_a_name_that_nobody_knows_is_told(opened: Open, monkeypatch: pytest.Monk
         raise loop.socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(loop.socket, "getaddrinfo", unknown)
-    source, look = opened(PageAddress("http://nowhere:9400/metrics", "nowhere", True), once=True)
+    source, arrived = opened(PageAddress("http://nowhere:9400/metrics", "nowhere", True), once=True)
     eventually(lambda: not source.pending(), "it has failed")
-    assert "cannot be reached" in look()[0].errors[0].message
+    assert "cannot be reached" in arrived()[0].errors[0].message
 
 
 def test_a_source_that_is_closed_before_it_runs_reads_nothing(servers: list[PageServer]) -> None:
@@ -237,12 +237,12 @@ def test_pages_that_hang_leave_their_places_to_others(
     monkeypatch.setattr(pages, "PLACE_S", 0.01)
     servers[0].is_mute = True
     silent = [address(servers[0], f"dead{number}") for number in range(5)]
-    source, look = opened(*silent, address(servers[1]), once=True, timeout_s=3.0)
-    eventually(lambda: any(frame.node == "gpu01" for frame in look()), "the other is read")
+    source, arrived = opened(*silent, address(servers[1]), once=True, timeout_s=3.0)
+    eventually(lambda: any(frame.node == "gpu01" for frame in arrived()), "the other is read")
     assert source.pending()
-    assert all(frame.blocks for frame in look())
+    assert all(frame.blocks for frame in arrived())
     eventually(lambda: not source.pending(), "they are given up")
-    (error,) = next(frame for frame in look() if frame.node == "dead0").errors
+    (error,) = next(frame for frame in arrived() if frame.node == "dead0").errors
     said(error.message, error.hint)
 
 

@@ -66,8 +66,8 @@ def test_more_nodes_than_a_page_can_mean_are_left_out(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("index", ["", "x", "-1", "99999", "MIG"])
 def test_an_index_that_is_none_is_missing(index: str) -> None:
-    told = labels(gpu=0, device=f"nvidia{index}").replace('gpu="0"', f'gpu="{index}"')
-    (found,), _, _ = plans_of(parse(f"DCGM_FI_DEV_GPU_UTIL{{{told}}} 1\n".encode()))
+    named = labels(gpu=0, device=f"nvidia{index}").replace('gpu="0"', f'gpu="{index}"')
+    (found,), _, _ = plans_of(parse(f"DCGM_FI_DEV_GPU_UTIL{{{named}}} 1\n".encode()))
     assert found.gpus.given["index"] == (None,)
     assert found.gpus.given["minor_number"] == (None,)
 
@@ -78,7 +78,7 @@ def held(body: bytes) -> tuple[tuple[str | None, ...], tuple[str | None, ...], l
     return labels["label_jobs"], labels["label_pods"], [text for text, _ in remarks]
 
 
-def told(*others: dict[str, str]) -> bytes:
+def page_with(*others: dict[str, str]) -> bytes:
     lines = [f"DCGM_FI_DEV_GPU_UTIL{{{labels(gpu=0, **one)}}} 5\n" for one in others]
     return "".join(lines).encode()
 
@@ -102,12 +102,12 @@ def told(*others: dict[str, str]) -> bytes:
 def test_labels_say_which_jobs_and_pods_hold_a_gpu(
     others: list[dict[str, str]], jobs: str | None, pods: str | None
 ) -> None:
-    assert held(told(*others)) == ((jobs,), (pods,), [])
+    assert held(page_with(*others)) == ((jobs,), (pods,), [])
 
 
 @pytest.mark.parametrize("text", ["7 8", "../x", "[red]", "-7", "a/b", "j:1", "x" * 65])
 def test_a_label_that_is_no_job_is_told_and_left_out(text: str, said: Callable[..., None]) -> None:
-    jobs, _, (remark,) = held(told({"hpc_job": text}))
+    jobs, _, (remark,) = held(page_with({"hpc_job": text}))
     said(remark)
     assert jobs == (None,)
     assert remark.startswith("has a job label that is not a job id: ")
@@ -115,6 +115,6 @@ def test_a_label_that_is_no_job_is_told_and_left_out(text: str, said: Callable[.
 
 def test_of_any_number_of_jobs_on_a_gpu_the_first_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series_layout, "MOST_HOLDERS", 2)
-    jobs, _, (remark,) = held(told(*({"hpc_job": str(number)} for number in range(1, 5))))
+    jobs, _, (remark,) = held(page_with(*({"hpc_job": str(number)} for number in range(1, 5))))
     assert jobs == ("1 2",)
     assert remark == "has more than 2 jobs or pods on GPU-0; the first are read"

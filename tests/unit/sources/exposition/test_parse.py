@@ -13,11 +13,11 @@ from gpumon.sources.exposition import parse as parsing
 from gpumon.sources.exposition.parse import Sample, parse
 
 
-def told(text: str | bytes) -> list[tuple[str, dict[str, str], float, float | None]]:
+def series_of(text: str | bytes) -> list[tuple[str, dict[str, str], float, float | None]]:
     body = text.encode() if isinstance(text, str) else text
     page = parse(body)
     assert page.wrong == ()
-    return [(one.name, dict(one.labels), one.value, one.told_at) for one in page.samples]
+    return [(one.name, dict(one.labels), one.value, one.sampled_at) for one in page.samples]
 
 
 def one(text: str | bytes) -> Sample:
@@ -34,7 +34,7 @@ def test_names_labels_and_values_are_read_in_order() -> None:
         "\n"
         "b 7\n"
     )
-    assert told(text) == [
+    assert series_of(text) == [
         ("a", {"x": "1", "y": "two words"}, 3.0, None),
         ("a", {"x": "2", "y": "two words"}, -4500.0, None),
         ("b", {}, 7.0, None),
@@ -88,15 +88,15 @@ def test_digits_are_not_joined() -> None:
 
 
 def test_times_are_milliseconds_and_seconds_in_openmetrics() -> None:
-    assert told('a{p="x"} 1 1700000000500\n') == [("a", {"p": "x"}, 1.0, 1_700_000_000.5)]
+    assert series_of('a{p="x"} 1 1700000000500\n') == [("a", {"p": "x"}, 1.0, 1_700_000_000.5)]
     open_text = 'a{p="x"} 1 1700000000.5\n# EOF\n'
-    assert told(open_text) == [("a", {"p": "x"}, 1.0, 1_700_000_000.5)]
-    assert told(open_text.rstrip("\n")) == told(open_text)
+    assert series_of(open_text) == [("a", {"p": "x"}, 1.0, 1_700_000_000.5)]
+    assert series_of(open_text.rstrip("\n")) == series_of(open_text)
 
 
 def test_an_exemplar_is_passed_over() -> None:
     text = 'a_bucket{le="1"} 5 # {trace_id="x"} 0.5 1700000000.1\na_bucket{le="2"} 6\n# EOF\n'
-    assert [(name, labels["le"], value) for name, labels, value, _ in told(text)] == [
+    assert [(name, labels["le"], value) for name, labels, value, _ in series_of(text)] == [
         ("a_bucket", "1", 5.0),
         ("a_bucket", "2", 6.0),
     ]
@@ -104,7 +104,7 @@ def test_an_exemplar_is_passed_over() -> None:
 
 def test_lines_of_windows_and_blanks_around_are_read() -> None:
     text = '# HELP a b\r\na{p="x"} 1\r\n  a{p="y"}   2  \n\ta\t3\n'
-    assert [value for _, _, value, _ in told(text)] == [1.0, 2.0, 3.0]
+    assert [value for _, _, value, _ in series_of(text)] == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_page_that_ends_within_a_line_says_so_and_drops_it() -> None:
 
 def test_of_many_wrong_lines_the_number_is_told() -> None:
     page = parse(b"?\n" * 12)
-    assert len(page.wrong) == parsing.MOST_TOLD + 1
+    assert len(page.wrong) == parsing.MOST_WRONG_LINES + 1
     assert page.wrong[-1] == "9 more lines are wrong"
 
 

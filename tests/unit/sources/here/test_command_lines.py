@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gpumon.sources.here.command_lines import MOST_BYTES, MOST_KEPT, RENEWED_S, CommandLines
+from gpumon.sources.here.command_lines import MOST_BYTES, MOST_LINES, RENEWED_S, CommandLines
 from tests.worlds.probe import PATIENCE_S
 
 START_S = 12.5
@@ -106,8 +106,8 @@ def test_of_a_long_line_the_beginning_is_read(folder):
 
 
 def test_no_more_lines_are_remembered_than_fit_on_some_screens(folder):
-    for pid in range(1, MOST_KEPT + 2):
+    for pid in range(1, MOST_LINES + 2):
         folder.put(pid)
         folder.lines.line(pid, START_S)
-    folder.until("python train.py", MOST_KEPT + 1)
-    assert len(folder.lines._read) <= MOST_KEPT
+    folder.until("python train.py", MOST_LINES + 1)
+    assert len(folder.lines._read) <= MOST_LINES

@@ -67,7 +67,7 @@ def test_children_beyond_the_most_are_counted(tmp_path):
 
 
 def test_of_very_many_processes_only_so_many_are_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(family, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(family, "MOST_PROCESSES", 3)
     for pid in range(1, 9):
         put(tmp_path, pid, 1 if pid > 1 else 0)
     assert len(tree_of(1, 1.0, str(tmp_path)).relatives) <= 4
@@ -75,17 +75,17 @@ def test_of_very_many_processes_only_so_many_are_looked_at(tmp_path, monkeypatch
 
 def test_it_is_read_on_a_thread_and_again_while_somebody_looks(tmp_path):
     put(tmp_path, 20, 1)
-    now, told = [0.0], threading.Semaphore(0)
-    read = Family(20, 1.0, told.release, str(tmp_path), lambda: now[0])
+    now, notified = [0.0], threading.Semaphore(0)
+    read = Family(20, 1.0, notified.release, str(tmp_path), lambda: now[0])
     read.tree()
-    assert told.acquire(timeout=PATIENCE_S)
+    assert notified.acquire(timeout=PATIENCE_S)
     assert shape(read.tree()) == [(0, 20, True)]
     put(tmp_path, 21, 20)
     assert shape(read.tree()) == [(0, 20, True)]
     read._thread.join()
     now[0] = RENEWED_S
     read.tree()
-    assert told.acquire(timeout=PATIENCE_S)
+    assert notified.acquire(timeout=PATIENCE_S)
     assert len(read.tree().relatives) == 2
 
 

@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-from gpumon.sources.http.failures import Peer, failure, late, redirected, said, web_page
+from gpumon.sources.http.failures import Peer, failure, late, reason_of, redirected, web_page
 
 PEER = Peer(
     name="a clock",
@@ -44,21 +44,21 @@ PEER = Peer(
 def test_each_failure_has_its_words_and_way_out(
     error: httpx.HTTPError | ssl.SSLError, message: str, hint: str
 ) -> None:
-    told = failure(error, 2.0, PEER)
-    assert message in told.message
-    assert hint in told.hint
-    assert not told.is_refused
+    trouble = failure(error, 2.0, PEER)
+    assert message in trouble.message
+    assert hint in trouble.hint
+    assert not trouble.is_refused
 
 
 def test_where_silence_is_not_told_apart_it_is_as_any_other_failure() -> None:
-    told = failure(httpx.ConnectTimeout("timed out"), 2.0, PEER._replace(unheard=""))
-    assert (told.message, told.hint) == ("cannot be reached: timed out", "wind it up")
+    trouble = failure(httpx.ConnectTimeout("timed out"), 2.0, PEER._replace(unheard=""))
+    assert (trouble.message, trouble.hint) == ("cannot be reached: timed out", "wind it up")
 
 
 def test_what_the_system_said_first_counts() -> None:
     error = httpx.ConnectError("All connection attempts failed")
     error.__cause__ = ExceptionGroup("several", [ConnectionRefusedError(111, "x")])
-    assert said(error) == "Connection refused"
+    assert reason_of(error) == "Connection refused"
     assert failure(error, 2.0, PEER).is_refused
 
 

@@ -10,7 +10,7 @@ from tests.worlds.probe import eventually
 
 
 def test_what_waits_is_broken_off_and_then_freed_by_one_that_nobody_breaks_off() -> None:
-    began, told = threading.Event(), []
+    began, events = threading.Event(), []
     thread: list[LoopThread] = []
 
     async def main() -> None:
@@ -19,43 +19,43 @@ def test_what_waits_is_broken_off_and_then_freed_by_one_that_nobody_breaks_off()
 
     async def end() -> None:
         # Somebody closes a second time meanwhile.
-        thread[0].tell(thread[0]._stop)
+        thread[0].call(thread[0]._stop)
         await asyncio.sleep(0.01)
-        told.append("freed")
+        events.append("freed")
 
     thread.append(LoopThread("one", main, end))
     thread[0].start()
     assert began.wait(20)
     thread[0].close(20.0)
-    assert told == ["freed"]
-    thread[0].tell(lambda: told.append("too late"))
-    assert told == ["freed"]
+    assert events == ["freed"]
+    thread[0].call(lambda: events.append("too late"))
+    assert events == ["freed"]
 
 
 def test_one_that_is_closed_before_it_starts_runs_nothing() -> None:
-    told = []
+    events = []
 
     async def main() -> None:
-        told.append("ran")
+        events.append("ran")
 
     thread = LoopThread("one", main)
     thread.close()
     thread.start()
     thread.close(20.0)
-    assert told == []
+    assert events == []
 
 
 def test_others_have_it_do_something() -> None:
-    roused, told = asyncio.Event(), []
+    roused, events = asyncio.Event(), []
 
     async def main() -> None:
-        told.append("waits")
+        events.append("waits")
         await roused.wait()
-        told.append("roused")
+        events.append("roused")
 
     thread = LoopThread("one", main)
     thread.start()
-    eventually(lambda: told, "it waits")
-    thread.tell(roused.set)
-    eventually(lambda: len(told) == 2, "it goes on")
+    eventually(lambda: events, "it waits")
+    thread.call(roused.set)
+    eventually(lambda: len(events) == 2, "it goes on")
     thread.close(20.0)

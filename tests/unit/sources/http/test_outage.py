@@ -1,4 +1,4 @@
-"""When what was told last is over, as whoever told it fails."""
+"""When what was reported last is over, as its source fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret is read from a file that nobody else may read, and nothing of it is told."""
+"""A secret is read from a file that no one else may read, and nothing of it is shown."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from gpumon.sources.probes import clients
 from gpumon.sources.probes.clients import (
     FEW,
-    FILES_KEPT,
+    FILES_RESERVED,
     MOST,
     OWN_BYTES,
     Bound,
@@ -39,7 +39,7 @@ def test_a_thousand_nodes_are_read_at_once_on_16_gib() -> None:
         (Limits(), MOST, "at most 2,000 ssh clients"),
         (Limits(64 * GIB, 524_288, 100_000), MOST, "at most 2,000 ssh clients"),
         (Limits(4 * GIB, 524_288, None), 4 * GIB // 8 // OWN_BYTES, "the 4.0 GiB of memory here"),
-        (Limits(None, 4096, None), (4096 - FILES_KEPT) // 3, "3 of the 4,096 files"),
+        (Limits(None, 4096, None), (4096 - FILES_RESERVED) // 3, "3 of the 4,096 files"),
         (Limits(None, None, 300), 150, "half of the 300 processes"),
         (Limits(64 * GIB, 200, 300), 1, "3 of the 200 files"),
     ],
@@ -106,9 +106,9 @@ def test_the_limit_of_open_files_is_raised_as_far_as_needed(
     shared.share(1, 40)
     assert made == []
     shared.share(1, 600)
-    assert made == [(FILES_KEPT + 3 * 600, 4096)]
+    assert made == [(FILES_RESERVED + 3 * 600, 4096)]
     shared.share(1, 5000)
-    assert made[-1] == (FILES_KEPT + 3 * shared.bound.clients, 4096)
+    assert made[-1] == (FILES_RESERVED + 3 * shared.bound.clients, 4096)
     assert made[-1][0] <= 4096
 
 

@@ -153,15 +153,15 @@ def test_the_probe_s_own_rate_counts_only_without_a_counter() -> None:
 def test_times_of_a_counter_s_own_readings_count_for_its_rate() -> None:
     """A counter that is read every few beats, beside a row that is read at each."""
     decoder = Decoder("local")
-    told = []
+    reported = []
     for beat in range(1, 8):
         read_at = float(beat - beat % 3)
         text = line({"hw_thermal_us": [int(read_at * 200_000)]}, at=float(beat))
         message = json.loads(text)
         message["blocks"]["gpu"]["read_at"] = {"hw_thermal_us": [read_at]}
         gpus = decoded(json.dumps(message).encode(), decoder).block("gpu")
-        told.append(gpus.value("hw_thermal_ratio", 0))
-    assert told == [None, None, *[pytest.approx(0.2)] * 5]
+        reported.append(gpus.value("hw_thermal_ratio", 0))
+    assert reported == [None, None, *[pytest.approx(0.2)] * 5]
 
 
 @pytest.mark.parametrize("times", [{"hw_thermal_us": [1.0, 2.0]}, {"no_such": [1.0]}])
@@ -210,20 +210,20 @@ def test_garbage_in_one_row_leaves_the_others() -> None:
 def test_what_is_told_again_is_kept_and_what_changes_is_seen() -> None:
     decoder = Decoder("ssh://n1")
 
-    def told(*temps: Any, keys: tuple[str, ...] = ("a", "b"), **more: Any) -> Any:
+    def reported(*temps: Any, keys: tuple[str, ...] = ("a", "b"), **more: Any) -> Any:
         columns = {"temp_c": list(temps), "power_w": [70.0] * len(keys)}
         return decoded(line(columns, keys=keys, **more), decoder).block("gpu")
 
     missing = {"mem_temp_c": "lost"}
-    first = told(40, 999_999, missing=missing, labels={"name": ["H100", "H100"]})
-    again = told(41, 999_999, missing=missing, labels={"name": ["H100", "H200"]})
+    first = reported(40, 999_999, missing=missing, labels={"name": ["H100", "H100"]})
+    again = reported(41, 999_999, missing=missing, labels={"name": ["H100", "H200"]})
     assert again.columns["power_w"] is first.columns["power_w"]
     assert [first.value("temp_c", 0), again.value("temp_c", 0)] == [40, 41]
     assert again.labels["name"] == ("H100", "H200")
     for block in (first, again):
         assert block.reason("temp_c", 1) is Reason.GARBAGE
         assert block.reason("mem_temp_c", 0) is Reason.LOST
-    others = told(41, 42, keys=("b", "c"), missing={"mem_temp_c": "failed"})
+    others = reported(41, 42, keys=("b", "c"), missing={"mem_temp_c": "failed"})
     assert others.keys == ("b", "c")
     assert others.reason("mem_temp_c", 0) is Reason.FAILED
     assert others.value("temp_c", 1) == 42
@@ -337,8 +337,8 @@ BLOCK = st.fixed_dictionaries(
 )
 def test_any_json_is_a_frame_or_refused(blocks: Any, errors: Any, late_s: Any, at: Any) -> None:
     """Whatever a node sends, the thread that reads all nodes goes on."""
-    told = {"blocks": blocks, "errors": errors, "late_s": late_s, "at": at}
-    text = json.dumps(told).encode()
+    reported = {"blocks": blocks, "errors": errors, "late_s": late_s, "at": at}
+    text = json.dumps(reported).encode()
     try:
         frame = decoded(text)
     except GarbageError:
@@ -382,7 +382,7 @@ def test_an_event_has_one_time_whatever_way_its_reports_took(
     ages: tuple[float, ...], moved_s: float
 ) -> None:
     decoder = Decoder("ssh://n1")
-    told = []
+    reported = []
     for beat, age_s in enumerate(ages):
         text = line(
             {"xid": [79], "event_age_s": [age_s]},
@@ -391,11 +391,11 @@ def test_an_event_has_one_time_whatever_way_its_reports_took(
             block="event",
         )
         frame = decoder.frame(text, "n1", NOW + beat, NOW + beat)
-        told.append(
+        reported.append(
             round(frame.taken_at - (frame.block("event").value("event_age_s", 0) or 0.0), 3)
         )
-    assert len(set(told)) == (2 if moved_s else 1)
-    assert told[0] - told[-1] == pytest.approx(moved_s, abs=0.1)
+    assert len(set(reported)) == (2 if moved_s else 1)
+    assert reported[0] - reported[-1] == pytest.approx(moved_s, abs=0.1)
 
 
 def test_reasons_of_fields_that_nobody_knows_are_not_kept() -> None:
@@ -410,18 +410,18 @@ def test_reasons_of_fields_that_nobody_knows_are_not_kept() -> None:
     assert {row for field, row in block.missing if field == "name"} == {3}
 
 
-@pytest.mark.parametrize(("count", "is_told"), [(MOST_ERRORS, False), (MOST_ERRORS + 7, True)])
+@pytest.mark.parametrize(("count", "is_cut"), [(MOST_ERRORS, False), (MOST_ERRORS + 7, True)])
 def test_of_errors_without_number_the_first_are_told_and_how_many_there_were(
-    count: int, is_told: bool
+    count: int, is_cut: bool
 ) -> None:
     errors = [{"where": f"GPU {n}", "message": "lost"} for n in range(count)]
-    told = decoded(line(errors=errors)).errors
-    assert [error.where for error in told[:MOST_ERRORS]] == [
+    reported = decoded(line(errors=errors)).errors
+    assert [error.where for error in reported[:MOST_ERRORS]] == [
         f"n1 GPU {n}" for n in range(MOST_ERRORS)
     ]
-    rest = [error.message for error in told[MOST_ERRORS:]]
-    assert rest == ([f"reports {count} errors; {MOST_ERRORS} are read"] if is_told else [])
-    assert all(error.hint for error in told[MOST_ERRORS:])
+    rest = [error.message for error in reported[MOST_ERRORS:]]
+    assert rest == ([f"reports {count} errors; {MOST_ERRORS} are read"] if is_cut else [])
+    assert all(error.hint for error in reported[MOST_ERRORS:])
 
 
 def test_a_label_is_cut_and_every_other_text_too() -> None:
@@ -445,10 +445,10 @@ def test_names_of_users_are_made_harmless() -> None:
     assert decoded(text).block("process").labels["user"] == ("eve\ufffd[2J", "a\ufffdb", None)
 
 
-@pytest.mark.parametrize("told", [{"late_s": 3e25}, {"at": -7e30}, {"late_s": -(10**60)}])
-def test_times_that_nobody_can_reckon_with_are_garbage(told: dict[str, Any]) -> None:
+@pytest.mark.parametrize("reported", [{"late_s": 3e25}, {"at": -7e30}, {"late_s": -(10**60)}])
+def test_times_that_nobody_can_reckon_with_are_garbage(reported: dict[str, Any]) -> None:
     with pytest.raises(GarbageError):
-        decoded(line({"temp_c": [40]}, **told) if "late_s" in told else line(**told))
+        decoded(line({"temp_c": [40]}, **reported) if "late_s" in reported else line(**reported))
 
 
 @pytest.mark.parametrize("row", ["2", "-1", "70000"])
@@ -458,8 +458,8 @@ def test_a_reason_for_a_row_that_is_not_there_is_garbage(row: str) -> None:
 
 
 def test_reasons_for_fields_that_nobody_knows_are_passed_over() -> None:
-    told = {"x\x1b" * 3000: "lost", "of_tomorrow": {"0": "failed"}, "power_w": "failed"}
-    assert set(decoded(line({"temp_c": [40]}, missing=told)).block("gpu").missing) == {
+    reported = {"x\x1b" * 3000: "lost", "of_tomorrow": {"0": "failed"}, "power_w": "failed"}
+    assert set(decoded(line({"temp_c": [40]}, missing=reported)).block("gpu").missing) == {
         ("power_w", 0), *decoded(line({"temp_c": [40]})).block("gpu").missing
     }  # fmt: skip
 
@@ -467,6 +467,6 @@ def test_reasons_for_fields_that_nobody_knows_are_passed_over() -> None:
 @pytest.mark.parametrize("block", ["link", "mig", "context", "process"])
 def test_what_a_probe_leaves_out_is_as_it_was_told_last(block: str) -> None:
     decoder = Decoder("ssh://n1")
-    told = decoded(line(keys=("a", "b"), block=block), decoder).block(block)
-    assert decoded(line({"power_w": [1.0]}), decoder).block(block) is told
+    reported = decoded(line(keys=("a", "b"), block=block), decoder).block(block)
+    assert decoded(line({"power_w": [1.0]}), decoder).block(block) is reported
     assert decoded(line(keys=(), block=block), decoder).block(block).keys == ()

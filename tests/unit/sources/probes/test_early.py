@@ -61,10 +61,10 @@ def test_one_that_was_told_reads_before_anybody_takes_it(standin: Start) -> None
     before = children()
     early.begin()
     (begun,) = children() - before
-    early.tell(OPTIONS)
+    early.prepare(OPTIONS)
     # A second word would be taken for a wish: only the first counts.
-    early.tell({**OPTIONS, "gpm": False})
-    assert early._begun[0].told == OPTIONS
+    early.prepare({**OPTIONS, "gpm": False})
+    assert early._begun[0].options == OPTIONS
     stream = Stream(local_endpoint(), "local", OPTIONS)
     try:
         assert stream._process.pid == begun
@@ -81,7 +81,7 @@ def test_one_that_was_told_otherwise_is_ended_and_another_started(standin: Start
     before = children()
     early.begin()
     (begun,) = children() - before
-    early.tell({**OPTIONS, "period_s": 7.0})
+    early.prepare({**OPTIONS, "period_s": 7.0})
     stream = Stream(local_endpoint(), "local", OPTIONS)
     try:
         assert stream._process.pid != begun
@@ -96,8 +96,8 @@ def test_a_child_that_is_gone_is_told_nothing_and_whoever_takes_it_learns_why() 
     child = early._start((sys.executable, "-I", "-S", "-c", "raise SystemExit('no driver')"))
     assert child is not None
     assert child.wait(PATIENCE_S) == 1
-    child.tell(OPTIONS)
-    assert child.told is None
+    child.give_program(OPTIONS)
+    assert child.options is None
     assert child.stderr.read() == b"no driver\n"
     child.close()
 
@@ -123,11 +123,11 @@ def test_a_child_that_the_kernel_holds_is_left_behind(monkeypatch: pytest.Monkey
     before = children()
     early.begin()
     (held,) = children() - before
-    looks = itertools.repeat((0, 0), 10_000)
+    answers = itertools.repeat((0, 0), 10_000)
     with monkeypatch.context() as patch:
         patch.setattr(early, "_END_LIMIT_S", 0.02)
         patch.setattr(os, "kill", lambda *_: None)
-        patch.setattr(os, "waitpid", lambda *_: next(looks))
+        patch.setattr(os, "waitpid", lambda *_: next(answers))
         early.end()
     assert early.take() is None
     os.kill(held, SIGKILL)
@@ -271,16 +271,16 @@ def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
     standin: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     standin("h100", gpus=1)
-    take, look, end = early.take, Sampler.look, early.end
+    take, sample, end = early.take, Sampler.look, early.end
     is_looking, waiting = threading.Event(), []
 
     def late(options: Mapping[str, object] | None = None) -> early.Child | None:
         assert is_looking.wait(PATIENCE_S)
         return take(options)
 
-    def looking(sampler: Sampler, seconds: float) -> Tick:
+    def sampling(sampler: Sampler, seconds: float) -> Tick:
         is_looking.set()
-        return look(sampler, seconds)
+        return sample(sampler, seconds)
 
     def noted() -> None:
         waiting.extend(early._begun)
@@ -289,7 +289,7 @@ def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
 
     monkeypatch.setattr(sampler, "GRACE_S", PATIENCE_S)
     monkeypatch.setattr(early, "take", late)
-    monkeypatch.setattr(Sampler, "look", looking)
+    monkeypatch.setattr(Sampler, "look", sampling)
     monkeypatch.setattr(early, "end", noted)
     assert main(["--json", "--for", "0", "local"]) == 0
     assert capsys.readouterr().err == ""

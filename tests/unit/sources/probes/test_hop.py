@@ -49,8 +49,8 @@ def test_openssh_takes_the_way_through_before_one_of_the_users_own(tmp_path) -> 
     config.write_text("Host gpu*\n ProxyJump elsewhere\n")
     argv = endpoint("gpu01", hop=HOP).argv
     command = ["ssh", "-G", "-F", str(config), *argv[1:-1]]
-    said = subprocess.run(command, capture_output=True, text=True, check=True)
-    settings = dict(line.split(" ", 1) for line in said.stdout.splitlines() if " " in line)
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    settings = dict(line.split(" ", 1) for line in shown.stdout.splitlines() if " " in line)
     assert settings["proxycommand"] == proxy_command(*HOP)
     assert "proxyjump" not in settings
 
@@ -73,11 +73,11 @@ def test_openssh_takes_the_way_through_before_one_of_the_users_own(tmp_path) -> 
     ],
 )  # fmt: skip
 def test_the_hop_and_the_node_are_told_apart(words: str, message: str, is_refused: bool) -> None:
-    said, hint = explain("gpu01", "login")(255, words)
-    assert said == message
+    shown, hint = explain("gpu01", "login")(255, words)
+    assert shown == message
     assert hint
     assert "{" not in hint
-    assert is_refusal(said) is is_refused
+    assert is_refusal(shown) is is_refused
 
 
 @pytest.mark.parametrize(

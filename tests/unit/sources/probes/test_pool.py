@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.sources.probes.decode import Decoder
-from gpumon.sources.probes.pool import GREETING_LIMIT_S, LEASE_BEAT_S, STALLED_S, ProbePool
+from gpumon.sources.probes.pool import GREETING_LIMIT_S, LEASE_PERIOD_S, STALLED_S, ProbePool
 from gpumon.sources.probes.start_order import (
     MAX_STARTING,
     MAX_STARTING_AGAIN,
     RETRY_S,
-    TOLD_AFTER_S,
+    UNTRIED_S,
     YIELD_S,
     Slot,
 )
@@ -207,7 +207,7 @@ def test_wishes_and_leases_reach_every_probe(run: Open) -> None:
     eventually(lambda: heard("n1") == [1.0] and heard("n2") == [1.0], "the first period")
     one.turn()
     assert heard("n1") == [1.0]
-    one.clock.time += LEASE_BEAT_S
+    one.clock.time += LEASE_PERIOD_S
     one.turn()
     eventually(lambda: heard("n1") == [1.0, 1.0], "the lease is renewed")
     one.pool.wish(Wish(period_s=2.5))
@@ -303,7 +303,7 @@ def test_a_stopped_node_holds_up_nobody(run: Open) -> None:
     one = run(talker("kill -STOP $$", "stopped"), talker(beat, "live"))
     for count in (1, 2, 3):
         eventually(lambda count=count: len(one.frames("live")) >= count, "the other one reports")
-        one.clock.time += LEASE_BEAT_S
+        one.clock.time += LEASE_PERIOD_S
         one.turn()
     assert one.pool.pending()
 
@@ -444,7 +444,7 @@ def test_those_that_nobody_has_tried_yet_are_told_of(run: Open, said: Callable[.
     eventually(lambda: all(slots[node].stream for node in hanging), "they have begun")
     one.pool._turns.max_starting = 0
     one.turn()
-    one.clock.time += TOLD_AFTER_S + 1.0
+    one.clock.time += UNTRIED_S + 1.0
     one.turn()
     eventually(lambda: one.errors(""), "it is told")
     assert "waits to be tried, as do 2 more nodes" in one.errors("")[-1]

@@ -31,7 +31,7 @@ def test_children_that_have_not_come_up_are_bounded(
     one.clock.time += start_order.YIELD_S + 0.1
     one.turn()
     assert len(starts) == 5
-    one.clock.time += start_order.TOLD_AFTER_S + 1.0
+    one.clock.time += start_order.UNTRIED_S + 1.0
     one.turn()
     eventually(lambda: one.errors(""), "it is told")
     assert "waits to be tried, as do 6 more nodes" in one.errors("")[-1]

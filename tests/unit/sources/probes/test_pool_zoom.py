@@ -32,26 +32,26 @@ def test_zoom_reaches_only_the_nodes_of_the_job_with_their_own_gpus(
     files = {name: tmp_path / name for name in ("n1", "n2", "n3")}
     one = run(*(listener(n, file, f"GPU-{n}a", f"GPU-{n}b") for n, file in files.items()))
 
-    def told(name: str) -> list[str]:
+    def lines_of(name: str) -> list[str]:
         return files[name].read_text().splitlines() if files[name].exists() else []
 
-    eventually(lambda: told("n1") and told("n2") and told("n3"), "the first period")
+    eventually(lambda: lines_of("n1") and lines_of("n2") and lines_of("n3"), "the first period")
     one.settle()
     one.turn()
     one.pool.wish(Wish(zoom_nodes=("n1", "n2"), zoom_gpus=("GPU-n1b", "GPU-n2a", "GPU-n2b")))
-    eventually(lambda: told("n2")[-1] == "period 0.5", "the wish arrives")
-    eventually(lambda: told("n1")[-1] == "period 0.5", "the wish arrives")
-    eventually(lambda: len(told("n3")) == 2, "the lease arrives")
-    assert told("n1")[-2] == "zoom GPU-n1b"
-    assert told("n2")[-2] == "zoom GPU-n2a,GPU-n2b"
-    assert set(told("n3")) == {"period 1.0"}
+    eventually(lambda: lines_of("n2")[-1] == "period 0.5", "the wish arrives")
+    eventually(lambda: lines_of("n1")[-1] == "period 0.5", "the wish arrives")
+    eventually(lambda: len(lines_of("n3")) == 2, "the lease arrives")
+    assert lines_of("n1")[-2] == "zoom GPU-n1b"
+    assert lines_of("n2")[-2] == "zoom GPU-n2a,GPU-n2b"
+    assert set(lines_of("n3")) == {"period 1.0"}
     one.pool.wish(Wish(period_s=4.0))
-    eventually(lambda: told("n1")[-1] == "period 1.0", "zoom outlives a new period")
-    eventually(lambda: told("n3")[-1] == "period 4.0", "the others keep to the period")
+    eventually(lambda: lines_of("n1")[-1] == "period 1.0", "zoom outlives a new period")
+    eventually(lambda: lines_of("n3")[-1] == "period 4.0", "the others keep to the period")
     one.pool.wish(Wish())
-    eventually(lambda: told("n1")[-2:] == ["zoom off", "period 4.0"], "nobody looks any more")
+    eventually(lambda: lines_of("n1")[-2:] == ["zoom off", "period 4.0"], "nobody looks any more")
     one.turn()
-    assert sum(line.startswith("zoom") for line in told("n1")) == 2
+    assert sum(line.startswith("zoom") for line in lines_of("n1")) == 2
 
 
 def test_a_node_that_comes_up_while_it_is_looked_at_is_told_so(run: Open, tmp_path: Path) -> None:

@@ -89,12 +89,12 @@ def test_a_wait_that_is_counted_when_it_is_over_is_told_in_the_end() -> None:
     """Of 12 s of waiting, 7 at once, the mean over 20 s is 0.6."""
     process = Probe("process")
     waited_s = [0, 0, 0, 0, 7, 8, 8, 8, 12, 12, 12]
-    told = [
+    reported = [
         process.read(2.0 * number, process_cpu_wait_us=1_000_000 * total)["process_cpu_wait_ratio"]
         for number, total in enumerate(waited_s)
     ]
-    assert told[0] is None
-    assert told[1:] == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    assert reported[0] is None
+    assert reported[1:] == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
 
 
 def test_a_wait_of_hours_is_garbage() -> None:
@@ -156,31 +156,34 @@ def test_whatever_the_counters_do_the_results_are_in_range(readings: list[Any]) 
 
 
 @pytest.mark.parametrize(
-    ("grown", "told"), [(40_000_000_000, 40e9), (31_400_000_000, 31.4e9), (99_000_000_000, None)]
+    ("grown", "reported"),
+    [(40_000_000_000, 40e9), (31_400_000_000, 31.4e9), (99_000_000_000, None)],
 )
-def test_a_rate_beyond_what_the_link_can_carry_is_garbage(grown: int, told: float | None) -> None:
+def test_a_rate_beyond_what_the_link_can_carry_is_garbage(
+    grown: int, reported: float | None
+) -> None:
     """A counter that jumped; a link that is trained down may still have carried more before."""
     link = {"pcie_gen_max": 4, "pcie_width_max": 16, "pcie_gen": 1, "pcie_width": 8}
     gpu = Probe("gpu")
     # Of generation 4 with 16 lanes: 31.5 GB/s.
-    if told == 40e9:
+    if reported == 40e9:
         link["pcie_gen_max"] = 5
     wide = 2**40
     gpu.read(1.0, pcie_tx_bytes=wide, pcie_rx_bytes=wide, **link)
     found = gpu.read(2.0, pcie_tx_bytes=wide + grown, pcie_rx_bytes=wide + 1, **link)
-    assert found["pcie_tx_bytes_per_s"] == told
+    assert found["pcie_tx_bytes_per_s"] == reported
     assert found["pcie_rx_bytes_per_s"] == 1.0
-    assert gpu.missing.get(("pcie_tx_bytes_per_s", 0)) is (None if told else Reason.GARBAGE)
+    assert gpu.missing.get(("pcie_tx_bytes_per_s", 0)) is (None if reported else Reason.GARBAGE)
 
 
 def narrow(*per_s: int, start: int = 0) -> list[float | None]:
     """Rates that follow from a counter of 32 bits that grows by so much in each second."""
-    gpu, counted, told = Probe("gpu"), start, []
+    gpu, counted, reported = Probe("gpu"), start, []
     gpu.read(0.0, pcie_rx_bytes=counted)
     for second, grown in enumerate(per_s, 1):
         counted = (counted + grown) % 2**32
-        told.append(gpu.read(float(second), pcie_rx_bytes=counted)["pcie_rx_bytes_per_s"])
-    return told
+        reported.append(gpu.read(float(second), pcie_rx_bytes=counted)["pcie_rx_bytes_per_s"])
+    return reported
 
 
 def test_a_counter_that_may_have_begun_anew_tells_no_rate() -> None:
@@ -198,10 +201,10 @@ def test_little_growth_twice_in_a_row_is_all_there_was() -> None:
 
 def test_a_counter_that_was_beyond_32_bits_tells_every_rate_and_no_reset() -> None:
     gpu = Probe("gpu")
-    told = []
+    reported = []
     for second, count in enumerate([2**32 + 1, 2**32 + 20_000_000_001, 100, 5_000_000_100]):
-        told.append(gpu.read(float(second), pcie_tx_bytes=count)["pcie_tx_bytes_per_s"])
-    assert told == [None, 20e9, None, 5e9]
+        reported.append(gpu.read(float(second), pcie_tx_bytes=count)["pcie_tx_bytes_per_s"])
+    assert reported == [None, 20e9, None, 5e9]
 
 
 def test_what_the_probe_says_of_a_rate_comes_before_such_a_counter() -> None:
@@ -214,10 +217,10 @@ def test_what_the_probe_says_of_a_rate_comes_before_such_a_counter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed", "told"), [(100.0, None), (400.0, 30e9), (None, 30e9), (0.0, 30e9)]
+    ("speed", "reported"), [(100.0, None), (400.0, 30e9), (None, 30e9), (0.0, 30e9)]
 )
-def test_a_port_carries_no_more_than_its_speed(speed: float | None, told: float | None) -> None:
+def test_a_port_carries_no_more_than_its_speed(speed: float | None, reported: float | None) -> None:
     port = Probe("nic")
     port.read(1.0, nic_rx_bytes=0, nic_speed_gbps=speed)
     found = port.read(2.0, nic_rx_bytes=30_000_000_000, nic_speed_gbps=speed)
-    assert found["nic_rx_bytes_per_s"] == told
+    assert found["nic_rx_bytes_per_s"] == reported

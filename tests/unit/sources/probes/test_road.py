@@ -28,8 +28,8 @@ def settings(words, tmp_path):
     config = tmp_path / "config"
     config.write_text("")
     command = ["ssh", "-G", "-F", str(config), *words[1:]]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = dict(line.split(" ", 1) for line in printed.splitlines() if " " in line)
     through = found.get("proxycommand", "none")
     jump = found.get("proxyjump", "")
     if through != "none":

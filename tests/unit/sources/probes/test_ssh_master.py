@@ -130,8 +130,8 @@ def test_the_ssh_of_a_command_is_nobodys_master(server: Server) -> None:
     command = [*login(HOST, port=server.port), "cat; echo done"]
     started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with started as process, bounded(process):
-        said = process.communicate("still here\n")[0]
-    assert said == "still here\ndone\n"
+        printed = process.communicate("still here\n")[0]
+    assert printed == "still here\ndone\n"
     assert server.masters() == []
 
 

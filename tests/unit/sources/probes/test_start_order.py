@@ -11,10 +11,10 @@ from gpumon.sources.probes import clients, pool
 from gpumon.sources.probes.clients import Bound, Clients, Limits
 from gpumon.sources.probes.start_order import (
     MAX_STARTING_AGAIN,
-    TOLD_AFTER_S,
     TURN_PERIODS,
     TURN_S,
     TURNS_PER_S,
+    UNTRIED_S,
     Places,
     Slot,
     Turns,
@@ -155,8 +155,8 @@ def test_who_is_looked_at_comes_first_and_stays() -> None:
     site.watch(5.0)
     site.zoom = Zoom(("h58", "h59"))
     site.watch(1.5 * TURN_S)
-    looked_at = [s for s in site.slots if s.endpoint.node in ("h58", "h59")]
-    assert all(slot.stream for slot in looked_at)
+    watched = [s for s in site.slots if s.endpoint.node in ("h58", "h59")]
+    assert all(slot.stream for slot in watched)
     site.watch(6 * TURN_S)
     assert [site.reads["h58"], site.reads["h59"]] == [1, 1]
 
@@ -209,9 +209,9 @@ def test_who_waits_for_the_first_try_is_counted_after_a_while() -> None:
     slots = [Slot(talker("", f"n{n}")) for n in range(3)]
     slots[0].tries = 1
     assert untried("ssh://n", slots, 9, 50.0) is None
-    told = untried("ssh://n", slots, 1234, 50.5 + TOLD_AFTER_S)
-    assert told is not None
-    assert (told.where, told.message) == (
+    remark = untried("ssh://n", slots, 1234, 50.5 + UNTRIED_S)
+    assert remark is not None
+    assert (remark.where, remark.message) == (
         "n1",
         "waits to be tried, as does 1 more node: 1,234 others are starting",
     )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Start = Callable[..., Standin]
 
-SRUN_KEEPS_WHOLE = 1024
+SRUN_WHOLE_BYTES = 1024
 """Longest line that srun was seen to keep in one piece."""
 
 
@@ -193,7 +193,7 @@ def test_a_child_that_does_not_read_blocks_nobody() -> None:
         probe.stream.write()
         assert probe.stream.has_outgoing
         for _ in range(100):
-            probe.stream.say("period 1")
+            probe.stream.send("period 1")
         assert probe.stream.has_outgoing
 
 
@@ -201,8 +201,8 @@ def test_speaking_to_a_child_that_has_gone_is_no_error() -> None:
     with Probe(talker("exit 0")) as probe:
         probe.until_end()
         eventually(lambda: not is_alive(probe.pid), "it has gone")
-        probe.stream.say("period 1")
-        probe.stream.say("period 1")
+        probe.stream.send("period 1")
+        probe.stream.send("period 1")
         assert not probe.stream.has_outgoing
 
 
@@ -265,7 +265,7 @@ def joined(tasks: Tasks, pieces: list[bytes]) -> list[tuple[int, bytes]]:
 def test_a_line_of_any_length_comes_out_as_it_went_in(length: int) -> None:
     line = "".join(random.Random(length).choices("{}~.0 a\\", k=length))
     pieces = cut(3, line, "next")
-    assert max(map(len, pieces)) <= SRUN_KEEPS_WHOLE
+    assert max(map(len, pieces)) <= SRUN_WHOLE_BYTES
     assert joined(Tasks(4), pieces) == [(3, line.encode()), (3, b"next")]
 
 

@@ -17,8 +17,8 @@ from tests.worlds.probe import eventually
 if TYPE_CHECKING:
     from gpumon.model.records.frame import Frame
 
-Look = Callable[[], list["Frame"]]
-Open = Callable[..., tuple[PrometheusServer, Look]]
+Arrived = Callable[[], list["Frame"]]
+Open = Callable[..., tuple[PrometheusServer, Arrived]]
 GPUS = [labels("GPU-0"), labels("GPU-1"), labels("GPU-2", "gpu02")]
 
 
@@ -40,7 +40,7 @@ def opened() -> Iterator[Open]:
 
         def open_(
             url: str, once: bool = False, period_s: float = 0.1
-        ) -> tuple[PrometheusServer, Look]:
+        ) -> tuple[PrometheusServer, Arrived]:
             address = parse(url).engine
             assert address is not None
             source = PrometheusServer(url, address, period_s, SystemClock(), once)
@@ -50,6 +50,6 @@ def opened() -> Iterator[Open]:
 
 
 def once(opened: Open, engine: Engine) -> list[Frame]:
-    source, look = opened(engine.target, once=True)
+    source, arrived = opened(engine.target, once=True)
     eventually(lambda: not source.pending(), "it has answered")
-    return look()
+    return arrived()

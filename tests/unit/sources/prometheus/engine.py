@@ -8,7 +8,7 @@ import time
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from gpumon.sources.prometheus.rules import ALL, PARTS, RECORDED, TOLD_AT
+from gpumon.sources.prometheus.rules import ALL, PARTS, RECORDED, SAMPLED_AT
 from tests.unit.sources.exporters.page_server import Answer, PageServer
 
 JSON = (("Content-Type", "application/json"),)
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"(gpumon:\w+:max) \+ 0")
 _LONG = re.compile(r"([\w:]+)\{(\w+)=~\"([^\"]*)\"\}\[300s\]")
 
 
-def told(data: Any, **more: Any) -> Answer:
+def answer_of(data: Any, **more: Any) -> Answer:
     # Without blanks, as all servers write it.
     body = json.dumps({"status": "success", "data": data, **more}, separators=(",", ":")).encode()
     return Answer(body, headers=JSON)
@@ -80,9 +80,9 @@ class Engine(PageServer):
         labels = {
             own["UUID"]: own for rows in self.series.values() for own, _ in rows if len(own) > 2
         }
-        told_at = self.now_s() - age_s
-        self.series[TOLD_AT] = [
-            ({k: own[k] for k in ALL if own.get(k)}, told_at) for own in labels.values()
+        sampled_at = self.now_s() - age_s
+        self.series[SAMPLED_AT] = [
+            ({k: own[k] for k in ALL if own.get(k)}, sampled_at) for own in labels.values()
         ]
 
     @property
@@ -98,17 +98,17 @@ class Engine(PageServer):
         self.asked.append((path, params))
         more = {"warnings": self.warnings} if self.warnings else {}
         if path == "label/__name__/values":
-            return told(sorted(self.series), **more)
+            return answer_of(sorted(self.series), **more)
         if self.refused and self.refused in params.get("query", ""):
             return Answer(b"no", "403 Forbidden")
         if path == "query":
-            return told(self.result(params), **more)
+            return answer_of(self.result(params), **more)
         if path == "query_range":
-            return self.range_fault(params) or told(self.long_result(params), **more)
+            return self.range_fault(params) or answer_of(self.long_result(params), **more)
         return Answer(b"404 page not found", "404 Not Found", (("Content-Type", "text/plain"),))
 
     def range_fault(self, params: dict[str, str]) -> Answer | None:
-        """What is said in place of a past, as servers refuse what is too much for them."""
+        """The answer in place of a past, as servers refuse what is too much for them."""
         steps = (float(params["end"]) - float(params["start"])) / float(params["step"]) + 1
         if self.most_steps is None or steps <= self.most_steps:
             return None
@@ -148,8 +148,8 @@ class Engine(PageServer):
             rows = [own for own, _ in self.series[name] if own.get(label, "") in some.split("|")]
             result = [{"metric": row, "values": times} for row in rows]
             return {"resultType": "matrix", "result": result}
-        if question == f"count({TOLD_AT})":
-            count = len(self.series.get(TOLD_AT, ()))
+        if question == f"count({SAMPLED_AT})":
+            count = len(self.series.get(SAMPLED_AT, ()))
             result = [{"metric": {}, "value": [now, f"{count}"]}] if count else []
             return {"resultType": "vector", "result": result}
         if plain := _PLAIN.fullmatch(question):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpumon.model.records.block import Block
     from gpumon.sources.prometheus.known import Key
-    from gpumon.sources.prometheus.nodes import Told
+    from gpumon.sources.prometheus.nodes import NodeReading
 
 HOSTS = 24
 GPUS_A_NODE = 4
@@ -35,7 +35,7 @@ ODD = (nan, inf, -inf, -1.0, 2147483632.0, 9223372036854775794.0, 2.0**47, 2.0**
 
 
 class Fleet:
-    """A fleet that changes from look to look."""
+    """A fleet that changes from poll to poll."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -44,7 +44,7 @@ class Fleet:
         for number in range(HOSTS * GPUS_A_NODE):
             host, gpu = divmod(number, GPUS_A_NODE)
             self.add(f"GPU-{self.chance.randrange(10**6):06}", f"gpu{host:02}", gpu)
-        self.told_at = dict.fromkeys(self.known, 0.0)
+        self.sampled_at = dict.fromkeys(self.known, 0.0)
         self.values: dict[str, dict[Key, float]] = {}
 
     def add(self, uuid: str, host: str, gpu: int) -> None:
@@ -83,25 +83,25 @@ class Fleet:
             case _:
                 pass
 
-    def look(self, at: float) -> Seen:
+    def poll(self, at: float) -> Seen:
         chance = self.chance
         keys = chance.sample([*self.known], len(self.known))
         for key in keys:
-            # Some nodes have told nothing new since the last look, and some nothing for long.
-            if chance.random() < 0.9 or key not in self.told_at:
-                self.told_at[key] = at - (1.0 if chance.random() < 0.99 else 500.0)
+            # Some nodes have reported nothing new since the last poll, and some nothing for long.
+            if chance.random() < 0.9 or key not in self.sampled_at:
+                self.sampled_at[key] = at - (1.0 if chance.random() < 0.99 else 500.0)
                 for name in self.names:
                     self.values.setdefault(name, {})[key] = self.value(name)
         all_rows = {key: row for row, key in enumerate(keys)}
         columns = {}
         for name in self.names:
             rows: Mapping[Key, int] = all_rows
-            told = self.values[name]
+            own = self.values[name]
             if chance.random() < 0.05:
                 some = [key for key in keys if chance.random() < 0.98]
                 rows = {key: row for row, key in enumerate(some)}
-            columns[name] = Column(rows, array("d", [told.get(key, 1.0) for key in rows]))
-        known = {key: Known(self.known[key], self.told_at[key]) for key in keys}
+            columns[name] = Column(rows, array("d", [own.get(key, 1.0) for key in rows]))
+        known = {key: Known(self.known[key], self.sampled_at[key]) for key in keys}
         return Seen(asked_at=at, known=known, values=columns, interval_s=30.0, remarks=())
 
 
@@ -110,7 +110,7 @@ def shown(block: Block) -> object:
     return block.keys, [*columns], columns, dict(block.labels), dict(block.missing)
 
 
-def plain(told: Sequence[Told]) -> list[object]:
+def plain(readings: Sequence[NodeReading]) -> list[object]:
     return [
         (
             one.node,
@@ -119,7 +119,7 @@ def plain(told: Sequence[Told]) -> list[object]:
             one.reading.errors,
             {name: shown(block) for name, block in one.reading.blocks.items()},
         )
-        for one in told
+        for one in readings
     ]
 
 
@@ -132,13 +132,13 @@ def test_nodes_that_are_read_together_are_what_each_is_by_itself(
         if fleet.chance.random() < 0.7:
             fleet.change()
         at = 1_800_000_000.0 + 30.0 * turn
-        seen = fleet.look(at)
+        seen = fleet.poll(at)
         found = []
         for nodes, many, forms in ((together, 1, 256), (alone, 10**9, 0)):
             monkeypatch.setattr(nodes_module, "MANY", many)
             monkeypatch.setattr(nodes_module, "MOST_FORMS", forms)
-            told, errors = nodes.read(seen, at, 60.0)
-            found.append((plain(told), errors))
+            readings, errors = nodes.read(seen, at, 60.0)
+            found.append((plain(readings), errors))
         assert found[0] == found[1]
 
 
@@ -156,7 +156,7 @@ def test_of_many_nodes_none_is_read_by_itself(monkeypatch: pytest.MonkeyPatch) -
         "reading",
         lambda *given: (asked.append(given[-1]), real(*given))[1],
     )
-    told, errors = nodes.read(fleet.look(1_800_000_000.0), 1_800_000_000.0, 600.0)
+    readings, errors = nodes.read(fleet.poll(1_800_000_000.0), 1_800_000_000.0, 600.0)
     assert not errors
-    assert len(told) == HOSTS == len(asked)
+    assert len(readings) == HOSTS == len(asked)
     assert None not in asked

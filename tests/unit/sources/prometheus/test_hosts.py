@@ -57,8 +57,8 @@ class Server:
         result = [
             {"metric": labels, "value": [self.at, repr(v)]} for labels, v in self.rows(question)
         ]
-        told: dict[str, Any] = {"resultType": "vector", "result": result}
-        return opened(json.dumps({"status": "success", "data": told}).encode(), 200)
+        data: dict[str, Any] = {"resultType": "vector", "result": result}
+        return opened(json.dumps({"status": "success", "data": data}).encode(), 200)
 
     def rows(self, question: str) -> list[tuple[dict[str, str], float]]:
         if counted := _COUNT.fullmatch(question):
@@ -81,14 +81,14 @@ class Server:
         return [(dict(key), value) for key, value in sums.items()]
 
 
-def look(hosts: Hosts, server: Server, *nodes: str) -> Mapping[str, Mapping[str, Block]]:
-    return asyncio.run(hosts.look([*PAGE, "node_odd"], nodes, server.at, 30.0))
+def polled(hosts: Hosts, server: Server, *nodes: str) -> Mapping[str, Mapping[str, Block]]:
+    return asyncio.run(hosts.poll([*PAGE, "node_odd"], nodes, server.at, 30.0))
 
 
 def test_a_host_is_as_on_its_own_page_and_counters_become_rates() -> None:
     server = Server()
     hosts = Hosts(server)  # type: ignore[arg-type]
-    blocks = look(hosts, server, "gpu01", "gpu02")["gpu01"]
+    blocks = polled(hosts, server, "gpu01", "gpu02")["gpu01"]
     node = blocks["node"]
     assert node.keys == ("gpu01",)
     assert (node.value("cpu_count", 0), node.value("load_1m", 0)) == (4, 3.5)
@@ -99,9 +99,9 @@ def test_a_host_is_as_on_its_own_page_and_counters_become_rates() -> None:
     assert blocks["nic"].label("state", 0) == "ACTIVE"
     assert blocks["filesystem"].label("fstype", 0) == "lustre"
     # Nothing new was gathered: what is known stays.
-    assert look(hosts, server, "gpu01")["gpu01"]["node"] == node
+    assert polled(hosts, server, "gpu01")["gpu01"]["node"] == node
     server.at, server.grown = AT + 10.0, 10.0
-    node = look(hosts, server, "gpu01")["gpu01"]["node"]
+    node = polled(hosts, server, "gpu01")["gpu01"]["node"]
     # Of three modes of four CPUs the same; one of them is work.
     assert node.value("cpu_busy_ratio", 0) == pytest.approx(1 / 3)
     assert node.value("net_rx_bytes_per_s", 0) == pytest.approx(1.0)
@@ -121,29 +121,29 @@ def test_a_host_belongs_to_the_node_that_bears_its_name(
     instance: str, own_name: str, node: str
 ) -> None:
     server = Server(instance, host=own_name)
-    found = look(Hosts(server), server, "gpu01", "gpu02")  # type: ignore[arg-type]
+    found = polled(Hosts(server), server, "gpu01", "gpu02")  # type: ignore[arg-type]
     assert set(found) == ({node} if node else set())
 
 
 def test_a_short_name_of_two_nodes_is_of_neither() -> None:
     server = Server("gpu01:9100")
-    assert not look(Hosts(server), server, "gpu01.north", "gpu01.south")  # type: ignore[arg-type]
+    assert not polled(Hosts(server), server, "gpu01.north", "gpu01.south")  # type: ignore[arg-type]
 
 
 def test_what_is_old_is_not_told_and_nothing_is_asked_where_nothing_is() -> None:
     server = Server()
     server.age_s = 60.0
     hosts = Hosts(server)  # type: ignore[arg-type]
-    assert not look(hosts, server, "gpu01")
+    assert not polled(hosts, server, "gpu01")
     server.asked.clear()
-    assert not asyncio.run(hosts.look(["DCGM_FI_DEV_GPU_UTIL"], ["gpu01"], AT, 30.0))
+    assert not asyncio.run(hosts.poll(["DCGM_FI_DEV_GPU_UTIL"], ["gpu01"], AT, 30.0))
     assert not server.asked
 
 
 def test_of_a_large_fleet_no_host_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_HOSTS", 1)
     server = Server()
-    assert not look(Hosts(server), server, "gpu01", "gpu02")  # type: ignore[arg-type]
+    assert not polled(Hosts(server), server, "gpu01", "gpu02")  # type: ignore[arg-type]
     assert not server.asked
 
 
@@ -153,15 +153,15 @@ def test_of_a_server_of_many_hosts_their_number_alone_is_asked(
     """Most hosts of a site may have no GPU, and their values are as many."""
     monkeypatch.setattr(module, "MOST_HOSTS", 2)
     server = Server("gpu01:9100", "login1:9100", "store1:9100")
-    assert not look(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
+    assert not polled(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
     assert all("timestamp(" in one for one in server.asked)
     server = Server("gpu01:9100", "login1:9100")
-    assert set(look(Hosts(server), server, "gpu01")) == {"gpu01"}  # type: ignore[arg-type]
+    assert set(polled(Hosts(server), server, "gpu01")) == {"gpu01"}  # type: ignore[arg-type]
 
 
 def test_the_server_adds_up_cpus_and_every_metric_is_of_one_table() -> None:
     server = Server()
-    look(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
+    polled(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
     assert any(one.startswith("sum by (instance,mode)") for one in server.asked)
     assert not any("node_odd" in one for one in server.asked)
     assert set(PAGE) <= PARTS.keys()

@@ -1,4 +1,4 @@
-"""What is remembered of a server's series changes nothing: each look is read as the first is."""
+"""What is remembered of a server's series changes nothing: each poll is read as the first is."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Rows = list[tuple[dict[str, str], str]]
 
 def answer(rows: Rows, at: float, orders: Orders | None = None) -> response.Answer:
     result = [{"metric": own, "value": [at, value]} for own, value in rows]
-    told = {"status": "success", "data": {"resultType": "vector", "result": result}}
-    return response.opened(json.dumps(told, separators=(",", ":")).encode(), 200, orders)
+    envelope = {"status": "success", "data": {"resultType": "vector", "result": result}}
+    return response.opened(json.dumps(envelope, separators=(",", ":")).encode(), 200, orders)
 
 
-def read(memory: Labels, looks: Rows, metrics: list[Rows], at: float) -> Any:
-    """What a memory makes of one look; as text, so that NaN is NaN."""
+def read(memory: Labels, polled: Rows, metrics: list[Rows], at: float) -> Any:
+    """What a memory makes of one poll; as text, so that NaN is NaN."""
     memory.begin()
     columns = [memory.column(answer(rows, at, memory.orders)) for rows in metrics]
     wanted = {key for column, _ in columns for key in column.rows}
     known: dict[tuple[str, str], Known] = {}
-    heard = memory.hear(answer(looks, at, memory.orders), known, wanted)
+    heard = memory.hear(answer(polled, at, memory.orders), known, wanted)
     memory.forget(wanted)
-    told = [
+    readings = [
         ({key: column.get(key) for key in column.rows}, left_out) for column, left_out in columns
     ]
-    return repr((told, known, heard))
+    return repr((readings, known, heard))
 
 
 def changed(fleet: list[dict[str, str]], chance: random.Random) -> list[dict[str, str]]:
@@ -93,8 +93,8 @@ def test_a_label_that_has_changed_is_read_anew() -> None:
         fleet[1]["hpc_job"] = job
         memory.begin()
         known = {}
-        told = answer([(one, "1.5") for one in fleet], 2.0, memory.orders)
-        memory.hear(told, known, {(one["UUID"], "") for one in fleet})
+        answered = answer([(one, "1.5") for one in fleet], 2.0, memory.orders)
+        memory.hear(answered, known, {(one["UUID"], "") for one in fleet})
     assert [one.labels["hpc_job"] for one in known.values()] == ["7", "8", "7"]
 
 
@@ -102,9 +102,9 @@ def test_series_that_come_again_are_one_order() -> None:
     memory, cuts = Labels(), []
     for value in ("1", "22.5"):
         memory.begin()
-        told = answer([({"UUID": f"GPU-{n}"}, value) for n in range(3)], 2.0, memory.orders)
-        assert told.cut is not None
-        cuts.append(told.cut)
+        answered = answer([({"UUID": f"GPU-{n}"}, value) for n in range(3)], 2.0, memory.orders)
+        assert answered.cut is not None
+        cuts.append(answered.cut)
     assert cuts[0].order is cuts[1].order is not None
     assert [*cuts[1].values] == [22.5, 22.5, 22.5]
 
@@ -115,9 +115,9 @@ def test_what_no_series_has_any_more_is_forgotten() -> None:
         fleet = [{"UUID": f"GPU-{turn}-{number}"} for number in range(50)]
         rows = [(one, "1") for one in fleet]
         read(memory, rows, [rows, rows], 2.0 + turn)
-    kept = json.dumps([*memory._keys, *memory._labels])
-    assert "GPU-29-" in kept
-    assert "GPU-27-" not in kept
+    stored = json.dumps([*memory._keys, *memory._labels])
+    assert "GPU-29-" in stored
+    assert "GPU-27-" not in stored
     assert len(memory.orders) <= 2
     assert len(memory._rows_in) <= 2
     assert len(memory._named_in) <= 2

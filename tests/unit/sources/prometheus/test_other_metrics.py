@@ -76,11 +76,11 @@ def test_hosts_are_asked_about_the_instant_of_their_gpus(engine: Engine, opened:
 
     source, _ = opened(engine.target + "?history=0")
 
-    def has_looked_twice() -> bool:
+    def is_polled_twice() -> bool:
         source.wish(Wish(is_by_hand=True))
         return len(instants("node_load1")) >= 2
 
-    eventually(has_looked_twice, "it has looked twice")
+    eventually(is_polled_twice, "it has looked twice")
     assert instants("node_load1")[:2] == instants("DCGM_FI_DEV_FB_USED")[:2] == [998.0, 998.75]
 
 

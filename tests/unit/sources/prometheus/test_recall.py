@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpumon.model.fault import SourceError
     from gpumon.sources.prometheus.questions import Seen
     from gpumon.sources.prometheus.recall import Recalled
-    from gpumon.sources.source import PastBeat
+    from gpumon.sources.source import PastFrames
 
     Say = Callable[..., None]
 
@@ -70,16 +70,16 @@ def opened() -> Iterator[Callable[..., PrometheusServer]]:
         source.close()
 
 
-def told(source: PrometheusServer) -> list[PastBeat]:
-    found: list[PastBeat] = []
+def past_of(source: PrometheusServer) -> list[PastFrames]:
+    found: list[PastFrames] = []
 
-    def has_told() -> bool:
+    def has_come() -> bool:
         past = source.recalled()
         if past is not None:
             found.extend(past())
         return past is not None
 
-    eventually(has_told, "it has told its past")
+    eventually(has_come, "its past has come")
     return found
 
 
@@ -120,12 +120,12 @@ def test_a_past_is_told_as_frames_of_its_time_the_oldest_first(
     engine: Engine, opened: Callable[..., PrometheusServer]
 ) -> None:
     source = opened(engine.target)
-    beats = told(source)
+    past = past_of(source)
     assert isinstance(source, Remembering)
     assert not source.is_recalling
-    times = [beat.at for beat in beats]
+    times = [step.at for step in past]
     assert times == sorted(times)
-    full = [beat for beat in beats if beat.frames]
+    full = [step for step in past if step.frames]
     now = SystemClock().now()
     assert now - 7300.0 < full[0].at < now - 6800.0
     assert now - 60.0 < full[-1].at < now
@@ -141,7 +141,7 @@ def test_a_counter_of_the_past_is_divided_by_the_time_between_its_samples(
 ) -> None:
     engine.hold("DEV_POWER_VIOLATION", (GPUS[0], 0.0))
     engine.grows = 0.5e9
-    full = [beat for beat in told(opened(engine.target)) if beat.frames]
+    full = [step for step in past_of(opened(engine.target)) if step.frames]
     ratio = full[-1].frames[0].block("gpu").value("sw_power_cap_ratio", 0)
     assert ratio == pytest.approx(0.5)
 
@@ -150,8 +150,8 @@ def test_who_holds_a_gpu_now_is_not_said_of_the_past(
     engine: Engine, opened: Callable[..., PrometheusServer]
 ) -> None:
     engine.hold("DEV_GPU_UTIL", (labels("GPU-0", hpc_job="77"), 5.0))
-    for beat in told(opened(engine.target)):
-        for frame in beat.frames:
+    for step in past_of(opened(engine.target)):
+        for frame in step.frames:
             assert frame.block("gpu").label("label_jobs", 0) is None
 
 
@@ -160,7 +160,7 @@ def test_a_server_that_bears_no_large_question_is_asked_smaller_ones(
 ) -> None:
     engine.most_steps = 20
     source = opened(engine.target)
-    assert sum(bool(beat.frames) for beat in told(source)) > 240
+    assert sum(bool(step.frames) for step in past_of(source)) > 240
     asked = [params for path, params in engine.asked if path == "query_range"]
     assert any(engine.range_fault(params) for params in asked)
     assert not heard(source)
@@ -182,11 +182,11 @@ def test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands(
     source = opened(engine.target)
     lines: list[SourceError] = []
 
-    def has_said() -> bool:
+    def has_remark() -> bool:
         lines.extend(heard(source))
         return bool(lines)
 
-    eventually(has_said, "it says what is missing")
+    eventually(has_remark, "it reports what is missing")
     begin = f"has no past: answers with an error (HTTP {status[:3]})"
     assert lines[0].message.startswith(begin)
     said(lines[0].message, lines[0].hint)
@@ -234,7 +234,7 @@ def test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on(
     engine.grows = 300_000.0
     clock = Shifted()
     source = opened(engine.target, clock=clock)
-    whole = told(source)
+    whole = past_of(source)
     first = [params for path, params in engine.asked if path == "query_range"]
     engine.fault = Answer(b"starting", "503 No")
     lines: list[SourceError] = []
@@ -247,18 +247,18 @@ def test_of_an_outage_only_what_was_missed_is_asked_and_counters_go_on(
     clock.ahead_s = away_s
     engine.fault = None
     source.wish(Wish(is_by_hand=True))
-    gap = told(source)
+    gap = past_of(source)
     asked = [params for path, params in engine.asked if path == "query_range"]
     assert len({params["query"] for params in asked}) == len(asked) == 4
     steps = [points(params) for params in asked]
     # The samples of the outage and those on both sides of it, and not one of the day before.
     assert all(away_s / 15.0 <= count <= away_s / 15.0 + 4 for count in steps)
     assert sum(steps) < sum(map(points, first)) / 4
-    times = [beat.at for beat in gap]
+    times = [step.at for step in gap]
     assert times == sorted(times)
     assert times[0] <= whole[-1].at + 15.0
-    beats = [beat for beat in (whole[-1], *gap) if beat.frames]
-    energy = [beat.frames[0].block("gpu").value("energy_j", 0) or nan for beat in beats]
+    past = [step for step in (whole[-1], *gap) if step.frames]
+    energy = [step.frames[0].block("gpu").value("energy_j", 0) or nan for step in past]
     grown = [after - before for before, after in pairwise(energy)]
     assert grown[1:] == pytest.approx([300.0 * 15.0] * (len(grown) - 1))
 
@@ -274,7 +274,7 @@ def test_who_is_asked_too_often_is_not_asked_smaller_questions(
     refusing(engine, "429 Too Many Requests")
     source = opened(engine.target)
     lines: list[SourceError] = []
-    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says what is missing")
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it reports what is missing")
     assert lines[0].message == "has no past: gets too many requests (HTTP 429)"
     assert sum(path == "query_range" for path, _ in engine.asked) == 1
 
@@ -285,13 +285,13 @@ def test_what_was_missed_and_is_refused_is_one_line_and_its_present_stands(
 ) -> None:
     clock = Shifted()
     source = opened(engine.target, clock=clock)
-    told(source)
+    past_of(source)
     refusing(engine, status)
     engine.now_s = lambda: time.time() + 600.0
     clock.ahead_s = 600.0
     source.wish(Wish(is_by_hand=True))
     lines: list[SourceError] = []
-    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says what is missing")
+    eventually(lambda: bool(lines.extend(heard(source)) or lines), "it reports what is missing")
     begin = "has nothing of the time in which it was not read: answers with an error"
     assert lines[0].message.startswith(begin)
     said(lines[0].message, lines[0].hint)
@@ -320,8 +320,8 @@ def test_half_a_refusal_leaves_what_is_near(
 
     engine.range_fault = of_old_alone  # type: ignore[method-assign]
     source = opened(engine.target)
-    beats = told(source)
-    assert {beat.period_s for beat in beats} == {15.0}
+    past = past_of(source)
+    assert {step.period_s for step in past} == {15.0}
     lines: list[SourceError] = []
     eventually(lambda: bool(lines.extend(heard(source)) or lines), "it says so")
     assert lines[0].message.startswith("has nothing older than an hour: answers with an error")
@@ -343,7 +343,7 @@ def test_a_gpu_that_has_vanished_is_of_the_past_and_not_of_the_present() -> None
         past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
         return await past.past(seen, questions.told_by, NOW)
 
-    frames = [frame for beat in asyncio.run(asked()).beats("p") for frame in beat.frames]
+    frames = [frame for step in asyncio.run(asked()).beats("p") for frame in step.frames]
     assert frames[0].block("gpu").keys == ("GPU-0", "GPU-1")
     assert {frame.node for frame in frames} == {"gpu01"}
     assert frames[-1].block("gpu").keys == ("GPU-0",)
@@ -373,7 +373,7 @@ def test_an_xid_that_came_before_the_first_look_is_an_event_of_its_time() -> Non
     ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
     assert reading.blocks["event"].keys == ()
     for _ in range(2):
-        # Told again it is the same one.
+        # Reported again it is the same one.
         nodes.remember(recalled.xids(seen), seen)
         ((_, reading, _),), _ = nodes.read(seen, NOW, 60.0)
         (key,) = reading.blocks["event"].keys
@@ -383,7 +383,7 @@ def test_an_xid_that_came_before_the_first_look_is_an_event_of_its_time() -> Non
 
 @pytest.mark.parametrize("last_s", [3.0, 22.0], ids=["just now", "nearly an interval ago"])
 def test_an_xid_of_the_first_look_is_an_event_where_the_past_had_another(last_s: float) -> None:
-    """No step of the past has it: the look itself comes behind them."""
+    """No step of the past has it: the poll itself comes after them."""
     times = [NOW - last_s - 30.0 * number for number in range(60)][::-1]
     xids = {
         "GPU-0": [*[0.0] * 59, 48.0],

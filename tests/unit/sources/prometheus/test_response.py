@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def opened(told: Any, status: int = 200) -> Answer:
-    return response.opened(json.dumps(told).encode(), status)
+def opened(given: Any, status: int = 200) -> Answer:
+    return response.opened(json.dumps(given).encode(), status)
 
 
 def vector(*rows: Any) -> Answer:
@@ -25,14 +25,14 @@ def vector(*rows: Any) -> Answer:
 
 
 def test_an_envelope_holds_data_and_warnings() -> None:
-    told = opened({"status": "success", "data": [1], "warnings": ["one\x1b store", 7, "is down"]})
-    assert told.data == [1]
-    assert told.warnings == ("one� store", "is down")
+    given = opened({"status": "success", "data": [1], "warnings": ["one\x1b store", 7, "is down"]})
+    assert given.data == [1]
+    assert given.warnings == ("one� store", "is down")
 
 
 def test_of_many_warnings_the_first_are_told() -> None:
-    told = opened({"status": "success", "data": [], "warnings": [f"w{n}" for n in range(9)]})
-    assert told.warnings == ("w0", "w1", "w2", "and 6 more warnings")
+    given = opened({"status": "success", "data": [], "warnings": [f"w{n}" for n in range(9)]})
+    assert given.warnings == ("w0", "w1", "w2", "and 6 more warnings")
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_samples_over_time_have_their_times() -> None:
 
 
 def instant_body(*rows: Any, **more: Any) -> bytes:
-    told = {"status": "success", "data": {"resultType": "vector", "result": [*rows]}, **more}
-    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+    given = {"status": "success", "data": {"resultType": "vector", "result": [*rows]}, **more}
+    return json.dumps(given, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def series(value: str = "5", at: float = 1.5, **labels: str) -> dict[str, Any]:
@@ -153,11 +153,11 @@ def both_ways(body: bytes) -> tuple[response.Rows, bool]:
     slow = response.opened(body.replace(b'"result":[', b'"result": ['), 200)
     assert slow.cut is None
     assert quick.warnings == slow.warnings
-    told = response.vector(quick)
+    given = response.vector(quick)
     others = response.vector(slow)
-    assert [repr(row) for row in told.rows] == [repr(row) for row in others.rows]
-    assert told.left_out == others.left_out
-    return told, quick.cut is not None
+    assert [repr(row) for row in given.rows] == [repr(row) for row in others.rows]
+    assert given.left_out == others.left_out
+    return given, quick.cut is not None
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_each_text_of_labels_is_read_once() -> None:
         return labels.get("UUID")
 
     known: dict[str, str | None] = {}
-    for told in (instant_body(*(series(str(n), UUID=f"{n}") for n in range(3))), body, body):
-        found, values, left_out = response.by_labels(response.opened(told, 200), known, named)
+    for given in (instant_body(*(series(str(n), UUID=f"{n}") for n in range(3))), body, body):
+        found, values, left_out = response.by_labels(response.opened(given, 200), known, named)
         assert len(found) == len(values) == 3
         assert left_out == 0
     assert found == ["a", "b", None]

@@ -10,7 +10,7 @@ import pytest
 from gpumon.cli import main
 from gpumon.sources.address import parse
 from gpumon.sources.prometheus import questions
-from gpumon.sources.prometheus.rules import RECORDED, TOLD_AT, rules
+from gpumon.sources.prometheus.rules import RECORDED, SAMPLED_AT, rules
 from gpumon.sources.prometheus.server import PrometheusServer
 from gpumon.sources.source import SystemClock, Wish
 from tests.unit.sources.prometheus.engine import Engine, labels
@@ -75,10 +75,10 @@ def test_what_is_recorded_is_asked_in_place_of_what_it_is_made_of(
     assert gpus.value("power_w", 1) == 300.0
     assert gpus.value("temp_c", 0) == 60.0
     assert gpus.label("name", 0) == "NVIDIA H100 80GB HBM3"
-    said = asked(engine)
-    assert f"{TOLD_AT} + 0" in said
-    assert not any("timestamp(" in one for one in said)
-    assert not any(one.endswith("(DCGM_FI_DEV_GPU_UTIL)") for one in said)
+    questions_asked = asked(engine)
+    assert f"{SAMPLED_AT} + 0" in questions_asked
+    assert not any("timestamp(" in one for one in questions_asked)
+    assert not any(one.endswith("(DCGM_FI_DEV_GPU_UTIL)") for one in questions_asked)
 
 
 def test_of_a_large_fleet_all_else_is_asked_of_the_nodes_alone_that_are_looked_at(
@@ -86,19 +86,19 @@ def test_of_a_large_fleet_all_else_is_asked_of_the_nodes_alone_that_are_looked_a
 ) -> None:
     frames: dict[str, Frame] = {}
 
-    def are_told(*nodes: str) -> bool:
+    def are_whole(*nodes: str) -> bool:
         frames.update((frame.node, frame) for frame in source.poll() if frame.blocks)
         temps = {n: f.block("gpu").value("temp_c", 0) for n, f in frames.items()}
         powers = {n: f.block("gpu").value("power_w", 0) for n, f in frames.items()}
         return set(powers.values()) == {300.0} and {n for n in temps if temps[n]} == set(nodes)
 
-    eventually(are_told, "the overview is what is recorded")
+    eventually(are_whole, "the overview is what is recorded")
     # Slurm's name of the node, and the GPUs of a job there.
     source.wish(Wish(zoom_nodes=("gpu02",)))
-    eventually(lambda: are_told("gpu02.site"), "one node is told whole")
+    eventually(lambda: are_whole("gpu02.site"), "one node is there whole")
     assert any(r'(DCGM_FI_DEV_GPU_TEMP{Hostname=~"gpu02\\.site"})' in one for one in asked(engine))
     source.wish(Wish())
-    eventually(are_told, "nobody looks closer any more")
+    eventually(are_whole, "no node is watched closer any more")
 
 
 def test_rules_that_have_ended_are_done_without(engine: Engine, source: PrometheusServer) -> None:
@@ -140,5 +140,5 @@ def test_the_rules_are_printed_for_a_server(capsys: pytest.CaptureFixture[str]) 
     printed = capsys.readouterr().out
     assert printed == rules()
     records = re.findall(r"- record: (\S+)", printed)
-    assert records == [TOLD_AT, *RECORDED.values()]
+    assert records == [SAMPLED_AT, *RECORDED.values()]
     assert printed.count("    expr: ") == len(records)

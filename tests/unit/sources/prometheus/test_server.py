@@ -69,18 +69,18 @@ def test_an_instant_is_asked_about_once_its_pages_are_written_down(
     source, _ = opened(engine.target + "?history=0")
     eventually(lambda: len(instants()) == 1, "it has looked")
 
-    def has_looked_again() -> bool:
+    def is_polled_again() -> bool:
         source.wish(Wish(is_by_hand=True))
         return len(instants()) >= 2
 
-    eventually(has_looked_again, "it has looked again")
+    eventually(is_polled_again, "it has looked again")
     assert instants()[:2] == [998.0, 1000.0 - ago_s]
 
 
 def test_no_more_than_two_questions_are_asked_at_once(engine: Engine, opened: Open) -> None:
     once(opened, engine)
     assert len(engine.requests) > 5
-    # Each stands on a connection of its own, which is kept.
+    # Each has a connection of its own, which stays open.
     assert engine.connections <= 2
 
 
@@ -117,14 +117,16 @@ def test_samples_that_are_too_old_are_no_picture_of_now(
 def test_a_node_whose_series_end_is_missed_until_it_is_forgotten(
     engine: Engine, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, look = opened(engine.target)
-    eventually(lambda: len(look()) >= 2, "both are read")
+    _, arrived = opened(engine.target)
+    eventually(lambda: len(arrived()) >= 2, "both are read")
     monkeypatch.setattr(nodes, "FORGOTTEN_S", 3600.0)
     for name, rows in list(engine.series.items()):
         engine.series[name] = [row for row in rows if row[0]["Hostname"] == "gpu01"]
-    eventually(lambda: any(f.node == "gpu02" and f.errors for f in look()), "it is missed")
+    eventually(lambda: any(f.node == "gpu02" and f.errors for f in arrived()), "it is missed")
     monkeypatch.setattr(nodes, "FORGOTTEN_S", 0.0)
-    eventually(lambda: look()[-1].node == "gpu01" and look()[-2].node == "gpu01", "it is forgotten")
+    eventually(
+        lambda: arrived()[-1].node == "gpu01" and arrived()[-2].node == "gpu01", "it is forgotten"
+    )
 
 
 def test_what_a_counter_grew_by_is_divided_by_the_time_between_samples(
@@ -134,15 +136,15 @@ def test_what_a_counter_grew_by_is_divided_by_the_time_between_samples(
     now = SystemClock().now()
     at = [now]
     engine.now_s = lambda: at[0]
-    _, look = opened(engine.target)
-    eventually(lambda: len(look()) >= 2, "it is read")
-    # In this order, so that no look sees what has not been told yet.
+    _, arrived = opened(engine.target)
+    eventually(lambda: len(arrived()) >= 2, "it is read")
+    # In this order, so that no poll sees what is not there yet.
     at[0] += 4.0
     engine.hold("DEV_POWER_VIOLATION", (GPUS[0], 3e9))
 
     def rated() -> bool:
-        told = [frame for frame in look() if frame.node == "gpu01"][-1].block("gpu")
-        value = told.value("sw_power_cap_ratio", 0)
+        gpu_block = [frame for frame in arrived() if frame.node == "gpu01"][-1].block("gpu")
+        value = gpu_block.value("sw_power_cap_ratio", 0)
         return value is not None and abs(value - 0.5) < 0.01
 
     eventually(rated, "two seconds of four")
@@ -223,9 +225,9 @@ def test_mimir_is_asked_behind_its_prefix_for_one_tenant(opened: Open) -> None:
     mimir = Engine(prefix="/prometheus")
     mimir.hold("DEV_GPU_UTIL", *((one, 97.0) for one in GPUS))
     try:
-        source, look = opened(f"{mimir.target}?tenant=ml", once=True)
+        source, arrived = opened(f"{mimir.target}?tenant=ml", once=True)
         eventually(lambda: not source.pending(), "it has answered")
-        assert [frame.node for frame in look()] == ["gpu01", "gpu02"]
+        assert [frame.node for frame in arrived()] == ["gpu01", "gpu02"]
         assert all(b"x-scope-orgid: ml\r\n" in head.lower() for head in mimir.requests)
     finally:
         mimir.stop()
@@ -268,7 +270,7 @@ def test_more_nodes_than_there_are_anywhere_are_left_out(
 def test_no_more_metrics_than_a_few_tell_of_gpus(
     engine: Engine, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "MOST_TOLD_BY", 1)
+    monkeypatch.setattr(questions, "MOST_IDENTIFYING", 1)
     engine.series.clear()
     engine.hold("DEV_GPU_UTIL", (GPUS[0], 5.0), (GPUS[1], 5.0))
     engine.hold("DEV_GPU_UTIL_RATIO", (GPUS[2], 7.0))
@@ -296,23 +298,23 @@ def test_a_server_that_has_no_metric_yet_is_asked_on_every_beat(
 ) -> None:
     monkeypatch.setattr(pauses, "RETRY_S", (0.1, 3600.0))
     series, engine.series = engine.series, {}
-    _, look = opened(engine.target)
-    eventually(lambda: len(look()) >= 4, "it is asked again and again")
+    _, arrived = opened(engine.target)
+    eventually(lambda: len(arrived()) >= 4, "it is asked again and again")
     engine.series = series
-    eventually(lambda: bool(look()[-1].blocks), "it is read")
+    eventually(lambda: bool(arrived()[-1].blocks), "it is read")
 
 
 def test_a_server_that_ends_and_comes_back_is_read_again(opened: Open) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        _, look = opened(f"prometheus+http://127.0.0.1:{port}")
-        eventually(lambda: bool(look()), "it has failed")
-        assert look()[0].errors[0].message == "cannot be reached: Connection refused"
+        _, arrived = opened(f"prometheus+http://127.0.0.1:{port}")
+        eventually(lambda: bool(arrived()), "it has failed")
+        assert arrived()[0].errors[0].message == "cannot be reached: Connection refused"
     server = Engine(port=port)
     server.hold("DEV_GPU_UTIL", (GPUS[0], 5.0))
     try:
-        eventually(lambda: bool(look()[-1].blocks), "it is read")
+        eventually(lambda: bool(arrived()[-1].blocks), "it is read")
     finally:
         server.stop()
 
@@ -321,11 +323,11 @@ def test_what_a_server_told_is_over_once_it_has_failed_for_two_intervals(
     engine: Engine, opened: Open
 ) -> None:
     engine.gap_s = 0.5
-    _, look = opened(engine.target)
-    eventually(lambda: bool(look()) and bool(look()[-1].blocks), "it is read")
+    _, arrived = opened(engine.target)
+    eventually(lambda: bool(arrived()) and bool(arrived()[-1].blocks), "it is read")
     engine.fault = Answer(b"starting", "503 No")
-    eventually(lambda: sum(bool(frame.errors) for frame in look()) >= 2, "it fails twice")
-    first, second = [frame for frame in look() if frame.errors][:2]
+    eventually(lambda: sum(bool(frame.errors) for frame in arrived()) >= 2, "it fails twice")
+    first, second = [frame for frame in arrived() if frame.errors][:2]
     assert (first.node, second.node) == ("", "")
     assert first.over_at is not None
     assert second.over_at is not None
@@ -344,10 +346,10 @@ def test_what_fails_rests_ever_longer_until_somebody_asks(
 ) -> None:
     monkeypatch.setattr(pauses, "RETRY_S", (3600.0, 3600.0))
     engine.fault = Answer(b'{"status":"error","error":"x"}', "422 No", JSON)
-    source, look = opened(engine.target)
-    eventually(lambda: len(look()) == 1, "it has failed")
+    source, arrived = opened(engine.target)
+    eventually(lambda: len(arrived()) == 1, "it has failed")
     source.wish(Wish(is_by_hand=True))
-    eventually(lambda: len(look()) == 2, "it is tried again")
+    eventually(lambda: len(arrived()) == 2, "it is tried again")
 
 
 def test_one_question_of_many_that_fails_is_one_line(engine: Engine, opened: Open) -> None:
@@ -363,13 +365,13 @@ def test_one_question_of_many_that_fails_is_one_line(engine: Engine, opened: Ope
 
 def test_it_is_asked_no_oftener_than_it_learns_anything(engine: Engine, opened: Open) -> None:
     engine.gap_s = 15.0
-    source, look = opened(engine.target)
-    eventually(lambda: len(look()) >= 2, "it is read")
-    assert source.beat_s == 7.5
+    source, arrived = opened(engine.target)
+    eventually(lambda: len(arrived()) >= 2, "it is read")
+    assert source.poll_period_s == 7.5
     source.wish(Wish(period_s=20.0))
-    assert source.beat_s == 20.0
+    assert source.poll_period_s == 20.0
     source._work_s = 30.0
-    assert source.beat_s == 120.0
+    assert source.poll_period_s == 120.0
 
 
 def test_where_there_are_not_two_samples_the_servers_own_default_counts(
@@ -380,15 +382,15 @@ def test_where_there_are_not_two_samples_the_servers_own_default_counts(
         name: [(dict(one, UUID="GPU x"), v) for one, v in rows]
         for name, rows in engine.series.items()
     }
-    source, look = opened(engine.target, once=True)
+    source, arrived = opened(engine.target, once=True)
     eventually(lambda: not source.pending(), "it has answered")
-    assert look()[0].stale_after_s == 120.0
-    # It is asked on the beat until there are.
-    assert source.beat_s < 7.5
+    assert arrived()[0].stale_after_s == 120.0
+    # It is asked each period until there are.
+    assert source.poll_period_s < 7.5
 
 
 @pytest.mark.parametrize(
-    ("interval_s", "period_s", "beat_s", "limit_s"),
+    ("interval_s", "period_s", "poll_period_s", "limit_s"),
     [
         (1.0, 1.0, 1.0, 5.0),
         (15.0, 2.0, 7.5, 30.0),
@@ -397,9 +399,9 @@ def test_where_there_are_not_two_samples_the_servers_own_default_counts(
     ],
 )
 def test_two_intervals_or_periods_are_the_limit_unless_it_is_asked_more_seldom(
-    interval_s: float, period_s: float, beat_s: float, limit_s: float
+    interval_s: float, period_s: float, poll_period_s: float, limit_s: float
 ) -> None:
-    assert nodes.limit_of(interval_s, period_s, beat_s) == limit_s
+    assert nodes.limit_of(interval_s, period_s, poll_period_s) == limit_s
 
 
 def test_a_source_that_is_closed_before_it_runs_reads_nothing(engine: Engine) -> None:

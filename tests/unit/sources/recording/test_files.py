@@ -48,25 +48,25 @@ def frame(at, power=70.0):
     return Frame("local", "n1", at, 0.0, {"gpu": block})
 
 
-def write(path, beats, **options):
+def write(path, ticks, **options):
     writer = RecordingWriter(path, 0.0, 1.0, ["local"], **options)
-    for beat in range(1, beats + 1):
-        writer.frames([frame(float(beat), 70.0 + beat)])
-        writer.beat(float(beat), 1.0)
+    for number in range(1, ticks + 1):
+        writer.frames([frame(float(number), 70.0 + number)])
+        writer.beat(float(number), 1.0)
     return writer
 
 
-def beats(path, *since):
+def frames_read(path, *since):
     playback = Playback(Recording(path), *since)
-    return list(playback.beats()), [error.message for error in playback.problems]
+    return list(playback.by_tick()), [error.message for error in playback.problems]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_written_is_read(tmp_path, name):
     path = tmp_path / name
     write(path, 200).close()
-    read, problems = beats(path)
-    assert [beat.at for beat in read] == [float(n) for n in range(1, 201)]
+    read, problems = frames_read(path)
+    assert [tick.at for tick in read] == [float(n) for n in range(1, 201)]
     assert [b.frames[0].block("gpu").value("power_w", 0) for b in read] == [
         70.0 + b.at for b in read
     ]
@@ -79,7 +79,7 @@ def test_what_was_written_is_read(tmp_path, name):
 def test_reading_begins_with_the_passage_of_a_time(tmp_path, name):
     path = tmp_path / name
     write(path, 200).close()
-    read, problems = beats(path, 125.0)
+    read, problems = frames_read(path, 125.0)
     assert [read[0].at, read[-1].at] == [121.0, 200.0]
     assert problems == []
     assert len(Recording(path).files[0].passages) >= 4
@@ -89,8 +89,8 @@ def test_reading_begins_with_the_passage_of_a_time(tmp_path, name):
 def test_up_to_a_time_one_picture_of_each_passage_is_enough(tmp_path, name):
     path = tmp_path / name
     write(path, 200).close()
-    read, _ = beats(path, 0.0, float("inf"), 130.0)
-    assert [beat.at for beat in read] == [1.0, 61.0, 121.0, *map(float, range(181, 201))]
+    read, _ = frames_read(path, 0.0, float("inf"), 130.0)
+    assert [tick.at for tick in read] == [1.0, 61.0, 121.0, *map(float, range(181, 201))]
 
 
 @pytest.mark.slow
@@ -109,11 +109,11 @@ def test_a_sigkill_at_any_moment_costs_nothing_before_the_last_flush(tmp_path, n
         last = max([last, *map(int, child.stdout.read().split("\n")[:-1])])
         child.wait()
         child.stdout.close()
-        read, problems = beats(path)
-        assert [beat.at for beat in read][:last] == [float(n) for n in range(1, last + 1)]
-        for beat in read:
-            energy = beat.frames[0].block("gpu").columns["energy_j"]
-            assert list(energy) == [int(beat.at) * 1000 + gpu for gpu in range(8)]
+        read, problems = frames_read(path)
+        assert [tick.at for tick in read][:last] == [float(n) for n in range(1, last + 1)]
+        for tick in read:
+            energy = tick.frames[0].block("gpu").columns["energy_j"]
+            assert list(energy) == [int(tick.at) * 1000 + gpu for gpu in range(8)]
         assert all("cut off" in problem for problem in problems)
 
 
@@ -126,10 +126,10 @@ def test_a_recording_cut_at_any_byte_is_read_up_to_there(tmp_path, name):
     for _ in range(40):
         path.write_bytes(whole[: chance.randrange(len(whole))])
         try:
-            read, problems = beats(path)
+            read, problems = frames_read(path)
         except RecordingError:
             continue
-        assert [beat.at for beat in read] == [float(n) for n in range(1, len(read) + 1)]
+        assert [tick.at for tick in read] == [float(n) for n in range(1, len(read) + 1)]
         assert len(set(problems)) <= 1  # Playing has read the beginning once before.
 
 
@@ -162,8 +162,8 @@ def test_a_line_that_was_cut_off_is_said(tmp_path, said):
     path = tmp_path / "a.gpumon"
     write(path, 3).close()
     path.write_bytes(path.read_bytes()[:-5])
-    read, (problem,) = beats(path)
-    assert [beat.at for beat in read] == [1.0, 2.0]
+    read, (problem,) = frames_read(path)
+    assert [tick.at for tick in read] == [1.0, 2.0]
     assert problem == "line 8 is cut off: its recorder was ended, or is still writing"
     said(problem)
 
@@ -178,8 +178,8 @@ def test_a_recording_is_continued_after_a_kill(tmp_path, name):
     writer.frames([frame(101.0)])
     writer.beat(101.0, 1.0)
     writer.close()
-    read, problems = beats(path)
-    assert [beat.at for beat in read] in ([1.0, 2.0, 3.0, 4.0, 101.0], [1.0, 2.0, 3.0, 101.0])
+    read, problems = frames_read(path)
+    assert [tick.at for tick in read] in ([1.0, 2.0, 3.0, 4.0, 101.0], [1.0, 2.0, 3.0, 101.0])
     assert len(problems) <= 1
 
 
@@ -189,11 +189,11 @@ def test_a_line_that_is_garbage_is_named_and_the_next_passage_read(tmp_path, sai
     lines = path.read_bytes().split(b"\n")
     lines[9] = b"\x1b]0;owned\x07{"
     path.write_bytes(b"\n".join(lines))
-    read, (problem,) = beats(path)
+    read, (problem,) = frames_read(path)
     assert problem.startswith("line 10 is not what a recorder writes")
     said(problem)
     assert "\x1b" not in problem
-    assert [beat.at for beat in read if beat.frames][-1] == 130.0
+    assert [tick.at for tick in read if tick.frames][-1] == 130.0
 
 
 def test_a_line_beyond_the_bound_is_passed_over(tmp_path, monkeypatch, said):
@@ -203,7 +203,7 @@ def test_a_line_beyond_the_bound_is_passed_over(tmp_path, monkeypatch, said):
     monkeypatch.setattr(recording_read._split, "__defaults__", (2**20,))
     with path.open("ab") as file:
         file.write(b'{"kind":"' + b"x" * 2**21 + b'"}\n')
-    read, (problem,) = beats(path)
+    read, (problem,) = frames_read(path)
     assert len(read) == 3
     assert problem == "line 9 is longer than 1 MiB"
     said(problem)
@@ -241,7 +241,7 @@ def test_nothing_is_overwritten_unless_asked(tmp_path):
     with pytest.raises(RecordingError, match="already exists"):
         RecordingWriter(path, 0.0, 1.0, [])
     write(path, 1, is_forced=True).close()
-    assert len(beats(path)[0]) == 1
+    assert len(frames_read(path)[0]) == 1
 
 
 def test_a_link_is_not_followed_and_a_second_recorder_refused(tmp_path):
@@ -300,8 +300,8 @@ def test_a_full_disk_leaves_what_was_flushed(tmp_path, name):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, old)
     assert path.stat().st_size == size
-    read, problems = beats(path)
-    assert [beat.at for beat in read] == [1.0, 2.0, 3.0]
+    read, problems = frames_read(path)
+    assert [tick.at for tick in read] == [1.0, 2.0, 3.0]
     assert problems == []
 
 
@@ -311,11 +311,11 @@ def test_somebody_else_can_write_one_without_beats(tmp_path):
     header |= {"started_at": 0, "period_s": 10, "targets": ["x"]}
     rows = [header]
     for at in (0, 10, 20):
-        said = {"kind": "frame", "origin": "x", "at": at, "late_s": 0}
-        rows += [said | {"node": "n1"}, said | {"node": "n2"}]
+        fields = {"kind": "frame", "origin": "x", "at": at, "late_s": 0}
+        rows += [fields | {"node": "n1"}, fields | {"node": "n2"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    read, problems = beats(path)
-    assert [(beat.at, len(beat.frames)) for beat in read] == [(0.0, 2), (10.0, 2), (20.0, 2)]
+    read, problems = frames_read(path)
+    assert [(tick.at, len(tick.frames)) for tick in read] == [(0.0, 2), (10.0, 2), (20.0, 2)]
     assert problems == []
 
 
@@ -328,7 +328,7 @@ def test_a_queue_that_was_told_again_is_no_picture_of_its_own(tmp_path):
     writer.beat(60.0, 1.0)
     writer.close()
     assert Recording(path).span.end == 60.0
-    assert [len(beat.frames) for beat in beats(path)[0]] == [1, 1]
+    assert [len(tick.frames) for tick in frames_read(path)[0]] == [1, 1]
 
 
 @pytest.fixture
@@ -395,8 +395,8 @@ def test_a_few_bytes_that_stand_for_a_very_long_text_end_the_reading_in_one_line
     with path.open("ab") as file:
         file.write(zstandard.ZstdCompressor().compress(bomb))
     assert path.stat().st_size < 32 * 2**10
-    read, problems = beats(path)
-    assert [beat.at for beat in read] == [1.0, 2.0, 3.0]
+    read, problems = frames_read(path)
+    assert [tick.at for tick in read] == [1.0, 2.0, 3.0]
     (problem,) = problems
     assert "become more than 500 times as much text" in problem
     said(problem)
@@ -411,15 +411,15 @@ def test_of_more_passages_than_any_recorder_makes_some_are_taken_together(
     path = tmp_path / "a.gpumon"
     write(path, 1).close()
     lines = path.read_bytes().splitlines(keepends=True)
-    header, said = lines[0], [line for line in lines[1:] if b'"sync"' not in line]
+    header, rest = lines[0], [line for line in lines[1:] if b'"sync"' not in line]
     with path.open("wb") as file:
         file.write(header)
         for number in range(count):
             file.write(b'{"kind":"sync","at":%d.0}\n' % number)
-            file.write(b"".join(said) if number in (0, count - 1) else b"")
+            file.write(b"".join(rest) if number in (0, count - 1) else b"")
     passages = Recording(path).files[0].passages
     assert len(passages) == count + 1 if count <= 40 else 20 < len(passages) <= 41
-    read, problems = beats(path)
+    read, problems = frames_read(path)
     assert (len(read), problems) == (2, [])
 
 
@@ -450,9 +450,9 @@ def test_a_passage_that_asks_for_much_memory_is_said(tmp_path):
     text = b'{"kind":"sync","at":4.0}\n'
     with path.open("ab") as file:
         file.write(made.compress(text) + made.flush())
-    read, problems = beats(path)
+    read, problems = frames_read(path)
     (problem,) = problems
-    assert [beat.at for beat in read] == [1.0, 2.0, 3.0]
+    assert [tick.at for tick in read] == [1.0, 2.0, 3.0]
     assert "asks for more than 8 MiB" in problem
     assert "--long" in problem
 
@@ -480,7 +480,7 @@ def test_of_many_lines_that_are_garbage_the_first_are_named(tmp_path, more):
     tail = [b'{"kind":"sync","at":%d}' % (1000 + n) for n in range(count)]
     spoilt = [line for sync in tail for line in (sync, b"{")]
     path.write_bytes(b"\n".join(lines[: begins[-1]] + spoilt) + b"\n")
-    _, problems = beats(path)
+    _, problems = frames_read(path)
     named = [one for one in problems if "is not what a recorder writes" in one]
     assert len(named) == recording_source.MAX_PROBLEMS
     rest = problems[len(named) :]

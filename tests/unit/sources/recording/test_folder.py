@@ -21,21 +21,21 @@ from gpumon.sources.recording.source import Playback, Recording
 START = 1_767_225_600.0
 
 
-def run(folder, begin, beats, period_s=60.0):
-    for beat in range(begin, begin + beats):
-        at = START + beat * period_s
-        block = Block(("GPU-1",), {"power_w": array("d", [70.0 + beat])}, {}, {})
+def run(folder, begin, ticks, period_s=60.0):
+    for number in range(begin, begin + ticks):
+        at = START + number * period_s
+        block = Block(("GPU-1",), {"power_w": array("d", [70.0 + number])}, {}, {})
         folder.frames([Frame("local", "n1", at, 0.0, {"gpu": block})])
         folder.beat(at, period_s)
 
 
 def times(path):
-    return [(beat.at - START) / 60.0 for beat in Playback(Recording(path)).beats()]
+    return [(tick.at - START) / 60.0 for tick in Playback(Recording(path)).by_tick()]
 
 
 def test_the_newest_is_kept_and_the_oldest_removed(tmp_path):
     path = tmp_path / "rolling"
-    folder = RecordingFolder(path, START, 60.0, ["local"], keep_s=7200.0)
+    folder = RecordingFolder(path, START, 60.0, ["local"], retention_s=7200.0)
     stranger = path / "notes.txt"
     stranger.write_text("mine")
     run(folder, 0, 600)

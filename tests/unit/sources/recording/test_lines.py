@@ -18,13 +18,13 @@ from gpumon.model.records.cluster import Allocation, Job, SlurmNode
 from gpumon.model.records.frame import Frame, QueueRecords
 from gpumon.model.records.queue import Partition, Reservation
 from gpumon.sources.recording.decode import (
-    Beat,
     Decoder,
     Header,
     LineError,
+    QueueState,
     RecordingError,
     Sync,
-    Told,
+    TickFrames,
 )
 from gpumon.sources.recording.encode import DECIMALS, Encoder
 from gpumon.sources.recording.records import MAX_TEXT, TABLES, number, unpack
@@ -187,8 +187,8 @@ def test_what_has_not_changed_is_not_written_again():
 def test_a_missing_counter_is_never_grown_from():
     encoder, decoder = ready()
     for counters in ([MISSING_INTEGER, 5], [7, 6], [9, MISSING_INTEGER], [10, 8]):
-        said = decoder.read(encoder.frame(gpus(energy_j=counters)))
-        assert list(said.blocks["gpu"].columns["energy_j"]) == counters
+        decoded = decoder.read(encoder.frame(gpus(energy_j=counters)))
+        assert list(decoded.blocks["gpu"].columns["energy_j"]) == counters
 
 
 def test_after_a_sync_line_a_reader_needs_nothing_from_before():
@@ -197,11 +197,11 @@ def test_after_a_sync_line_a_reader_needs_nothing_from_before():
     before.read(encoder.frame(Frame("slurm", "", 1.0, 0.0, {}, queue=queue)))
     before.read(encoder.frame(gpus(power_w=[70.0, 80.0])))
     later = Decoder()
-    sync, told = encoder.sync(9.0).splitlines()
+    sync, reported = encoder.sync(9.0).splitlines()
     assert later.read(sync) == Sync(9.0)
-    assert later.read(told) == Told(Frame("slurm", "", 1.0, 0.0, {}, queue=queue))
-    said = later.read(encoder.frame(gpus(power_w=[70.0, 80.0])))
-    assert list(said.blocks["gpu"].columns["power_w"]) == [70.0, 80.0]
+    assert later.read(reported) == QueueState(Frame("slurm", "", 1.0, 0.0, {}, queue=queue))
+    decoded = later.read(encoder.frame(gpus(power_w=[70.0, 80.0])))
+    assert list(decoded.blocks["gpu"].columns["power_w"]) == [70.0, 80.0]
 
 
 def test_frames_are_passed_over_before_the_first_sync_line_and_after_garbage():
@@ -307,12 +307,12 @@ def test_a_file_is_as_hostile_as_a_node():
     assert set(block.columns) == {"power_w"}
 
 
-@pytest.mark.parametrize("told", [[float("nan"), 80.0], [80.0, float("nan")], [1e9, 80.0]])
-def test_what_is_no_number_or_beyond_the_range_is_garbage_of_its_node_alone(told):
+@pytest.mark.parametrize("reported", [[float("nan"), 80.0], [80.0, float("nan")], [1e9, 80.0]])
+def test_what_is_no_number_or_beyond_the_range_is_garbage_of_its_node_alone(reported):
     _, decoder = ready()
     same = {"keys": ["a", "b"], "missing": {"sm_active_ratio": {"not_shared": [0, 1]}}}
-    wrong = told.index(next(value for value in told if value != 80.0))
-    first = decoder.read(frame_line(**same, columns={"power_w": told})).blocks["gpu"]
+    wrong = reported.index(next(value for value in reported if value != 80.0))
+    first = decoder.read(frame_line(**same, columns={"power_w": reported})).blocks["gpu"]
     line = frame_line(**same, columns={"power_w": [80.0, 90.0]})
     other = decoder.read(line.replace(b'"node": "n"', b'"node": "m"')).blocks["gpu"]
     assert (first.value("power_w", wrong), first.value("power_w", 1 - wrong)) == (None, 80.0)
@@ -342,7 +342,7 @@ def test_unknown_kinds_of_lines_are_for_later_versions():
 
 def test_a_beat_has_a_period_that_can_be_lived_with():
     _, decoder = ready()
-    assert decoder.read(b'{"kind":"beat","at":3,"period_s":0}') == Beat(3.0, 0.1)
+    assert decoder.read(b'{"kind":"beat","at":3,"period_s":0}') == TickFrames(3.0, 0.1)
 
 
 def test_a_recording_tells_every_part_of_a_frame():
@@ -361,8 +361,8 @@ def test_a_recording_tells_every_part_of_a_frame():
         "stale_after_s",
         "over_at",
     )
-    told = {"jobs_at", "nodes_at", "is_filtered", "cluster"}
-    assert {*QueueRecords._fields} == {*TABLES, *told}
+    reported = {"jobs_at", "nodes_at", "is_filtered", "cluster"}
+    assert {*QueueRecords._fields} == {*TABLES, *reported}
 
 
 def test_nodes_that_were_never_answered_are_recorded_as_such():
@@ -408,26 +408,26 @@ def test_a_record_of_which_nobody_knows_what_it_is_of_is_refused(kind, raw):
 
 
 def queue_line(jobs, **more):
-    said = {"jobs_at": 5.0, "nodes_at": None, "jobs": jobs, **more}
+    queue_fields = {"jobs_at": 5.0, "nodes_at": None, "jobs": jobs, **more}
     line = {"kind": "frame", "origin": "slurm", "node": "", "at": 5.0, "late_s": 0.0}
-    return json.dumps({**line, "queue": said}).encode()
+    return json.dumps({**line, "queue": queue_fields}).encode()
 
 
 def test_records_of_a_queue_that_names_no_order_stand_as_they_were_told():
     decoder = Decoder()
     decoder.read(b'{"kind":"sync","at":1.0}')
     jobs = {number: {"job_id": number, "state": "RUNNING"} for number in ("31", "7")}
-    told = decoder.read(queue_line(jobs))
-    assert [one.job_id for one in told.queue.jobs] == ["31", "7"]
+    reported = decoder.read(queue_line(jobs))
+    assert [one.job_id for one in reported.queue.jobs] == ["31", "7"]
     more = {number: {"job_id": number, "state": "PENDING", "user": "eva"} for number in "97"}
-    told = decoder.read(queue_line(more))
-    assert [(one.job_id, one.user) for one in told.queue.jobs] == [
+    reported = decoder.read(queue_line(more))
+    assert [(one.job_id, one.user) for one in reported.queue.jobs] == [
         ("31", ""),
         ("7", "eva"),
         ("9", "eva"),
     ]
-    told = decoder.read(queue_line({}, jobs_order=["9"]))
-    assert [one.job_id for one in told.queue.jobs] == ["9"]
+    reported = decoder.read(queue_line({}, jobs_order=["9"]))
+    assert [one.job_id for one in reported.queue.jobs] == ["9"]
 
 
 def test_records_of_a_queue_in_a_list_are_refused_and_not_overlooked():
@@ -462,10 +462,10 @@ def test_gpus_of_a_foreign_recording_are_in_the_order_of_their_minors_unless_it_
     assert node.gpu_files == files
 
 
-@pytest.mark.parametrize("told", [2**64 - 1, 2**64 - 1024, -(2**64) + 1, 2**64])
-def test_a_number_that_becomes_one_beyond_64_bits_is_none(told):
+@pytest.mark.parametrize("reported", [2**64 - 1, 2**64 - 1024, -(2**64) + 1, 2**64])
+def test_a_number_that_becomes_one_beyond_64_bits_is_none(reported):
     with pytest.raises(ValueError, match="for a number"):
-        number(told)
+        number(reported)
 
 
 def test_the_largest_number_is_recorded_and_read_again():

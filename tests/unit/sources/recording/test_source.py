@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.model.records.frame import Frame
-from gpumon.sources.recording.decode import Beat, Decoder, beat_of
+from gpumon.sources.recording.decode import Decoder, TickFrames, tick_frames_of
 from gpumon.sources.recording.encode import Encoder
 from gpumon.sources.recording.source import Recording
 from gpumon.sources.recording.write import RecordingWriter
@@ -32,7 +32,7 @@ def test_how_long_it_is_follows_from_its_beats_alone(
 
 def test_a_beat_is_told_from_other_lines_and_from_garbage() -> None:
     encoder = Encoder()
-    assert beat_of(encoder.beat(7.0, 1.0)) == Beat(7.0, 1.0)
-    assert beat_of(encoder.sync(7.0)) is None
-    assert beat_of(b'{"kind":"beat","at":"soon"}') is None
-    assert beat_of(b'{"kind":"beat"') is None
+    assert tick_frames_of(encoder.beat(7.0, 1.0)) == TickFrames(7.0, 1.0)
+    assert tick_frames_of(encoder.sync(7.0)) is None
+    assert tick_frames_of(b'{"kind":"beat","at":"soon"}') is None
+    assert tick_frames_of(b'{"kind":"beat"') is None

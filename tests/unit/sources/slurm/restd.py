@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     headers: dict[str, str]
 
 
-class Said(NamedTuple):
+class Reply(NamedTuple):
     """One answer."""
 
     status: int
@@ -45,8 +45,8 @@ def jwt(user: str = "alice", expires_at: int = EXPIRES_AT) -> str:
     return f"{part({'alg': 'HS256', 'typ': 'JWT'})}.{part(claims)}.c2lnbmF0dXJl"
 
 
-def told(status: int = 200, **members: Any) -> Said:
-    return Said(status, json.dumps(members).encode())
+def reply(status: int = 200, **members: Any) -> Reply:
+    return Reply(status, json.dumps(members).encode())
 
 
 class Restd:
@@ -56,8 +56,8 @@ class Restd:
         self.asked: list[Asked] = []
         self.versions: tuple[str, ...] = ("v0.0.38",)
         self.accepts: Callable[[dict[str, str]], bool] = lambda _: True
-        self.answers: dict[str, Said] = {"jobs": told(jobs=[]), "nodes": told(nodes=[])}
-        self.answer_of: Callable[[str], Said | None] = lambda _: None
+        self.answers: dict[str, Reply] = {"jobs": reply(jobs=[]), "nodes": reply(nodes=[])}
+        self.answer_of: Callable[[str], Reply | None] = lambda _: None
         self.raw: bytes | None = None
         self.is_mute = False
         self.drips: bytes | None = None
@@ -131,10 +131,10 @@ class Restd:
             if self.may_go_on.wait(0.01):
                 return
 
-    def _answer(self, path: str, headers: dict[str, str]) -> Said:
+    def _answer(self, path: str, headers: dict[str, str]) -> Reply:
         if not self.accepts(headers):
-            return Said(401, REFUSAL.encode(), (("Content-Type", "text/plain"),))
+            return Reply(401, REFUSAL.encode(), (("Content-Type", "text/plain"),))
         match = re.fullmatch(r"/slurm(?:db)?/(v0\.0\.\d+)/(\w+)", path.partition("?")[0])
         if match is None or match[1] not in self.versions or match[2] not in self.answers:
-            return Said(404, UNKNOWN_PATH.encode(), (("Content-Type", "text/plain"),))
+            return Reply(404, UNKNOWN_PATH.encode(), (("Content-Type", "text/plain"),))
         return self.answer_of(path) or self.answers[match[2]]

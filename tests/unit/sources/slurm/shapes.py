@@ -72,8 +72,8 @@ def partitions_of(real: dict[str, Any]) -> dict[str, Any]:
 def _around(version: int) -> dict[str, Any]:
     meta: dict[str, Any] = {"plugin": {"data_parser": f"data_parser/v0.0.{version}"}}
     if version >= 40:
-        told = {"major": "24", "micro": "5", "minor": "11"}
-        meta["slurm"] = {"version": told, "release": "24.11.5", "cluster": "lab"}
+        numbers = {"major": "24", "micro": "5", "minor": "11"}
+        meta["slurm"] = {"version": numbers, "release": "24.11.5", "cluster": "lab"}
     else:
         meta["Slurm"] = {"version": {"major": 23, "micro": 10, "minor": 2}, "release": "23.02"}
     around: dict[str, Any] = {"meta": meta, "errors": [], "warnings": []}

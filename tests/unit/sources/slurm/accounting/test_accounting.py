@@ -47,7 +47,7 @@ class StillClock:
         return event.wait(min(seconds, 0.01))
 
 
-class Told:
+class StillLedger:
     """A ledger that takes its pretended time, or fails."""
 
     def __init__(self, clock: StillClock, took_s: float = 0.1) -> None:
@@ -92,12 +92,12 @@ def clock() -> StillClock:
 
 
 @pytest.fixture
-def ledger(clock: StillClock) -> Told:
-    return Told(clock)
+def ledger(clock: StillClock) -> StillLedger:
+    return StillLedger(clock)
 
 
 @pytest.fixture
-def accounting(clock: StillClock, ledger: Told) -> Accounting:
+def accounting(clock: StillClock, ledger: StillLedger) -> Accounting:
     return Accounting("slurm", ledger, clock)
 
 

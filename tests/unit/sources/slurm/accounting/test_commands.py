@@ -18,7 +18,7 @@ from gpumon.sources.slurm.commands.failures import CommandFailedError
 from gpumon.sources.slurm.rest.accounting import RestAccounting
 from gpumon.sources.slurm.rest.client import RestClient
 from tests.unit.sources.slurm.accounting.test_sacct import JSON, MARK, TEXT
-from tests.unit.sources.slurm.restd import Restd, jwt, told
+from tests.unit.sources.slurm.restd import Restd, jwt, reply
 
 DAY_S = 86400.0
 USE = (
@@ -158,7 +158,7 @@ def test_each_delimiter_is_another():
 @pytest.fixture
 def restd():
     server = Restd()
-    server.answers["jobs"] = told(jobs=JSON["jobs"], errors=[])
+    server.answers["jobs"] = reply(jobs=JSON["jobs"], errors=[])
     yield server
     server.stop()
 
@@ -193,18 +193,18 @@ def error(description: str, number: int) -> dict[str, Any]:
 
 
 def test_finding_nothing_is_no_error(restd):
-    restd.answers["jobs"] = told(jobs=[], errors=[error("Nothing found", 9003)])
+    restd.answers["jobs"] = reply(jobs=[], errors=[error("Nothing found", 9003)])
     assert by_rest(restd, everyone=True).ended(3600) == EndedList((), 0)
 
 
 def test_24_11_warns_that_it_found_nothing_which_is_no_trouble_of_slurmdbd(restd):
     warning = {"description": "slurmdb_jobs_get(0x7f4db4000b80) found nothing", "source": "_dump"}
-    restd.answers["jobs"] = told(jobs=[], errors=[], warnings=[warning])
+    restd.answers["jobs"] = reply(jobs=[], errors=[], warnings=[warning])
     assert by_rest(restd, everyone=True).ended(3600) == EndedList((), 0)
 
 
 def test_a_complaint_beside_the_records_is_passed_on(restd):
-    restd.answers["jobs"] = told(jobs=JSON["jobs"], errors=[error("Half of it is missing", 9)])
+    restd.answers["jobs"] = reply(jobs=JSON["jobs"], errors=[error("Half of it is missing", 9)])
     (remark,) = by_rest(restd).ended(3600).remarks
     assert "Half of it is missing" in remark.message
 
@@ -214,7 +214,7 @@ def test_each_run_of_a_job_is_a_record(restd):
     (first, *_) = JSON["jobs"]
     times = {**first["time"], "start": 1795457633, "end": 1795457638}
     state = {"current": ["PENDING", "REQUEUED"], "reason": "None"}
-    restd.answers["jobs"] = told(jobs=[{**first, "state": state, "time": times}, first], errors=[])
+    restd.answers["jobs"] = reply(jobs=[{**first, "state": state, "time": times}, first], errors=[])
     found = by_rest(restd, everyone=True).ended(3600)
     requeued, last = found.jobs
     assert (requeued.job.state, requeued.job.job_id) == ("REQUEUED", last.job.job_id)
@@ -224,7 +224,7 @@ def test_each_run_of_a_job_is_a_record(restd):
 
 @pytest.mark.parametrize("everyone", [True, False])
 def test_a_server_that_knows_no_earlier_runs_is_said_to_tell_the_last_alone(restd, everyone):
-    refusal = told(500, errors=[error("Unknown Query field", 9000)])
+    refusal = reply(500, errors=[error("Unknown Query field", 9000)])
     whole = restd.answers["jobs"]
     restd.answer_of = lambda path: refusal if "show_duplicates" in path else whole
     found = by_rest(restd, everyone=everyone).ended(3600)
@@ -234,7 +234,7 @@ def test_a_server_that_knows_no_earlier_runs_is_said_to_tell_the_last_alone(rest
 
 def test_a_server_that_does_not_know_users_is_asked_for_all(restd):
     asker = by_rest(restd)
-    refusal = told(500, errors=[error("Unknown Query field", 9000)])
+    refusal = reply(500, errors=[error("Unknown Query field", 9000)])
     whole = restd.answers["jobs"]
     restd.answer_of = lambda path: refusal if "users" in path else whole
     assert {ended.job.user for ended in asker.ended(3600).jobs} == {"alice"}
@@ -243,13 +243,13 @@ def test_a_server_that_does_not_know_users_is_asked_for_all(restd):
 
 
 def test_a_dead_slurmdbd_is(restd):
-    restd.answers["jobs"] = told(jobs=[], errors=[error("Failed connecting to slurmdbd", 7000)])
+    restd.answers["jobs"] = reply(jobs=[], errors=[error("Failed connecting to slurmdbd", 7000)])
     with pytest.raises(CommandFailedError) as failed:
         by_rest(restd, everyone=True).ended(3600)
     assert "cannot be reached" in explained(failed.value.error).message
 
 
 def test_records_of_which_none_can_be_read_are_an_error(restd):
-    restd.answers["jobs"] = told(jobs=[{"job_id": 1}], errors=[])
+    restd.answers["jobs"] = reply(jobs=[{"job_id": 1}], errors=[])
     with pytest.raises(CommandFailedError, match="1 of 1 ended jobs could not be read"):
         by_rest(restd, everyone=True).ended(3600)

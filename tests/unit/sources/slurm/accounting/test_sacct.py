@@ -29,7 +29,7 @@ def by_id(jobs: tuple[EndedJob, ...]) -> dict[str, EndedJob]:
 
 
 @pytest.fixture
-def told() -> dict[str, EndedJob]:
+def ended_jobs() -> dict[str, EndedJob]:
     found = parse_ended(TEXT, MARK)
     assert found is not None
     assert found.unreadable == 0
@@ -67,35 +67,35 @@ def only(*rows: str, fields: tuple[str, ...] = FIELDS) -> EndedJob:
     return ended
 
 
-def test_real_jobs_have_their_ends(told):
-    ends = {e.job.name: (e.job.state, e.exit_status, e.exit_signal) for e in told.values()}
+def test_real_jobs_have_their_ends(ended_jobs):
+    ends = {e.job.name: (e.job.state, e.exit_status, e.exit_signal) for e in ended_jobs.values()}
     assert ends["ok"] == ("COMPLETED", 0, 0)
     assert ends["fail"] == ("FAILED", 3, 0)
     assert ends["bobs"] == ("FAILED", 0, 9)
     assert ends["toolong"] == ("TIMEOUT", 0, 0)
     assert ends["cancelme"] == ("CANCELLED", 0, 0)
-    cancelled = next(e for e in told.values() if e.job.name == "cancelme")
+    cancelled = next(e for e in ended_jobs.values() if e.job.name == "cancelme")
     assert cancelled.cancelled_by == "7001"
     assert (cancelled.job.gpu_count, cancelled.elapsed_s, cancelled.gpu_seconds) == (4, 5.0, 20.0)
 
 
-def test_a_job_cancelled_before_it_began_held_nothing(told):
-    held = next(e for e in told.values() if e.job.name == "heldcancel")
+def test_a_job_cancelled_before_it_began_held_nothing(ended_jobs):
+    held = next(e for e in ended_jobs.values() if e.job.name == "heldcancel")
     assert (held.job.start_at, held.job.nodes, held.job.gpu_count) == (None, (), 0)
     assert held.gpu_seconds == 0
     assert held.cpu_used_s is None
     assert held.max_rss_bytes is None
 
 
-def test_a_line_break_and_a_bar_in_a_name_cost_nothing(told):
-    named = next(e for e in told.values() if e.job.name.startswith("a|b"))
+def test_a_line_break_and_a_bar_in_a_name_cost_nothing(ended_jobs):
+    named = next(e for e in ended_jobs.values() if e.job.name.startswith("a|b"))
     assert named.job.user == "alice"
     assert "\n" not in named.job.name
     assert "\x1f" not in named.job.name
 
 
-def test_labels_are_those_that_people_use(told):
-    labels = {e.job.label for e in told.values()}
+def test_labels_are_those_that_people_use(ended_jobs):
+    labels = {e.job.label for e in ended_jobs.values()}
     assert {"5_0", "5_1", "10+0", "10+1"} <= labels
 
 
@@ -106,8 +106,8 @@ def test_waiting_tasks_of_an_array_go_by_their_numbers_where_slurmdbd_sends_a_bi
     assert ended.job.label == "77_[5-12%3]"
 
 
-def test_use_comes_from_the_steps_and_counts_gpus_once(told):
-    two = next(e for e in told.values() if e.job.name == "two")
+def test_use_comes_from_the_steps_and_counts_gpus_once(ended_jobs):
+    two = next(e for e in ended_jobs.values() if e.job.name == "two")
     assert {step.step for step in two.steps} == {"batch", "extern", "0"}
     assert two.job.gpu_count == 4
     assert two.job.nodes == ("gpu01", "gpu02")
@@ -115,21 +115,23 @@ def test_use_comes_from_the_steps_and_counts_gpus_once(told):
     assert two.cpu_used_s == pytest.approx(sum(step.cpu_used_s or 0 for step in two.steps))
 
 
-def test_energy_and_utilisation_that_nobody_gathered_are_unknown(told):
-    for ended in told.values():
+def test_energy_and_utilisation_that_nobody_gathered_are_unknown(ended_jobs):
+    for ended in ended_jobs.values():
         assert ended.energy_j is None
         assert ended.gpu_util_ratio is None
         assert ended.gpu_mem_bytes is None
 
 
-def test_json_of_the_same_moment_says_the_same(told):
+def test_json_of_the_same_moment_says_the_same(ended_jobs):
     """22.05 tells neither the status of a failed job nor jobs that were cancelled while held."""
     found = read_ended(JSON["jobs"])
     assert found.unreadable == 0
     read = by_id(found.jobs)
-    assert {told[job_id].job.name for job_id in told.keys() - read.keys()} == {"heldcancel"}
+    assert {ended_jobs[job_id].job.name for job_id in ended_jobs.keys() - read.keys()} == {
+        "heldcancel"
+    }
     for job_id, ended in read.items():
-        text = told[job_id]
+        text = ended_jobs[job_id]
         is_silent = text.job.name == "fail"
         assert ended.job.exit_code == ("" if is_silent else text.job.exit_code)
         assert ended.job._replace(exit_code="") == text.job._replace(exit_code="")

@@ -202,7 +202,7 @@ def test_neither_a_link_nor_a_file_in_the_folders_place_is_followed(tmp_path: Pa
     assert not list(real.iterdir())
 
 
-def kept(folder: Path) -> Path:
+def file_in(folder: Path) -> Path:
     (found,) = [file for file in folder.iterdir() if file.suffix != ".lock"]
     return found
 
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_ours_alone_is_not_read(tmp_path: Path, what: str) ->
     folder = tmp_path / "gpumon"
     shared = SharedAnswers(folder, "lab")
     ask(shared, lambda: "first")
-    file = kept(folder)
+    file = file_in(folder)
     if what == "open":
         file.chmod(0o644)
     else:
@@ -260,7 +260,7 @@ def test_a_damaged_file_is_as_if_it_were_not_there(
     folder = tmp_path / "gpumon"
     shared = SharedAnswers(folder, "lab")
     ask(shared, lambda: "first")
-    kept(folder).write_bytes(damage(kept(folder).read_bytes()))
+    file_in(folder).write_bytes(damage(file_in(folder).read_bytes()))
     assert ask(shared, lambda: "second", at=1.0) == ("second", 1.0)
     assert ask(shared, lambda: "third", at=2.0) == ("second", 1.0)
 
@@ -321,8 +321,8 @@ def test_who_holds_the_text_reads_only_that_it_is_still_the_answer(tmp_path: Pat
     shared = SharedAnswers(tmp_path / "gpumon", "lab")
     clock, stop = PretendClock(1e9), threading.Event()
 
-    def asked(held: float | None, says: str | None) -> tuple[str, float, float]:
-        answer = shared.ask_newer("job", 30.0, held, lambda _: says, clock, stop)
+    def asked(held: float | None, text: str | None) -> tuple[str, float, float]:
+        answer = shared.ask_newer("job", 30.0, held, lambda _: text, clock, stop)
         return answer.text, answer.at - EPOCH, answer.since - EPOCH
 
     assert asked(None, "a long list") == ("a long list", 0.0, 0.0)
@@ -338,7 +338,7 @@ def test_an_answer_that_took_for_ever_is_not_kept_for_ever(tmp_path: Path, took_
     folder = tmp_path / "gpumon"
     shared = SharedAnswers(folder, "lab")
     ask(shared, lambda: "first")
-    head, _, text = kept(folder).read_text().partition("\n")
-    told = {**json.loads(head), "took_s": "HERE"}
-    kept(folder).write_text(json.dumps(told).replace('"HERE"', took_s) + "\n" + text)
+    head, _, text = file_in(folder).read_text().partition("\n")
+    head_fields = {**json.loads(head), "took_s": "HERE"}
+    file_in(folder).write_text(json.dumps(head_fields).replace('"HERE"', took_s) + "\n" + text)
     assert ask(shared, lambda: "second", at=7000.0)[0] == "second"

@@ -57,8 +57,8 @@ def test_nodes(version: int) -> None:
 @VERSIONS
 def test_partitions(version: int) -> None:
     expected = parse_partitions(text("partitions")).partitions
-    told = tuple(one._replace(is_default=False) for one in expected)
-    assert read_partitions(listed("partitions", version)) == (told, 0, None)
+    shown = tuple(one._replace(is_default=False) for one in expected)
+    assert read_partitions(listed("partitions", version)) == (shown, 0, None)
     assert [one.is_default for one in expected] == [True, False, False]
 
 

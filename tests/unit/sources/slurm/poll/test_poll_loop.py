@@ -19,6 +19,6 @@ def test_an_error_of_gpumons_own_says_in_words_what_was_read(monkeypatch, what, 
 
     monkeypatch.setattr(commands, "topology" if what == "topology" else "show", stumble)
     (frame, *_) = run(commands, clock)
-    said = [f"{error.where} {error.message}" for error in frame.errors]
-    assert any(told in text for text in said), said
-    assert not any("topologys" in text for text in said)
+    messages = [f"{error.where} {error.message}" for error in frame.errors]
+    assert any(told in text for text in messages), messages
+    assert not any("topologys" in text for text in messages)

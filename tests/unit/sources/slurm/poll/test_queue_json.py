@@ -78,9 +78,9 @@ def test_jobs_and_nodes_come_by_json_where_a_wrapper_spoils_the_text() -> None:
         assert frame.queue is not None
         assert frame.queue.jobs == TEXT_JOBS
         assert frame.queue.nodes == TEXT_NODES
-        said = [error.message for error in frame.errors]
-        assert len(said) == 2
-        assert said[0].endswith("show job --json is read instead")
+        messages = [error.message for error in frame.errors]
+        assert len(messages) == 2
+        assert messages[0].endswith("show job --json is read instead")
     # The text is not asked for again where the JSON serves: one call per kind and period.
     assert [commands.count(kind) for kind in ("job", "node")] == [1, 1]
     assert commands.asked.count("job") == len(frames)

@@ -68,11 +68,13 @@ def test_the_environment_of_a_surrounding_job_does_not_change_the_step() -> None
         "SLURM_GRES": "none",
         "SRUN_CPUS_PER_TASK": "4",
     }
-    kept = endpoint("7", "7", TWO, "slurm", environ=environ).environ
-    assert kept is not None
-    assert kept["PATH"] == "/usr/bin"
-    assert kept["SLURM_CONF"] == "/etc/slurm.conf"
-    assert not {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_GRES", "SRUN_CPUS_PER_TASK"} & set(kept)
+    environment = endpoint("7", "7", TWO, "slurm", environ=environ).environ
+    assert environment is not None
+    assert environment["PATH"] == "/usr/bin"
+    assert environment["SLURM_CONF"] == "/etc/slurm.conf"
+    assert not {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_GRES", "SRUN_CPUS_PER_TASK"} & set(
+        environment
+    )
 
 
 def test_behind_a_hop_the_script_stays_one_word() -> None:
@@ -187,7 +189,7 @@ def pass_on(run: Run, clock: Path, seconds: float) -> None:
     run.turn()
 
 
-def is_told_of_now(run: Run, node: str) -> bool:
+def is_reported_now(run: Run, node: str) -> bool:
     return any(frame.taken_at == run.clock.now() for frame in run.frames(node))
 
 
@@ -206,10 +208,10 @@ def test_a_step_that_lived_for_long_is_soon_started_again(tmp_path: Path) -> Non
     try:
         for number in (1, 2, 3):
             eventually(lambda many=number: len(starts) == many, "a start after a short pause")
-            eventually(lambda: is_told_of_now(run, "gpu03"), "a report")
+            eventually(lambda: is_reported_now(run, "gpu03"), "a report")
             while len(run.errors("gpu03")) < number:
                 pass_on(run, clock, STEP_RETRY_S[1] / 40)
-                eventually(lambda: is_told_of_now(run, "gpu03"), "a report or the end")
+                eventually(lambda: is_reported_now(run, "gpu03"), "a report or the end")
             assert run.errors("gpu03")[-1] == "ended (9): "
             pass_on(run, clock, 1.3 * STEP_RETRY_S[0])
     finally:
@@ -275,7 +277,7 @@ def test_what_a_healed_cable_had_held_back_makes_no_node_silent_that_has_a_step_
         for _ in range(steps):
             pass_on(run, clock, 5.0)
             for node in beating:
-                eventually(lambda node=node: is_told_of_now(run, node), "the next report")
+                eventually(lambda node=node: is_reported_now(run, node), "the next report")
         run.turn()
 
     try:

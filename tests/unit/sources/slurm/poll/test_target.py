@@ -16,12 +16,12 @@ from gpumon.sources.slurm.accounting.accounting import UNREACHED, WHERE
 from gpumon.sources.slurm.commands.commands import SlurmCommands
 from gpumon.sources.slurm.commands.failures import UNREACHED_ACCOUNTING
 from gpumon.sources.slurm.poll.queue import SlurmQueue
-from gpumon.sources.slurm.poll.target import MAX_STARTING_BEHIND_HOP, SaidOnce, SlurmSource
+from gpumon.sources.slurm.poll.target import MAX_STARTING_BEHIND_HOP, AccountingErrors, SlurmSource
 from gpumon.sources.source import SystemClock
 from tests.worlds.probe import eventually
 
 DATA = Path(__file__).parents[1] / "data"
-LOOK = Sampling(1.0, is_single=True, keeps=lambda _: True)
+SAMPLING = Sampling(1.0, is_single=True, is_wanted=lambda _: True)
 
 SSH = """\
 case "$*" in *ProxyCommand=*)
@@ -67,8 +67,8 @@ def site(tmp_path, monkeypatch):
     return tmp_path
 
 
-def frames_of(url: str, look: Sampling = LOOK) -> list[Frame]:
-    source = SlurmSource(parse(url), look, SystemClock())
+def frames_of(url: str, sampling: Sampling = SAMPLING) -> list[Frame]:
+    source = SlurmSource(parse(url), sampling, SystemClock())
     frames: list[Frame] = []
     source.start(lambda: None)
 
@@ -102,10 +102,12 @@ def test_the_queue_and_gres_conf_are_read_on_the_login_node(site, monkeypatch, s
 
 def test_a_queue_that_was_narrowed_says_so(site):
     url = "slurm+ssh://ada@login?nodes=none"
-    for keeps, is_filtered in ((True, False), (False, True)):
-        frames = frames_of(url, LOOK._replace(keeps=lambda _, keeps=keeps: keeps))
+    for is_wanted, is_filtered in ((True, False), (False, True)):
+        frames = frames_of(
+            url, SAMPLING._replace(is_wanted=lambda _, is_wanted=is_wanted: is_wanted)
+        )
         queue = next(frame.queue for frame in frames if frame.queue)
-        assert (queue.is_filtered, bool(queue.jobs)) == (is_filtered, keeps)
+        assert (queue.is_filtered, bool(queue.jobs)) == (is_filtered, is_wanted)
 
 
 def test_the_nodes_are_reached_through_the_login_node(site):
@@ -119,7 +121,7 @@ def test_the_nodes_are_reached_through_the_login_node(site):
 
 
 def test_few_connections_are_on_their_way_up_at_once():
-    source = SlurmSource(parse("slurm+ssh://login"), LOOK, SystemClock())
+    source = SlurmSource(parse("slurm+ssh://login"), SAMPLING, SystemClock())
     assert source._pool._turns.max_starting == MAX_STARTING_BEHIND_HOP < 10
     source.close()
 
@@ -144,9 +146,9 @@ def ended(*errors: SourceError, at: float = 1.0) -> Frame:
     return Frame("rest", "", at, 0.0, {}, ended=EndedReport(None, errors))
 
 
-def standing(polls: list[list[Frame]]) -> list[set[SourceError]]:
+def errors_of(polls: list[list[Frame]]) -> list[set[SourceError]]:
     """The errors that stand after each poll, as whoever takes the frames keeps them."""
-    once = SaidOnce()
+    once = AccountingErrors()
     by_kind: dict[bool, tuple[SourceError, ...]] = {}
     found = []
     for frames in polls:
@@ -168,23 +170,23 @@ def standing(polls: list[list[Frame]]) -> list[set[SourceError]]:
     ],
 )
 def test_who_complains_first_makes_no_difference(polls: list[list[Frame]]) -> None:
-    assert standing(polls)[-1] == {BOTH, OTHER}
+    assert errors_of(polls)[-1] == {BOTH, OTHER}
 
 
 def test_where_one_complains_alone_its_own_words_stand() -> None:
-    assert standing([[queue(PARTITIONS)], [ended()]]) == [{PARTITIONS}, {PARTITIONS}]
-    assert standing([[queue(OTHER)], [ended(DEAD)]])[-1] == {OTHER, DEAD}
+    assert errors_of([[queue(PARTITIONS)], [ended()]]) == [{PARTITIONS}, {PARTITIONS}]
+    assert errors_of([[queue(OTHER)], [ended(DEAD)]])[-1] == {OTHER, DEAD}
 
 
 def test_when_one_of_them_is_well_again_the_others_line_is_back() -> None:
     down = [queue(PARTITIONS, OTHER), ended(DEAD)]
-    assert standing([down, [ended(at=60.0)]])[-1] == {PARTITIONS, OTHER}
-    assert standing([down, [queue(OTHER, at=60.0)]])[-1] == {OTHER, DEAD}
-    assert standing([down, [queue(at=60.0)], [ended(at=61.0)]])[-1] == set()
+    assert errors_of([down, [ended(at=60.0)]])[-1] == {PARTITIONS, OTHER}
+    assert errors_of([down, [queue(OTHER, at=60.0)]])[-1] == {OTHER, DEAD}
+    assert errors_of([down, [queue(at=60.0)], [ended(at=61.0)]])[-1] == set()
 
 
 def test_nothing_is_told_again_without_need() -> None:
-    once = SaidOnce()
+    once = AccountingErrors()
     assert len(once.of([queue(PARTITIONS)])) == 1
     assert len(once.of([ended(DEAD)])) == 2
     assert once.of([]) == []

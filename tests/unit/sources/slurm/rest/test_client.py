@@ -15,7 +15,7 @@ from gpumon.sources.rest_address import RestAddress
 from gpumon.sources.slurm.commands.failures import UNREACHED_ACCOUNTING, CommandFailedError
 from gpumon.sources.slurm.rest.client import RestClient
 from gpumon.sources.source import SystemClock
-from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, Said, jwt, told
+from tests.unit.sources.slurm.restd import EXPIRES_AT, Reply, Restd, jwt, reply
 from tests.worlds.probe import PATIENCE_S, eventually
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def failure(asked: RestClient, what: str = "jobs") -> SourceError:
 
 
 def test_both_headers_of_slurm_come_first(restd: Restd) -> None:
-    restd.answers["jobs"] = told(jobs=[])
+    restd.answers["jobs"] = reply(jobs=[])
     client(restd, jwt("bob")).get("jobs")
     headers = restd.asked[-1].headers
     assert (headers["x-slurm-user-name"], headers["x-slurm-user-token"]) == ("bob", jwt("bob"))
@@ -107,7 +107,7 @@ def test_without_a_token_nothing_is_asked(restd: Restd, said: Callable[..., None
 def test_an_expired_token_is_told_from_22_05s_wordless_refusal(
     restd: Restd, said: Callable[..., None]
 ) -> None:
-    restd.answers["jobs"] = told(500, jobs=[], errors=[UNSPECIFIED])
+    restd.answers["jobs"] = reply(500, jobs=[], errors=[UNSPECIFIED])
     late = failure(client(restd, clock=Now(EXPIRES_AT + 300.0)))
     assert late.message == "the token expired 5 min ago"
     said(late.message, late.hint)
@@ -119,7 +119,7 @@ def test_an_expired_token_is_told_from_22_05s_wordless_refusal(
 
 def test_error_1007_is_a_refused_token(restd: Restd) -> None:
     refusal = {"error": "Protocol authentication error", "error_number": 1007}
-    restd.answers["jobs"] = told(401 + 99, jobs=[], errors=[refusal])
+    restd.answers["jobs"] = reply(401 + 99, jobs=[], errors=[refusal])
     error = failure(client(restd))
     assert error.message == "does not accept the token: Protocol authentication error (1007)"
 
@@ -127,14 +127,14 @@ def test_error_1007_is_a_refused_token(restd: Restd) -> None:
 @pytest.mark.parametrize("status", [200, 500, 502])
 def test_errors_without_records_are_an_error_whatever_the_status(restd: Restd, status: int) -> None:
     said = "Unable to contact slurm controller (connect failure)"
-    restd.answers["jobs"] = told(status, jobs=[], errors=[{"error": said, "error_number": 1}])
+    restd.answers["jobs"] = reply(status, jobs=[], errors=[{"error": said, "error_number": 1}])
     error = failure(client(restd))
     assert error.message.startswith("cannot reach Slurm's controller: Unable to contact")
     assert "scontrol ping" in error.hint
 
 
 def test_records_beside_errors_are_kept(restd: Restd) -> None:
-    restd.answers["jobs"] = told(jobs=[JOB], errors=[UNSPECIFIED], warnings=[])
+    restd.answers["jobs"] = reply(jobs=[JOB], errors=[UNSPECIFIED], warnings=[])
     answer = client(restd).get("jobs")
     assert answer is not None
     assert answer["jobs"] == [JOB]
@@ -143,18 +143,18 @@ def test_records_beside_errors_are_kept(restd: Restd) -> None:
 def test_records_whose_only_trouble_is_slurmdbd_are_kept(restd: Restd) -> None:
     """As 24.11 answers for partitions while slurmdbd is gone, seen in the lab."""
     said = {"description": "Slurmdb query failed", "error_number": 111, "error": "Refused"}
-    restd.answers["partitions"] = told(500, partitions=[{"name": "gpu"}], errors=[said])
+    restd.answers["partitions"] = reply(500, partitions=[{"name": "gpu"}], errors=[said])
     assert client(restd).get("partitions") is not None
-    restd.answers["partitions"] = told(500, partitions=[], errors=[said])
+    restd.answers["partitions"] = reply(500, partitions=[], errors=[said])
     assert failure(client(restd), "partitions").message.startswith(UNREACHED_ACCOUNTING)
     both = [said, {"description": "Unable to contact slurm controller"}]
-    restd.answers["partitions"] = told(500, partitions=[{"name": "gpu"}], errors=both)
+    restd.answers["partitions"] = reply(500, partitions=[{"name": "gpu"}], errors=both)
     assert "controller" in failure(client(restd), "partitions").message
 
 
 def test_nothing_new_is_no_answer_but_no_error(restd: Restd) -> None:
     asked = client(restd)
-    restd.answers["jobs"] = Said(304, b"", ())
+    restd.answers["jobs"] = Reply(304, b"", ())
     assert asked.get("jobs", 1795251500) is None
     assert restd.asked[-1].path == "/slurm/v0.0.38/jobs?update_time=1795251500"
 
@@ -164,7 +164,7 @@ def test_newer_servers_are_asked_in_their_words_and_for_all_nodes(
     restd: Restd, version: str
 ) -> None:
     restd.versions = (version,)
-    restd.answers["jobs"] = restd.answers["nodes"] = Said(304, b"", ())
+    restd.answers["jobs"] = restd.answers["nodes"] = Reply(304, b"", ())
     asked = client(restd)
     asked.get("jobs", 1795251500)
     assert restd.asked[-1].path == f"/slurm/{version}/jobs?update_time=uts1795251500"
@@ -177,9 +177,9 @@ def test_an_answer_without_jobs_and_without_its_time_means_that_nothing_changed(
 ) -> None:
     restd.versions = ("v0.0.42",)
     never = {"set": True, "infinite": False, "number": 0}
-    restd.answers["jobs"] = told(jobs=[], errors=[], last_update=never)
+    restd.answers["jobs"] = reply(jobs=[], errors=[], last_update=never)
     assert client(restd).get("jobs", 1795251500) is None
-    restd.answers["jobs"] = told(jobs=[], errors=[], last_update={**never, "number": 1795251600})
+    restd.answers["jobs"] = reply(jobs=[], errors=[], last_update={**never, "number": 1795251600})
     answer = client(restd).get("jobs", 1795251500)
     assert answer is not None
     assert answer["jobs"] == []
@@ -188,20 +188,20 @@ def test_an_answer_without_jobs_and_without_its_time_means_that_nothing_changed(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Said(200, b"<html><title>Portal</title>"), "a web page: a proxy or portal"),
-        (Said(404, b"  <!DOCTYPE html>"), "HTTP 404 with a web page"),
-        (Said(502, b"Bad Gateway\x1b[31m"), "HTTP 502 with something that is not a list of jobs"),
-        (Said(200, b"[1, 2]"), "not a list of jobs: '[1, 2]'"),
-        (Said(200, b"{}"), "not a list of jobs: '{}'"),
-        (told(jobs={}), "not a list of jobs"),
-        (Said(200, b"[" * 100_000), "not a list of jobs"),
-        (Said(200, b'{"jobs": ' + b"9" * 5000 + b"}"), "not a list of jobs"),
-        (Said(200, b""), "not a list of jobs: ''"),
-        (told(500), "an error: no reason given"),
+        (Reply(200, b"<html><title>Portal</title>"), "a web page: a proxy or portal"),
+        (Reply(404, b"  <!DOCTYPE html>"), "HTTP 404 with a web page"),
+        (Reply(502, b"Bad Gateway\x1b[31m"), "HTTP 502 with something that is not a list of jobs"),
+        (Reply(200, b"[1, 2]"), "not a list of jobs: '[1, 2]'"),
+        (Reply(200, b"{}"), "not a list of jobs: '{}'"),
+        (reply(jobs={}), "not a list of jobs"),
+        (Reply(200, b"[" * 100_000), "not a list of jobs"),
+        (Reply(200, b'{"jobs": ' + b"9" * 5000 + b"}"), "not a list of jobs"),
+        (Reply(200, b""), "not a list of jobs: ''"),
+        (reply(500), "an error: no reason given"),
     ],
 )
 def test_what_is_no_answer_of_slurmrestd_is_one_line(
-    restd: Restd, answer: Said, words: str, said: Callable[..., None]
+    restd: Restd, answer: Reply, words: str, said: Callable[..., None]
 ) -> None:
     restd.answers["jobs"] = answer
     assert words in failure(client(restd)).message
@@ -213,7 +213,7 @@ def test_a_redirect_is_not_followed(restd: Restd, said: Callable[..., None]) -> 
     elsewhere = Restd()
     try:
         location = f"http://127.0.0.1:{elsewhere.port}/slurm/v0.0.38/jobs"
-        restd.answers["jobs"] = Said(302, b"", (("Location", location),))
+        restd.answers["jobs"] = Reply(302, b"", (("Location", location),))
         assert "redirects to http://127.0.0.1" in failure(client(restd)).message
         error = failure(client(restd))
         said(error.message, error.hint)
@@ -225,13 +225,13 @@ def test_a_redirect_is_not_followed(restd: Restd, said: Callable[..., None]) -> 
 def test_a_token_that_the_server_repeats_is_struck_out(
     restd: Restd, said: Callable[..., None]
 ) -> None:
-    restd.answers["jobs"] = told(500, errors=[{"description": f"bad {TOKEN}"}])
+    restd.answers["jobs"] = reply(500, errors=[{"description": f"bad {TOKEN}"}])
     assert "bad (the token)" in failure(client(restd)).message
     said(failure(client(restd)).message)
 
 
 def test_an_answer_beyond_all_measure_is_cut_off(restd: Restd, said: Callable[..., None]) -> None:
-    restd.answers["jobs"] = told(jobs=["x" * 3_000_000])
+    restd.answers["jobs"] = reply(jobs=["x" * 3_000_000])
     assert "answered more than 1 MiB" in failure(client(restd, max_bytes=2**20)).message
     error = failure(client(restd, max_bytes=2**20))
     said(error.message, error.hint)

@@ -11,9 +11,9 @@ from gpumon.sources.slurm.rest.failures import MAX_REMARKS, described, remarks
 def test_of_many_remarks_the_first_are_told(more: int) -> None:
     errors = [{"description": f"node n{number} is odd"} for number in range(MAX_REMARKS + more)]
     rest = [f"and {more} more"] if more else []
-    said = described(errors).split("; ")
-    assert len(said) == MAX_REMARKS + len(rest)
-    assert said[MAX_REMARKS:] == rest
+    parts = described(errors).split("; ")
+    assert len(parts) == MAX_REMARKS + len(rest)
+    assert parts[MAX_REMARKS:] == rest
     beside = [error.message for error in remarks("nodes", {"warnings": errors})]
     assert len(beside) == MAX_REMARKS + len(rest)
     assert all(one.endswith(tuple(rest)) for one in beside[MAX_REMARKS:])

@@ -10,7 +10,7 @@ import pytest
 from gpumon.sources.slurm.commands.answer_cache import SharedAnswers
 from gpumon.sources.slurm.rest.client import GUESS_LIFE_S, VERSIONS
 from tests.unit.sources.slurm.rest.test_client import JOB, Now, client, failure
-from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, jwt, told
+from tests.unit.sources.slurm.restd import EXPIRES_AT, Restd, jwt, reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ def restd() -> Iterator[Restd]:
 def test_the_newest_version_that_is_served_is_found_and_remembered(restd: Restd) -> None:
     restd.versions = ("v0.0.36", "v0.0.37", "v0.0.38")
     asked = client(restd)
-    restd.answers["jobs"] = told(jobs=[JOB], errors=[])
+    restd.answers["jobs"] = reply(jobs=[JOB], errors=[])
     answer = asked.get("jobs")
     assert answer is not None
     assert answer["jobs"] == [JOB]
@@ -44,7 +44,7 @@ def test_a_version_without_reservations_has_none_and_is_asked_once(restd: Restd)
     before = len(restd.asked)
     assert asked.get("reservations") == {"reservations": []}
     assert len(restd.asked) == before + 1
-    restd.answers["reservations"] = told(reservations=[{"name": "a"}])
+    restd.answers["reservations"] = reply(reservations=[{"name": "a"}])
     assert asked.get("reservations") == {"reservations": [{"name": "a"}]}
 
 
@@ -122,7 +122,7 @@ def test_a_guess_does_not_pass_for_knowledge(restd: Restd, tmp_path: Path) -> No
     folder = tmp_path / "gpumon"
     client(restd, folder=folder).get("jobs")
     restd.versions = ("v0.0.42",)
-    restd.answers["reservations"] = told(reservations=[{"name": "a"}])
+    restd.answers["reservations"] = reply(reservations=[{"name": "a"}])
     found = client(restd, folder=folder).get("reservations")
     assert found == {"reservations": [{"name": "a"}]}
 

@@ -37,7 +37,7 @@ def begun(frames, until=101.0, **how):
         1.0,
         opening("past", past),
         opening("detection", judge),
-        keep_books=opening("books", books),
+        open_ledger=opening("books", books),
     )
 
     def on_wait(now):

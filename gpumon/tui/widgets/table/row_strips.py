@@ -28,8 +28,8 @@ class _Drawn(NamedTuple):
     line: Strip
 
 
-class RowPictures(Generic[R]):
-    """Cells and lines by the number of the row, as long as nobody scrolls."""
+class RowStrips(Generic[R]):
+    """Cells and strips by the number of the row, as long as the table is not scrolled."""
 
     def __init__(self) -> None:
         self._cells: dict[int, tuple[Cell, ...]] = {}
@@ -40,11 +40,11 @@ class RowPictures(Generic[R]):
         self._cells, self._drawn = {}, {}
 
     def renew(self) -> dict[int, tuple[Cell, ...]]:
-        """Make cells anew from now on, for another tick; those made so far."""
+        """Make cells again from now on, for another tick; those made so far."""
         before, self._cells = self._cells, {}
         return before
 
-    def keep(self, number: int, cells: tuple[Cell, ...]) -> None:
+    def reuse(self, number: int, cells: tuple[Cell, ...]) -> None:
         """Go on with the cells of the tick before, which are the same: so is the line."""
         self._cells[number] = cells
 

@@ -1,10 +1,10 @@
 """Says when the next frame is drawn: at once after a rest, and soon after a key.
 
-Textual draws on a beat of a sixtieth of a second. After a rest its beat begins anew, and then it
-leaves one out: what changes right after a frame waits for up to two of them. A picture a second is
+Textual's timer has a period of a sixtieth of a second. After a rest it starts again and leaves one
+out: what changes right after a frame waits for up to two of them. A tick a second is
 such a frame, and so is what a key shows at first.
 
-The beat is no part of what textual promises: another of its versions keeps its own.
+The timer is private to textual: another of its versions keeps its own.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
 PERIOD_S: Final = 1 / 60
-"""Between two frames of what nobody asked for; textual's own."""
+"""Between two frames that no key asked for; textual's own."""
 
 QUICK_S: Final = 1 / 120
 """Between a frame and the first one after a key. What follows keeps the period: a page that opens
 is laid out several times."""
 
 _PLACE: Final = "_Screen__update_timer"
-"""Where textual's screen keeps its beat."""
+"""Where textual's screen has its timer."""
 
 
 class Pending(Protocol):
@@ -42,7 +42,7 @@ def _later(wait_s: float, draw: Callable[[], None]) -> Pending:
     return loop.call_later(wait_s, draw) if wait_s > 0.0 else loop.call_soon(draw)
 
 
-class FrameBeat:
+class FrameTimer:
     """In the place of textual's timer: resumed when something has changed, paused once drawn."""
 
     def __init__(
@@ -73,7 +73,7 @@ class FrameBeat:
             return
         between_s = QUICK_S if self._typed_s() > self._drawn_s else PERIOD_S
         wait_s = max(0.0, self._drawn_s + between_s - self._clock())
-        self._pending = self._later(wait_s, self._beat)
+        self._pending = self._later(wait_s, self._draw_now)
 
     def pause(self) -> None:
         """It is drawn, or need not be."""
@@ -81,14 +81,14 @@ class FrameBeat:
             self._pending.cancel()
             self._pending = None
 
-    def _beat(self) -> None:
+    def _draw_now(self) -> None:
         self._pending = None
         self._drawn_s = self._clock()
         self._draw()
 
 
-def quicken(screen: Screen[None]) -> FrameBeat | None:
-    """Give a screen this beat; None: it has another form than expected, and keeps its own."""
+def quicken(screen: Screen[None]) -> FrameTimer | None:
+    """Give a screen this timer; None: it has another form than expected, and keeps its own."""
     own_draw: Callable[[], None] | None = getattr(screen, "_on_timer_update", None)
     if own_draw is None or vars(screen).get(_PLACE, screen) is not None:
         return None
@@ -102,6 +102,6 @@ def quicken(screen: Screen[None]) -> FrameBeat | None:
         except Exception as error:  # noqa: BLE001
             screen.app._handle_exception(error)
 
-    beat = FrameBeat(draw, lambda: getattr(screen.app, "typed_s", -inf))
-    setattr(screen, _PLACE, beat)
-    return beat
+    timer = FrameTimer(draw, lambda: getattr(screen.app, "typed_s", -inf))
+    setattr(screen, _PLACE, timer)
+    return timer

@@ -12,8 +12,8 @@ from gpumon.model.records.ledger import Prices
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpumon.fleet.ledger.kept import KeptBooks
-    from gpumon.fleet.sampler.protocols import Books
+    from gpumon.fleet.ledger.stored import StoredLedger
+    from gpumon.fleet.sampler.protocols import GpuTimeLedger
     from gpumon.model.settings import Settings
 
 
@@ -43,10 +43,10 @@ def folder_of(settings: Settings, environ: Mapping[str, str] | None = None) -> P
     return Path(state_folder(environ), "ledger")
 
 
-def books_of(settings: Settings, *, is_real: bool) -> Callable[[], Books]:
+def ledger_of(settings: Settings, *, is_real: bool) -> Callable[[], GpuTimeLedger]:
     """Makes the ledger; what is invented or recorded is never written to the folder."""
 
-    def books() -> Books:
+    def ledger() -> GpuTimeLedger:
         from gpumon.fleet.ledger.ledger import Ledger
 
         if not is_real or not settings.flag("ledger.is_kept"):
@@ -55,17 +55,17 @@ def books_of(settings: Settings, *, is_real: bool) -> Callable[[], Books]:
 
         return Ledger(prices_of(settings), JournalFile(folder_of(settings)))
 
-    return books
+    return ledger
 
 
-def kept_books(settings: Settings, *, is_real: bool) -> KeptBooks | None:
+def stored_ledger(settings: Settings, *, is_real: bool) -> StoredLedger | None:
     """The books on disk, to be looked at; None: none are kept, or what is shown is invented."""
     if not is_real or not settings.flag("ledger.is_kept"):
         return None
-    from gpumon.fleet.ledger.kept import KeptBooks
+    from gpumon.fleet.ledger.stored import StoredLedger
 
     try:
-        return KeptBooks(folder_of(settings), prices_of(settings))
+        return StoredLedger(folder_of(settings), prices_of(settings))
     except OSError:
         # Whoever writes them says so.
         return None

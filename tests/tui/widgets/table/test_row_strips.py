@@ -8,9 +8,9 @@ from rich.style import Style
 from gpumon.report.facts.columns import Column, place
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.text.cells import Cell, Tone
-from gpumon.tui.look.map_theme import HEAT_DARK
+from gpumon.tui.look.map_theme import MAP_DARK
 from gpumon.tui.look.theme import ThemeStyles
-from gpumon.tui.widgets.table.row_pictures import RowPictures
+from gpumon.tui.widgets.table.row_strips import RowStrips
 from tests.tui.widgets.table.test_grid import GridApp
 from tests.worlds.tick import tick
 
@@ -19,7 +19,7 @@ WIDTH = 20
 
 
 class Table:
-    """One column over numbers, its pictures, and what was asked of it."""
+    """One column over numbers, its strips, and what was asked of it."""
 
     def __init__(self) -> None:
         self.made: list[int] = []
@@ -29,15 +29,15 @@ class Table:
             return Cell(f"row {row}", Tone.STRONG)
 
         self.places = place((Column("n", "N", 8, "left", 0, cell, None, ""),), WIDTH)
-        self.pictures: RowPictures[int] = RowPictures()
+        self.strips: RowStrips[int] = RowStrips()
         self.look = GridApp().look
         self.digest = Digest(tick())
 
     def cells(self, number=0, row=7):
-        return self.pictures.cells(number, self.places, self.digest, row)
+        return self.strips.cells(number, self.places, self.digest, row)
 
     def line(self, number=0, width=WIDTH, look=None, mark=None):
-        return self.pictures.line(number, self.places, width, look or self.look, mark)
+        return self.strips.line(number, self.places, width, look or self.look, mark)
 
 
 @pytest.fixture
@@ -60,20 +60,18 @@ def test_a_line_is_drawn_once_and_says_what_its_cells_say(table):
 
 
 @pytest.mark.parametrize("change", ["width", "look", "mark", "cells"])
-def test_a_line_is_drawn_anew_where_it_is_another(table, change):
+def test_a_line_is_drawn_again_where_it_is_another(table, change):
     table.cells()
     line = table.line()
     given = {}
     if change == "width":
         given["width"] = WIDTH + 5
     elif change == "look":
-        given["look"] = ThemeStyles(
-            {**HEAT_DARK, **GridApp().get_css_variables()}, has_colour=False
-        )
+        given["look"] = ThemeStyles({**MAP_DARK, **GridApp().get_css_variables()}, has_colour=False)
     elif change == "mark":
         given["mark"] = MARK
     else:
-        table.pictures.renew()
+        table.strips.renew()
         table.cells(row=9)
     now = table.line(**given)
     assert now is not line
@@ -87,17 +85,17 @@ def test_a_line_is_drawn_anew_where_it_is_another(table, change):
 def test_of_another_tick_the_same_cells_are_kept_with_their_line(table):
     old = table.cells()
     line = table.line()
-    assert table.pictures.renew() == {0: old}
+    assert table.strips.renew() == {0: old}
     assert table.cells() is not old
     assert table.made == [7, 7]
-    table.pictures.keep(0, old)
+    table.strips.reuse(0, old)
     assert table.line() is line
 
 
 def test_what_was_cleared_is_made_and_drawn_again(table):
     table.cells()
     line = table.line()
-    table.pictures.clear()
+    table.strips.clear()
     table.cells()
     assert table.made == [7, 7]
     assert table.line() is not line

@@ -1,4 +1,4 @@
-"""The page of the books: a week beside the week before it."""
+"""The page of the ledger: a week beside the week before it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def weeks():
     )
 
 
-class Kept:
-    """Books that are read when the test says so."""
+class Ledger:
+    """A ledger that is read when the test says so."""
 
     def __init__(self):
         self.weeks, self.trouble, self.asked = None, "", []
@@ -35,11 +35,11 @@ class Kept:
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_one_key_tells_what_got_better_this_week(stage, size):
     async with stage(fleet(), size=size) as s:
-        s.app.kept = Kept()
+        s.app.stored_ledger = Ledger()
         await s.press("B")
-        assert s.app.kept.asked == [AT]
+        assert s.app.stored_ledger.asked == [AT]
         assert "Reading the ledger" in s.text
-        s.app.kept.weeks = weeks()
+        s.app.stored_ledger.weeks = weeks()
         await s.give(fleet(at=AT + 2.0))
         assert "Better than before: some GPUs unused 20.0 → 0.0 %" in s.text
         assert s.lines[0].rstrip().endswith("books") or "› books" in s.lines[0]
@@ -47,15 +47,15 @@ async def test_one_key_tells_what_got_better_this_week(stage, size):
         assert "books" not in s.lines[0]
 
 
-async def test_what_stands_in_the_way_of_the_books_is_said(stage):
+async def test_what_keeps_the_ledger_from_being_read_is_shown(stage):
     async with stage(fleet(), size=(80, 24)) as s:
-        s.app.kept = Kept()
-        s.app.kept.trouble = "/srv/[b]books[/b]: Permission denied"
+        s.app.stored_ledger = Ledger()
+        s.app.stored_ledger.trouble = "/srv/[b]books[/b]: Permission denied"
         await s.press("B")
         assert "! /srv/[b]books[/b]: Permission denied" in s.text
 
 
-async def test_without_books_on_disk_it_says_how_to_keep_them(stage):
+async def test_without_a_stored_ledger_it_says_how_to_have_one(stage):
     async with stage(fleet(), size=(80, 24)) as s:
         await s.press("B")
         assert "is_kept = true" in s.text

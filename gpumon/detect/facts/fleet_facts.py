@@ -1,4 +1,4 @@
-"""Facts as the worker knows them, and who is where: kept up from what the monitor tells."""
+"""Facts as the worker knows them, and who is where: kept up to date by what the monitor sends."""
 
 from __future__ import annotations
 
@@ -34,59 +34,59 @@ def _is_lost(gpu: GpuFacts) -> float:
 
 
 class FactColumns(Generic[_Facts]):
-    """One value of each entity for everything that was asked for, kept up from look to look."""
+    """One value of each entity for each function that was asked, up to date in each evaluation."""
 
     def __init__(self, place: Mapping[str, int], facts: Mapping[str, _Facts]) -> None:
         self._place = place
         self._facts = facts
         self._columns: dict[Callable[[_Facts], float | None], NDArray[np.float64]] = {}
 
-    def told(self, tell: Callable[[_Facts], float | None]) -> NDArray[np.float64]:
-        """What is told of each by position, NaN for None, and one NaN at the end.
+    def column_of(self, read: Callable[[_Facts], float | None]) -> NDArray[np.float64]:
+        """What a function gives for each by position, NaN for None, and one NaN at the end.
 
         Args:
-            tell: Asked again only of what changed, so it may look at nothing but the facts that
+            read: Asked again only of what changed, so it may look at nothing but the facts that
                 it is given; the same function each time.
         """
-        column = self._columns.get(tell)
+        column = self._columns.get(read)
         if column is None:
-            told = [tell(facts) for facts in self._facts.values()]
-            column = np.array([*told, None], np.float64)
-            self._columns[tell] = column
+            values = [read(facts) for facts in self._facts.values()]
+            column = np.array([*values, None], np.float64)
+            self._columns[read] = column
         return column
 
     def refresh(self, names: Iterable[str]) -> None:
         """Take over what changed about some; all of them have a position."""
         changed = [(self._place[name], self._facts[name]) for name in names]
-        for tell, column in self._columns.items():
+        for read, column in self._columns.items():
             for place, facts in changed:
-                value = tell(facts)
+                value = read(facts)
                 column[place] = np.nan if value is None else value
 
 
 class GpuColumns(FactColumns[GpuFacts]):
-    """What facts tell of every GPU."""
+    """What facts report of every GPU."""
 
     def __init__(self, place: Mapping[str, int], facts: Mapping[str, GpuFacts]) -> None:
         super().__init__(place, facts)
-        self._tellers: dict[str, Callable[[GpuFacts], float | None]] = {}
+        self._readers: dict[str, Callable[[GpuFacts], float | None]] = {}
 
     def column(self, key: str) -> NDArray[np.float64]:
         """Newest value of every GPU, NaN where it is missing or stale, and one NaN at the end."""
-        return self.told(self._tellers.setdefault(key, partial(_value, key)))
+        return self.column_of(self._readers.setdefault(key, partial(_value, key)))
 
     @property
     def is_stale(self) -> NDArray[np.bool_]:
         """Per GPU whether nothing was heard of it for long."""
-        return self.told(_is_stale)[:-1] > 0
+        return self.column_of(_is_stale)[:-1] > 0
 
     @property
     def is_lost(self) -> NDArray[np.bool_]:
         """Per GPU whether it fell off the bus."""
-        return self.told(_is_lost)[:-1] > 0
+        return self.column_of(_is_lost)[:-1] > 0
 
 
-class FactBook:
+class FleetFacts:
     """The facts as the worker knows them."""
 
     def __init__(self) -> None:
@@ -98,15 +98,15 @@ class FactBook:
         self.node_layout = NodeLayout(self.layout, self.nodes)
         """The nodes beside them; another object where a GPU or a node came or went."""
         self.node_columns = FactColumns(self.node_layout.place, self.nodes)
-        """What facts tell of every node."""
+        """What facts report of every node."""
         self.owners = Owners(self.node_layout)
         self._with: dict[str, dict[str, NodeFacts]] = {}
-        """By block the nodes that tell of one of its entities."""
+        """By block the nodes that report one of its entities."""
         self._changed: set[str] = set()
         self._is_moved = False
 
     def take(self, message: dict[str, Any]) -> None:
-        """Take in what `FactSender.changes` told."""
+        """Take in what `FactSender.changes` gave."""
         for name, head, blocks, gone, event_at in message["nodes"]:
             self._node(name, head, blocks, gone, event_at)
         for name in message["nodes_gone"]:
@@ -127,7 +127,7 @@ class FactBook:
         self._changed, self._is_moved = set(), False
 
     def nodes_with(self, block: str) -> Mapping[str, NodeFacts]:
-        """By name the nodes of which facts of a block are told."""
+        """By name the nodes that report facts of a block."""
         return self._with.get(block, {})
 
     def _node(
@@ -140,12 +140,12 @@ class FactBook:
     ) -> None:
         has_telemetry, silent_since, errors, slurm, uuids, stale, lost = head
         known = self.nodes.get(name)
-        kept = {k: v for k, v in known.blocks.items() if k not in gone} if known else {}
-        kept.update({kind: rows_from(rows) for kind, rows in blocks.items()})
+        of_node = {k: v for k, v in known.blocks.items() if k not in gone} if known else {}
+        of_node.update({kind: rows_from(rows) for kind, rows in blocks.items()})
         times = dict(known.event_at) if known else {}
-        # The age is told in every report, so the first moment told is the least blurred.
+        # Every report has the age, so the first moment is the least blurred.
         times = {**event_at, **times}
-        keys = kept.get("event", NO_ROWS).keys
+        keys = of_node.get("event", NO_ROWS).keys
         node = NodeFacts(
             name=name,
             has_telemetry=has_telemetry,
@@ -153,14 +153,14 @@ class FactBook:
             errors=tuple(SourceError(*error) for error in errors),
             slurm=None if slurm is None else _slurm_node(slurm),
             gpu_uuids=tuple(uuids),
-            blocks=kept,
+            blocks=of_node,
             event_at={key: times[key] for key in keys if key in times},
         )
         if known and known.gpu_uuids != node.gpu_uuids:
             self._forget_gpus(known)
             self._is_moved = True
         self.nodes[name] = node
-        for kind in {*kept, *gone}:
+        for kind in {*of_node, *gone}:
             nodes = self._with.setdefault(kind, {})
             if node.block(kind).keys:
                 nodes[name] = node

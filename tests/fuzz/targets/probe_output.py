@@ -1,4 +1,4 @@
-"""What probes say, what recordings hold, and what is made of both."""
+"""What probes send, what recordings hold, and what is made of both."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ if TYPE_CHECKING:
     from gpumon.model.records.frame import Frame
 
 NOW: Final = 1_795_260_000.0
-_NOBODY: Final = 2**30
+_NO_PID: Final = 2**30
 """A PID that no process has: a pretend child."""
 
 
-def _counted(rng: Random, told: Any, at: float) -> Any:
+def _counted(rng: Random, report: Any, at: float) -> Any:
     """The line as it comes a while later: counters have grown, or have not."""
-    told["at"] = at
-    for block in told["blocks"].values():
+    report["at"] = at
+    for block in report["blocks"].values():
         block["at"] = [at for _ in block["keys"]]
         for key, column in block["columns"].items():
             if key.endswith(("_bytes", "_us", "_ticks", "_ops")) and rng.random() < 0.7:
                 grown = rng.choice((0, 1, 1000, 10**6, 10**9, 10**15, -1, 2**62))
                 block["columns"][key] = [None if v is None else v + grown for v in column]
-    return told
+    return report
 
 
-def _with_events(rng: Random, told: Any) -> Any:
-    """The line of a node whose driver, or kernel, tells of Xids."""
+def _with_events(rng: Random, report: Any) -> Any:
+    """The line of a node whose driver, or kernel, reports Xids."""
     keys = [f"GPU-1/79/{number}" for number in range(rng.randint(1, 3))]
     ages = [rng.choice((0.0, 3.0, 4.02, None)) for _ in keys]
     columns = {"event_age_s": ages, "xid": [79 for _ in keys]}
-    told["blocks"]["event"] = {
+    report["blocks"]["event"] = {
         "keys": keys,
         "at": [1.0 for _ in keys],
         "columns": columns,
         "labels": {},
         "missing": {},
     }
-    return told
+    return report
 
 
-def _crowded(rng: Random, told: Any) -> Any:
+def _crowded(rng: Random, report: Any) -> Any:
     """The line of a node that claims more of something than any has."""
-    name = rng.choice(list(told["blocks"]))
-    block = told["blocks"][name]
+    name = rng.choice(list(report["blocks"]))
+    block = report["blocks"][name]
     times = MOST_ROWS[name] // max(1, len(block["keys"])) + 2
     for part in ("keys", "at"):
         block[part] = block[part] * times
     for part in ("columns", "labels"):
         block[part] = {key: column * times for key, column in block[part].items()}
-    return told
+    return report
 
 
 def _lines_made(rng: Random) -> list[bytes]:
@@ -80,10 +80,12 @@ def _lines_made(rng: Random) -> list[bytes]:
     if rng.random() < 0.02:
         chunk = json.dumps(_crowded(rng, json.loads(chunk)))
     for number in range(rng.choice((1, 2, 2, 3))):
-        told = _counted(rng, json.loads(chunk), 100.0 + number * rng.choice((0.0, 0.1, 1.0, 30.0)))
+        report = _counted(
+            rng, json.loads(chunk), 100.0 + number * rng.choice((0.0, 0.1, 1.0, 30.0))
+        )
         for _ in range(mutation.changes(rng) if rng.random() < 0.8 else 0):
-            told = mutation.changed(rng, told, pool)
-        lines.append(mutation.encoded(rng, mutation.dumped(rng, told)))
+            report = mutation.changed(rng, report, pool)
+        lines.append(mutation.encoded(rng, mutation.dumped(rng, report)))
     return lines
 
 
@@ -99,7 +101,7 @@ def _lines(given: list[bytes]) -> None:
 
 
 def _joined(frames: list[Frame]) -> None:
-    """The frames beside a queue of the lab, as one picture."""
+    """The frames beside a queue of the lab, as one tick."""
     queue = next((frame.queue for frame in samples.lab_frames() if frame.queue is not None), None)
     join(frames, queue, {}, NOW + 5.0, 3.0)
 
@@ -113,7 +115,7 @@ class _Pretend:
             os.pipe(),
             os.pipe(),
         )
-        self.child = Child(_NOBODY, [theirs_in, theirs_out, theirs_err])
+        self.child = Child(_NO_PID, [theirs_in, theirs_out, theirs_err])
 
     def close(self) -> None:
         for end in (self.out, self.into, self.err):
@@ -125,12 +127,12 @@ def _speech_made(rng: Random) -> list[tuple[str, str]]:
     hello = '{"gpumon_probe": 1, "nonce": "NONCE", "pid": 7, "python": "3.11.2", "node": "gpu01"}'
     report = '{"at": 1, "late_s": 0.5, "errors": [], "blocks": {}}'
     pool = (hello, report, "Welcome to the cluster", "~0.1.0.1.5 hello", "\x1b]0;title\x07" + hello)
-    said = [
+    lines = [
         rng.choice((hello, hello, *pool)),
         *(rng.choice(pool) for _ in range(rng.randint(0, 4))),
     ]
     made = []
-    for line in said:
+    for line in lines:
         changed = mutation.text(rng, (line,), "\n", 1) if rng.random() < 0.5 else line
         pieces = rng.choice(("", "", "1", "2"))
         made.append((changed[:8000], pieces))
@@ -162,16 +164,16 @@ def _speech(given: list[tuple[str, str]]) -> None:
     numbers = count()
     try:
         for line, pieces in given:
-            said = line.replace("NONCE", nonce)
+            sent_line = line.replace("NONCE", nonce)
             if pieces:
-                half = len(said) // int(pieces) + 1
-                parts = [said[at : at + half] for at in range(0, len(said), half)] or [""]
+                half = len(sent_line) // int(pieces) + 1
+                parts = [sent_line[at : at + half] for at in range(0, len(sent_line), half)] or [""]
                 number = next(numbers)
-                said = "\n".join(
+                sent_line = "\n".join(
                     f"~0.{number}.{place}.{len(parts)}.{len(part.encode('utf-8', 'replace'))} {part}"
                     for place, part in enumerate(parts)
                 )
-            os.write(pretend.into, said.encode("utf-8", "replace")[:30000] + b"\n")
+            os.write(pretend.into, sent_line.encode("utf-8", "replace")[:30000] + b"\n")
             found, _ = stream.read(NOW, 50.0)
             frames += found
         stream.read(NOW, 51.0)
@@ -198,8 +200,8 @@ def _recorded_made(rng: Random) -> list[bytes]:
         lines[0] = lines[0].replace('"tool":"gpumon', '"tool":"another')
     made = [line.encode() for line in lines]
     for at in rng.choices(range(len(lines)), k=rng.choice((1, 1, 2, 3))):
-        told = mutation.tree(rng, (lines[at],))
-        made[at] = mutation.encoded(rng, mutation.dumped(rng, told))
+        report = mutation.tree(rng, (lines[at],))
+        made[at] = mutation.encoded(rng, mutation.dumped(rng, report))
     return made
 
 
@@ -208,16 +210,16 @@ def _recorded(given: list[bytes]) -> None:
     frames: list[Frame] = []
     for line in given:
         try:
-            said = decoder.read(line)
+            read = decoder.read(line)
         except (recorded.LineError, recorded.RecordingError) as error:
             oracle.well_formed(str(error))
             continue
-        if isinstance(said, recorded.Told):
-            said = said.frame
-        if said is not None and not hasattr(said, "blocks"):
-            oracle.well_formed(said)
-        elif said is not None:
-            frames.append(said)  # type: ignore[arg-type]
+        if isinstance(read, recorded.QueueState):
+            read = read.frame
+        if read is not None and not hasattr(read, "blocks"):
+            oracle.well_formed(read)
+        elif read is not None:
+            frames.append(read)  # type: ignore[arg-type]
     oracle.frames(frame._replace(queue=None) for frame in frames)
     for frame in frames:
         for table in ("jobs", "nodes", "partitions", "reservations") if frame.queue else ():
@@ -271,14 +273,14 @@ def _file(given: tuple[str, bytes]) -> None:
 
 
 def _played(playback: Playback, step_s: float) -> None:
-    """Go to the end, picture by picture."""
+    """Go to the end, tick by tick."""
     while (at := playback.next_at) is not None:
         playback.advance(at, at + step_s)
 
 
-def _one_line(said: str) -> None:
-    if "\n" in said or len(said) > 1000:
-        raise oracle.BrokenError(f"no line for a person: {said!r:.200}")
+def _one_line(line: str) -> None:
+    if "\n" in line or len(line) > 1000:
+        raise oracle.BrokenError(f"no line for a person: {line!r:.200}")
 
 
 def _labels(given: bytes) -> None:
@@ -338,7 +340,7 @@ TARGETS: Final = (
         _speech,
         (_PROBES + "stream.py",),
         aside=(
-            "Stream.say",
+            "Stream.send",
             "Stream.write",
             "Stream.read_stderr",
             "Stream.has_",

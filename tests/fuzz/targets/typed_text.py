@@ -1,4 +1,4 @@
-"""What people type, what the detection worker answers, and what ranks are told by."""
+"""What people type, what the detection worker answers, and what names ranks."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def _json(rng: Random, chunks: tuple[str, ...]) -> bytes:
     return mutation.encoded(rng, mutation.dumped(rng, mutation.tree(rng, chunks)))
 
 
-def _said(error: Exception) -> None:
-    """What is told to a person: one line that harms no terminal."""
+def _check_line(error: Exception) -> None:
+    """What is shown to a person: one line that harms no terminal."""
     for line in getattr(error, "problems", (str(error),)):
         oracle.well_formed(line)
 
@@ -153,7 +153,7 @@ def _address(given: str) -> None:
     try:
         found = address.parse(given)
     except address.TargetError as error:
-        _said(error)
+        _check_line(error)
         return
     oracle.well_formed(found._replace(path="", hosts=found.hosts[:9], rest=None))
     if sum(map(len, found.hosts)) > 64 * 2**20:
@@ -167,7 +167,7 @@ def _typed(given: str) -> None:
         try:
             oracle.well_formed(read(given))
         except argparse.ArgumentTypeError as error:
-            _said(error)
+            _check_line(error)
     with suppress(argparse.ArgumentTypeError):
         quantities.speed(given)
     with suppress(argparse.ArgumentTypeError):

@@ -35,8 +35,8 @@ def nodes_of(ranks):
     return {f"n{number:03}": 8 for number in range(-(-ranks // 8))}
 
 
-def told(value_of, ticks=60, ranks=16, period_s=1.0, **changes):
-    """The last of `ticks` pictures; `value_of(rank, number)` is SM activity, None: missing."""
+def digest_of(value_of, ticks=60, ranks=16, period_s=1.0, **changes):
+    """The last of so many ticks, with history; `value_of(rank, number)`: SM activity, or None."""
     history = History()
     view, gpus = job_with_gpus(JOB, nodes_of(ranks))
     last = None
@@ -67,7 +67,7 @@ def strips(digest, size=(80, 30), **options):
 
 
 def test_a_slot_is_the_mean_of_its_rows_and_the_last_slot_holds_the_tick():
-    slots = slots_of(told(lambda rank, number: number / 100))
+    slots = slots_of(digest_of(lambda rank, number: number / 100))
     assert slots.start <= AT - 55 < slots.start + 5
     assert slots.end > AT >= slots.end - 5
     whole = slots.columns[-2].values[0]
@@ -77,8 +77,8 @@ def test_a_slot_is_the_mean_of_its_rows_and_the_last_slot_holds_the_tick():
     assert whole == pytest.approx(sum(inside) / 5, abs=1e-6)
 
 
-def test_a_straggler_is_marked_against_its_peers_and_nobody_else_is():
-    digest = told(lambda rank, number: 0.4 if rank == 5 and number >= 30 else 0.85)
+def test_a_straggler_is_marked_against_its_peers_and_no_other_is():
+    digest = digest_of(lambda rank, number: 0.4 if rank == 5 and number >= 30 else 0.85)
     column = slots_of(digest).columns[-1]
     assert column.codes[5] == BELOW
     assert set(column.codes) - {BELOW} == {FIRST_LEVEL + 3}
@@ -87,15 +87,15 @@ def test_a_straggler_is_marked_against_its_peers_and_nobody_else_is():
     assert BELOW not in slots_of(digest).columns[2].codes
 
 
-def test_who_works_while_its_peers_stand_still_is_above():
-    digest = told(lambda rank, number: 0.9 if rank == 3 else 0.02)
+def test_who_works_while_its_peers_pause_is_above():
+    digest = digest_of(lambda rank, number: 0.9 if rank == 3 else 0.02)
     codes = slots_of(digest).columns[-1].codes
     assert codes[3] == ABOVE
     assert set(codes) == {ABOVE, FIRST_LEVEL}
 
 
 def test_spread_peers_are_no_outliers():
-    digest = told(lambda rank, number: 0.4 + rank * 0.03)
+    digest = digest_of(lambda rank, number: 0.4 + rank * 0.03)
     assert {BELOW, ABOVE}.isdisjoint(slots_of(digest).columns[-1].codes)
 
 
@@ -105,7 +105,7 @@ def test_missing_is_a_sign_and_a_gap_is_blank():
             return "gap"
         return None if rank == 2 else 0.8
 
-    columns = slots_of(told(value_of)).columns
+    columns = slots_of(digest_of(value_of)).columns
     assert columns[-1].codes[2] == MISSING
     assert columns[-1].codes[1] == FIRST_LEVEL + 3
     blanks = [bool((column.codes == BLANK).all()) for column in columns]
@@ -115,7 +115,7 @@ def test_missing_is_a_sign_and_a_gap_is_blank():
 
 
 def test_what_was_before_the_past_begins_is_blank_and_sparse_ticks_leave_no_gap():
-    digest = told(lambda rank, number: 0.8, ticks=7, period_s=5.0)
+    digest = digest_of(lambda rank, number: 0.8, ticks=7, period_s=5.0)
     codes = [int(column.codes[0]) for column in slots_of(digest, slot_s=5.0).columns]
     assert codes[:3] == [BLANK] * 3
     assert codes[-7:] == [FIRST_LEVEL + 3] * 7
@@ -123,7 +123,7 @@ def test_what_was_before_the_past_begins_is_blank_and_sparse_ticks_leave_no_gap(
 
 def test_only_slots_that_are_not_over_are_read_again(monkeypatch):
     reader = RankSlots()
-    digest = told(lambda rank, number: 0.8)
+    digest = digest_of(lambda rank, number: 0.8)
     first = slots_of(digest, reader=reader)
     asked = []
 
@@ -143,11 +143,11 @@ def test_only_slots_that_are_not_over_are_read_again(monkeypatch):
 
 
 def test_a_straggler_among_ranks_not_known_is_marked_and_shared_lines_are_counted():
-    digest = told(lambda rank, number: 0.4 if rank == 5 else 0.85)
+    digest = digest_of(lambda rank, number: 0.4 if rank == 5 else 0.85)
     mine = closed(digest.tick.job(JOB))
     digest = Digest(digest.tick._replace(jobs=(mine,)))
-    picture = strips(digest, (100, 30))
-    rows = [text_of(picture.line(number, cursor=-1)) for number in range(picture.height)]
+    chart = strips(digest, (100, 30))
+    rows = [text_of(chart.line(number, cursor=-1)) for number in range(chart.height)]
     assert rows[1].startswith("   p90 ")
     assert [row.split()[:2] for row in rows if row.count("▼") > 5] == [["?", "n000:5"]]
     small = strips(digest, (80, 8))
@@ -155,10 +155,10 @@ def test_a_straggler_among_ranks_not_known_is_marked_and_shared_lines_are_counte
 
 
 def test_a_line_for_each_rank_with_its_newest_value_and_the_band_on_top():
-    digest = told(lambda rank, number: 0.4 if rank == 5 else 0.85)
-    picture = strips(digest)
-    rows = [text_of(picture.line(n, cursor=0)) for n in range(picture.height)]
-    assert picture.per_line == 1
+    digest = digest_of(lambda rank, number: 0.4 if rank == 5 else 0.85)
+    chart = strips(digest)
+    rows = [text_of(chart.line(n, cursor=0)) for n in range(chart.height)]
+    assert chart.per_line == 1
     assert rows[0] == " world n000:29500 · python · 16 ranks"
     assert rows[1].startswith("   p90 ")
     assert rows[2].startswith("   p10 ")
@@ -171,45 +171,45 @@ def test_a_line_for_each_rank_with_its_newest_value_and_the_band_on_top():
 
 
 def test_the_furthest_from_its_peers_comes_first_and_a_missing_one_before_it():
-    digest = told(lambda rank, number: None if rank == 9 else 0.4 if rank == 5 else 0.85)
-    picture = strips(digest, is_by_distance=True)
-    assert picture.ranks[:3] == (9, 5, 0)
+    digest = digest_of(lambda rank, number: None if rank == 9 else 0.4 if rank == 5 else 0.85)
+    chart = strips(digest, is_by_distance=True)
+    assert chart.ranks[:3] == (9, 5, 0)
 
 
 def test_sorted_by_distance_a_rank_with_a_finding_comes_first_on_a_line_of_its_own():
     odd = finding(f"job:{JOB}/rank:11")
-    digest = told(lambda rank, number: 0.4 if rank == 13 else 0.85, findings=(odd,))
+    digest = digest_of(lambda rank, number: 0.4 if rank == 13 else 0.85, findings=(odd,))
     groups = rank_groups(digest, digest.tick.job(JOB))
     signs = finding_signs(digest, groups)
-    picture = strips(digest, (80, 8), is_by_distance=True, signs=signs)
-    assert picture.lines[picture.spot(11, 0)[0]].members == (11,) == picture.ranks[:1]
-    assert picture.shown(picture.ranks[1], 0) == 13
+    chart = strips(digest, (80, 8), is_by_distance=True, signs=signs)
+    assert chart.lines[chart.spot(11, 0)[0]].members == (11,) == chart.ranks[:1]
+    assert chart.shown(chart.ranks[1], 0) == 13
     assert strips(digest, signs=signs).ranks[0] == 0
 
 
-def test_ranks_share_lines_and_the_worst_stands_for_them():
-    digest = told(lambda rank, number: 0.4 if rank == 13 else 0.85)
-    picture = strips(digest, (80, 8))
-    assert picture.height <= 8
-    assert picture.per_line == 4
-    rows = [text_of(picture.line(n, cursor=0)) for n in range(picture.height)]
+def test_ranks_share_lines_that_show_the_worst():
+    digest = digest_of(lambda rank, number: 0.4 if rank == 13 else 0.85)
+    chart = strips(digest, (80, 8))
+    assert chart.height <= 8
+    assert chart.per_line == 4
+    rows = [text_of(chart.line(n, cursor=0)) for n in range(chart.height)]
     assert rows[0].endswith("a line is the worst of 4")
     line = next(row for row in rows if row.startswith("   12–15"))
     assert line.count("▼") == 12
-    assert picture.shown(12, 0) == 13
+    assert chart.shown(12, 0) == 13
     assert strips(digest, (80, 8), is_whole=False).per_line == 1
 
 
 def test_the_onset_is_a_line_through_all_ranks_and_named_above():
     odd = finding(f"job:{JOB}", onset=AT - 28)
-    digest = told(lambda rank, number: 0.85, findings=(odd,))
+    digest = digest_of(lambda rank, number: 0.85, findings=(odd,))
     onset = onset_of(digest, digest.tick.job(JOB))
     assert onset == (AT - 28, Ink.WARN)
-    picture = strips(digest, onset=onset)
-    rows = [text_of(picture.line(n, cursor=0)) for n in range(3, picture.height)]
+    chart = strips(digest, onset=onset)
+    rows = [text_of(chart.line(n, cursor=0)) for n in range(3, chart.height)]
     places = {row.index("┊") for row in rows}
     assert len(places) == 1
-    times = text_of(time_row(picture, onset))
+    times = text_of(time_row(chart, onset))
     assert "onset ┊" in times
     assert times.index("┊") == places.pop()
     assert strips(digest, onset=(AT - 9000, Ink.WARN)).line(3, 0) == strips(digest).line(3, 0)
@@ -221,53 +221,55 @@ def test_the_onset_is_a_line_through_all_ranks_and_named_above():
 )
 def test_at_first_so_much_of_the_past_is_shown_that_the_onset_is_in_sight(began_s, slot_s):
     found = () if began_s is None else (finding(f"job:{JOB}", onset=AT - began_s),)
-    digest = told(lambda rank, number: 0.85, ticks=2, findings=found, observed_since=AT - 86_400)
+    digest = digest_of(
+        lambda rank, number: 0.85, ticks=2, findings=found, observed_since=AT - 86_400
+    )
     view = digest.tick.job(JOB)
     assert first_slot_s(digest, view, 100) == slot_s
-    young = told(lambda rank, number: 0.85, ticks=2, findings=found, observed_since=AT - 90)
+    young = digest_of(lambda rank, number: 0.85, ticks=2, findings=found, observed_since=AT - 90)
     assert first_slot_s(young, view, 100) == 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (12, 2), (14, 5), (30, 1)])
-def test_a_picture_fits_into_any_room(size):
-    digest = told(lambda rank, number: 0.85)
+def test_a_chart_fits_into_any_room(size):
+    digest = digest_of(lambda rank, number: 0.85)
     onset = (AT - 28, Ink.WARN)
-    picture = strips(digest, size, onset=onset)
-    rows = [picture.line(n, 0) for n in range(picture.height)] + [time_row(picture, onset)]
+    chart = strips(digest, size, onset=onset)
+    rows = [chart.line(n, 0) for n in range(chart.height)] + [time_row(chart, onset)]
     assert max(len(row) for row in rows) <= size[0]
-    groups = picture.groups
+    groups = chart.groups
     drawn = RankMap(groups, rank_marks(digest, groups, SM), size)
     rows = [drawn.line(n, 0, has_colour=True) for n in range(drawn.height)]
     assert max(len(row) for row in rows) <= size[0]
 
 
-def test_moving_keeps_to_ranks_and_a_click_finds_rank_and_slot():
-    picture = strips(told(lambda rank, number: 0.85))
-    assert picture.moved(0, 3) == 3
-    assert picture.moved(0, -3) == 0
-    assert picture.moved(15, 99) == 15
-    line, x = picture.spot(4, 2)
-    assert picture.under(line, x) == (4, 2)
-    assert picture.under(0, x) is None
+def test_moving_goes_by_ranks_and_a_click_finds_rank_and_slot():
+    chart = strips(digest_of(lambda rank, number: 0.85))
+    assert chart.moved(0, 3) == 3
+    assert chart.moved(0, -3) == 0
+    assert chart.moved(15, 99) == 15
+    line, x = chart.spot(4, 2)
+    assert chart.under(line, x) == (4, 2)
+    assert chart.under(0, x) is None
 
 
 def test_only_the_chosen_ranks_are_drawn_but_all_are_their_peers():
-    digest = told(lambda rank, number: 0.4 if rank == 5 else 0.85)
-    picture = strips(digest, keeps=frozenset({5}))
-    assert picture.ranks == (5,)
-    assert "▼" in text_of(picture.line(3, 5))
+    digest = digest_of(lambda rank, number: 0.4 if rank == 5 else 0.85)
+    chart = strips(digest, keeps=frozenset({5}))
+    assert chart.ranks == (5,)
+    assert "▼" in text_of(chart.line(3, 5))
 
 
 def test_2048_ranks_fit_on_a_map_of_200_by_60_and_are_found_again():
     view, gpus = job_with_gpus(JOB, nodes_of(2048))
     digest = Digest(tick((view,), gpus))
     groups = rank_groups(digest, view)
-    picture = RankMap(groups, rank_marks(digest, groups, SM), (200, 50))
-    assert picture.height <= 50
-    assert picture.ranks == tuple(range(2048))
+    chart = RankMap(groups, rank_marks(digest, groups, SM), (200, 50))
+    assert chart.height <= 50
+    assert chart.ranks == tuple(range(2048))
     for rank in (0, 7, 8, 100, 2047):
-        assert picture.under(*picture.spot(rank)) == rank
-    drawn = chain(*(picture.line(n, 0, has_colour=False) for n in range(1, picture.height)))
+        assert chart.under(*chart.spot(rank)) == rank
+    drawn = chain(*(chart.line(n, 0, has_colour=False) for n in range(1, chart.height)))
     assert sum(glyph.char == "█" for glyph in drawn) == 2048
 
 
@@ -275,13 +277,13 @@ def test_the_map_moves_by_cells_and_lines():
     view, gpus = job_with_gpus(JOB, nodes_of(64))
     digest = Digest(tick((view,), gpus))
     groups = rank_groups(digest, view)
-    picture = RankMap(groups, rank_marks(digest, groups, SM), (30, 20))
-    each = len(picture.lines[1].ranks)
+    chart = RankMap(groups, rank_marks(digest, groups, SM), (30, 20))
+    each = len(chart.lines[1].ranks)
     assert each == 8
-    assert picture.moved(0, 1, 0) == 1
-    assert picture.moved(3, 0, 1) == 11
-    assert picture.moved(60, 0, 1) == 60
-    assert picture.moved(63, 1, 0) == 63
+    assert chart.moved(0, 1, 0) == 1
+    assert chart.moved(3, 0, 1) == 11
+    assert chart.moved(60, 0, 1) == 60
+    assert chart.moved(63, 1, 0) == 63
 
 
 def test_a_finding_about_one_rank_marks_it_and_one_about_the_job_marks_none():
@@ -306,7 +308,7 @@ def test_each_world_of_a_job_is_compared_with_itself_only():
 
     Both number their ranks from 0, and each has its own band above it.
     """
-    digest = told(lambda rank, number: 0.85 if rank < 8 else 0.1 if rank == 13 else 0.4)
+    digest = digest_of(lambda rank, number: 0.85 if rank < 8 else 0.1 if rank == 13 else 0.4)
     view = digest.tick.job(JOB)
     ranks = [
         one if place < 8 else one._replace(world_id="n001:29600", rank=place - 8)
@@ -321,8 +323,8 @@ def test_each_world_of_a_job_is_compared_with_itself_only():
         "world n001:29600 · python · 8 ranks",
     ]
     assert [[row.rank.rank for row in group.rows] for group in groups] == [list(range(8))] * 2
-    picture = strips(digest, (100, 40))
-    lines = [text_of(picture.line(number, cursor=-1)) for number in range(picture.height)]
+    chart = strips(digest, (100, 40))
+    lines = [text_of(chart.line(number, cursor=-1)) for number in range(chart.height)]
     assert [number for number, line in enumerate(lines) if "world" in line] == [0, 12]
     assert sum(line.startswith("   p90") for line in lines) == 2
     marked = [line for line in lines if line.count("▼") > 5]

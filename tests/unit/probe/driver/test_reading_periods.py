@@ -1,4 +1,4 @@
-"""What is read rarely is read of all GPUs of a node in the same beat, whenever each was opened."""
+"""What is read rarely is read of all GPUs of a node in one period, whenever each was opened."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Reads = Callable[[float], bool]
-    """Whether something is read anew at this instant."""
+    """Whether something is read again at this instant."""
 
 OPENED_S = 0.4
 """How long after the first GPU the last one of a node is opened and read for the first time."""
 
 PASS_S = 0.02
-"""How long after the first GPU the last one is read in every later beat."""
+"""How long after the first GPU the last one is read in every later period."""
 
 
 class Batch:
@@ -59,7 +59,7 @@ def of_instances(monkeypatch: pytest.MonkeyPatch) -> Reads:
     driver: Any = None
     found = Instances(driver, None, "GPU-1", has_gpm=False)
     instance: Any = Instance
-    monkeypatch.setattr(found, "_look", lambda: found._known.update({"MIG-1": instance}))
+    monkeypatch.setattr(found, "_find", lambda: found._known.update({"MIG-1": instance}))
     monkeypatch.setattr(found, "_activity", dict)
     monkeypatch.setattr(found, "_row", lambda uuid, *_: Row(uuid, 0.0))
 
@@ -95,16 +95,16 @@ def of_a_tier(tier: str) -> Callable[[pytest.MonkeyPatch], Reads]:
         (of_a_tier(tiers.SLOW), 30.0),
     ],
 )
-@pytest.mark.parametrize("beat_s", [1.0, 2.5])
+@pytest.mark.parametrize("step_s", [1.0, 2.5])
 def test_gpus_that_were_opened_one_after_the_other_are_read_in_the_same_beats(
     made: Callable[[pytest.MonkeyPatch], Reads],
     period_s: float,
-    beat_s: float,
+    step_s: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, last = made(monkeypatch), made(monkeypatch)
     assert (first(1000.0), last(1000.0 + OPENED_S)) == (True, True)
-    beats = [beat_s * number for number in range(1, int(2 * period_s / beat_s) + 1)]
-    told = [(first(1000.0 + at), last(1000.0 + at + PASS_S)) for at in beats]
-    assert [both[0] for both in told] == [both[1] for both in told]
-    assert 2 <= sum(both[0] for both in told) <= 2 * period_s / (period_s - tiers.SLACK_S)
+    instants = [step_s * number for number in range(1, int(2 * period_s / step_s) + 1)]
+    due = [(first(1000.0 + at), last(1000.0 + at + PASS_S)) for at in instants]
+    assert [both[0] for both in due] == [both[1] for both in due]
+    assert 2 <= sum(both[0] for both in due) <= 2 * period_s / (period_s - tiers.SLACK_S)

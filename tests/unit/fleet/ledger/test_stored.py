@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from gpumon.fleet.ledger import kept
+from gpumon.fleet.ledger import stored
 from gpumon.fleet.ledger.journal_reader import Entry, Pages, page_name
-from gpumon.fleet.ledger.kept import WEEK_S, KeptBooks, compared
+from gpumon.fleet.ledger.stored import WEEK_S, StoredLedger, compared
 from gpumon.model.records.ledger import NO_PRICES
 
 NOW = 1_790_000_000.0
@@ -84,7 +84,7 @@ def read(books, now=NOW):
 def test_two_weeks_are_read_when_somebody_asks(tmp_path):
     write(tmp_path, entry(NOW - 10 * DAY_S, NOW - 10 * DAY_S + 60, useful=60.0))
     write(tmp_path, entry(NOW - 60, NOW, "bob", hang=60.0))
-    books = KeptBooks(tmp_path, NO_PRICES)
+    books = StoredLedger(tmp_path, NO_PRICES)
     assert books.weeks is None
     weeks = read(books).weeks
     assert weeks is not None
@@ -96,21 +96,21 @@ def test_two_weeks_are_read_when_somebody_asks(tmp_path):
 
 def test_what_was_read_lately_is_not_read_again(tmp_path):
     write(tmp_path, entry(NOW - 60, NOW, useful=60.0))
-    books = read(KeptBooks(tmp_path, NO_PRICES))
+    books = read(StoredLedger(tmp_path, NO_PRICES))
     before = books.weeks
-    assert read(books, NOW + kept.RENEWED_S - 1).weeks is before
-    assert read(books, NOW + kept.RENEWED_S + 1).weeks is not before
+    assert read(books, NOW + stored.RENEWED_S - 1).weeks is before
+    assert read(books, NOW + stored.RENEWED_S + 1).weeks is not before
 
 
 def test_what_stands_in_the_way_is_one_line(tmp_path):
-    assert "no ledger in" in read(KeptBooks(tmp_path, NO_PRICES)).trouble
+    assert "no ledger in" in read(StoredLedger(tmp_path, NO_PRICES)).trouble
     (tmp_path / page_name(NOW)).mkdir()
-    assert str(tmp_path) in read(KeptBooks(tmp_path, NO_PRICES)).trouble
+    assert str(tmp_path) in read(StoredLedger(tmp_path, NO_PRICES)).trouble
 
 
 def test_books_that_come_later_take_the_trouble_away(tmp_path):
-    books = read(KeptBooks(tmp_path, NO_PRICES))
+    books = read(StoredLedger(tmp_path, NO_PRICES))
     assert books.trouble
     write(tmp_path, entry(NOW - 60, NOW, useful=60.0))
-    assert read(books, NOW + 2 * kept.RENEWED_S).trouble == ""
+    assert read(books, NOW + 2 * stored.RENEWED_S).trouble == ""
     assert books.weeks is not None

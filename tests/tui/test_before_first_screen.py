@@ -1,4 +1,4 @@
-"""What happens before the first picture: each thing once."""
+"""What happens before the first screen: each thing once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def counting(monkeypatch, done, of, name):
 
 
 @pytest.mark.parametrize("theme", [None, "light", "mono"])
-async def test_one_layout_and_one_reading_of_the_styles_make_the_first_picture(monkeypatch, theme):
+async def test_one_layout_and_one_reading_of_the_styles_make_the_first_screen(monkeypatch, theme):
     done, first = Counter(), []
     counting(monkeypatch, done, Stylesheet, "reparse")
     counting(monkeypatch, done, Screen, "_refresh_layout")
@@ -85,7 +85,7 @@ async def test_only_the_screen_itself_is_drawn_by_textuals_rules_of_style(monkey
         assert set(drawn) == {"JobsView"}
 
 
-async def test_sampling_begins_with_the_first_picture_and_once():
+async def test_sampling_begins_with_the_first_screen_and_once():
     begun = []
     app = GpumonApp(Feed(lambda: begun.append(app.screen.status.text)), "local")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -94,7 +94,7 @@ async def test_sampling_begins_with_the_first_picture_and_once():
         assert begun == [" waiting for the first sample"]
 
 
-async def test_what_is_read_beside_the_pictures_is_made_after_the_first_of_them():
+async def test_what_is_read_beside_the_ticks_is_made_after_the_first_of_them():
     order = []
 
     def beside():
@@ -106,7 +106,7 @@ async def test_what_is_read_beside_the_pictures_is_made_after_the_first_of_them(
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert order == ["sampling", "beside"]
-        assert (app.kept, app.cases) == ("books", "cases")
+        assert (app.stored_ledger, app.cases) == ("books", "cases")
 
 
 async def test_titles_come_with_the_first_rows():

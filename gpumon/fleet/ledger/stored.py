@@ -39,7 +39,7 @@ def compared(
     return Compared(since, span_s, newest.added(), before.added())
 
 
-class KeptBooks:
+class StoredLedger:
     """Reads the books of two weeks by user, on a thread of its own: a disk may hang."""
 
     def __init__(self, folder: Path, prices: Prices) -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpumon.detect.learning.case_book import CaseBook
+from gpumon.detect.learning.case_store import CaseStore
 from gpumon.detect.learning.cases import read_cases
 from gpumon.detect.scene import WORKING, Scene
 from gpumon.model.finding import Confidence, Finding, Severity, Window
@@ -33,7 +33,7 @@ def finding(subject="job:42", lost_s=450.0):
 @pytest.fixture
 def book(tmp_path):
     renewed = []
-    made = CaseBook("ada", lambda: renewed.append(1), tmp_path / "cases.json")
+    made = CaseStore("ada", lambda: renewed.append(1), tmp_path / "cases.json")
     made.renewed = renewed
     made.path = tmp_path / "cases.json"
     return made
@@ -86,7 +86,7 @@ def test_of_an_instant_without_its_past_nothing_is_kept(book, tick):
 
 
 def test_simulated_jobs_teach_nothing(tmp_path, tick):
-    book = CaseBook("ada", cases=tmp_path / "cases.json", is_real=False)
+    book = CaseStore("ada", cases=tmp_path / "cases.json", is_real=False)
     assert "simulated" in book.keep(tick, finding(), is_right=True)
     assert not (tmp_path / "cases.json").exists()
 
@@ -101,7 +101,7 @@ def test_a_home_that_fails_or_hangs_is_told(book, tick, monkeypatch):
     book.path.mkdir()
     assert str(book.path) in book.keep(tick, finding(), is_right=True)
     held = threading.Event()
-    monkeypatch.setattr("gpumon.detect.learning.json_file.KEPT_S", 0.01)
+    monkeypatch.setattr("gpumon.detect.learning.json_file.ANSWERS_WITHIN_S", 0.01)
     monkeypatch.setattr(
         "gpumon.detect.learning.cases.cases_rewritten", lambda *_given: held.wait(PATIENCE_S)
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.tick import Tick
 
 
-class CaseBook:
+class CaseStore:
     """Keeps what somebody says of findings, with how their jobs behave.
 
     What it needs for that is imported when something is judged.
@@ -49,7 +49,7 @@ class CaseBook:
         It may take seconds, as features are computed and a home may hang.
 
         Args:
-            tick: The picture that tells the finding, with its past.
+            tick: The tick that tells the finding, with its past.
             finding: About a job, or a rank of one.
             is_right: None: what was said before is taken back.
         """
@@ -115,11 +115,11 @@ class CaseBook:
         words: Callable[[str], str],
     ) -> str:
         from gpumon.detect.learning.cases import CasesError, cases_rewritten, own_cases
-        from gpumon.detect.learning.json_file import FileError, kept_in_time
+        from gpumon.detect.learning.json_file import FileError, answer_in_time
 
         path = own_cases() if self._cases is None else self._cases
         try:
-            after = kept_in_time(path, lambda: cases_rewritten(path, change))
+            after = answer_in_time(path, lambda: cases_rewritten(path, change))
         except (CasesError, FileError) as error:
             return plain(str(error))
         self._renew()

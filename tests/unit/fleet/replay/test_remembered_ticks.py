@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpumon.fleet.replay.kept_ticks import Tape, tick_bytes
+from gpumon.fleet.replay.remembered_ticks import Tape, tick_bytes
 from tests.worlds.tick import AT, fleet, tick
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.first_picture [RUNS]`: when a fleet of 8,000 GPUs is first seen.
+"""`python -m tests.bench.first_screen [RUNS]`: when a fleet of 8,000 GPUs is first seen.
 
 From the start of the command to the first text, to the first words of progress, and to the first
 picture: of a simulated fleet, of a recording of it, and of the demo behind
