@@ -32,7 +32,7 @@ class Slow(Protocol[_Taken]):
         """Take frames."""
         ...
 
-    def beat(self, at: float, period_s: float) -> None:
+    def end_tick(self, at: float, period_s: float) -> None:
         """Close a picture."""
         ...
 
@@ -77,7 +77,7 @@ class BackgroundWriter(Generic[Item]):
         """Take frames of the next picture."""
         self._noted.extend(frames)
 
-    def beat(self, at: float, period_s: float) -> None:
+    def end_tick(self, at: float, period_s: float) -> None:
         """Hand a picture over.
 
         Raises:
@@ -113,6 +113,6 @@ class BackgroundWriter(Generic[Item]):
         if tick.lost:
             self._sink.lost(tick.at, tick.lost)
         self._sink.frames(tick.frames)
-        self._sink.beat(tick.at, tick.period_s)
+        self._sink.end_tick(tick.at, tick.period_s)
         self.size_bytes = self._sink.size_bytes
         self._written_at = tick.at

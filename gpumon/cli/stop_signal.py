@@ -60,14 +60,14 @@ class Ending:
         self.end_wait()
 
     def end_wait(self) -> None:
-        """End the wait."""
+        """Have `wait` return True at once, in any thread, from now on."""
         self._is_over = True
         # Full, it wakes whoever waits as well; closed, nobody waits any more.
         with suppress(OSError):
             self._writer.send(b"\0")
 
     def wait(self, limit_s: float | None = None) -> bool:
-        """Whether it was told of the end, waiting for that at most so long; None: for ever."""
+        """Whether a signal or `end_wait` came within so many seconds; None: waits for ever."""
         deadline = math.inf if limit_s is None else time.monotonic() + limit_s
         while not self._is_over:
             left_s = deadline - time.monotonic()

@@ -80,7 +80,7 @@ def whole(tick: Tick) -> bytes:
         encoder.header(tick.at, tick.period_s, [target.url for target in tick.targets]),
         encoder.sync(tick.at),
         *map(encoder.frame, _frames_of(tick)),
-        encoder.beat(tick.at, tick.period_s),
+        encoder.end_tick(tick.at, tick.period_s),
     ]
     return b"".join(made)
 
@@ -155,7 +155,7 @@ class FrameFeed:
         """Take frames of the next tick, without what accounting was asked."""
         self._noted.extend(frame for frame in frames if frame.ended is None)
 
-    def beat(self, at: float, period_s: float) -> None:
+    def end_tick(self, at: float, period_s: float) -> None:
         """Close a tick."""
         noted = _TickFrames(self._noted, at, period_s)
         self._noted = []
@@ -200,7 +200,7 @@ class FrameFeed:
             self._size = 0
         if self._encoder is not None:
             made = b"".join(map(self._encoder.frame, noted.frames))
-            self._store(made + self._encoder.beat(noted.at, noted.period_s))
+            self._store(made + self._encoder.end_tick(noted.at, noted.period_s))
 
     def _store(self, lines: bytes) -> None:
         self._lines.append((self.sequence, lines))
@@ -236,7 +236,7 @@ class FrameFeed:
         made = [encoder.header(at, self._period_s, self._targets), encoder.sync(at)]
         made += [encoder.frame(one) for heard in self._heard.values() for one in heard.frames()]
         if self._newest is not None:
-            made.append(encoder.beat(self._newest.at, self._newest.period_s))
+            made.append(encoder.end_tick(self._newest.at, self._newest.period_s))
         # Who followed so far goes on with what the older one has encoded, which is the same.
         self._encoder = self._encoder or encoder
         self._whole = (self.sequence, b"".join(made))

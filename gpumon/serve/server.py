@@ -98,7 +98,7 @@ class HttpServer:
         head_timeout_s: float = HEAD_TIMEOUT_S,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         body_timeout_s: float = BODY_TIMEOUT_S,
-        tell: Callable[[SourceError], None] = lambda _error: None,
+        report: Callable[[SourceError], None] = lambda _error: None,
     ) -> None:
         """Nothing is accepted before `start`.
 
@@ -109,7 +109,7 @@ class HttpServer:
             head_timeout_s: For a handshake, for the first question to begin, and for each to end.
             idle_timeout_s: Between two questions.
             body_timeout_s: For a client to take an answer.
-            tell: Takes errors: an answer that failed by gpumon's own fault, too many clients.
+            report: Takes errors: an answer that failed by gpumon's own fault, too many clients.
         """
         self._listening = listening
         self._answer = answer
@@ -117,7 +117,7 @@ class HttpServer:
         self._head_timeout_s = head_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._body_timeout_s = body_timeout_s
-        self._report = tell
+        self._report = report
         self._tasks: set[asyncio.Task[None]] = set()
         self._underway = _Underway()
         self._is_full = False

@@ -67,7 +67,7 @@ class Discovering(Protocol):
 class Judged(Protocol):
     """What users answer to findings; `gpumon.detect.learning.case_store.CaseStore` stores it."""
 
-    def keep(self, tick: Tick, finding: Finding, *, is_right: bool | None) -> str:
+    def store(self, tick: Tick, finding: Finding, *, is_right: bool | None) -> str:
         """Store whether a finding is right, None: no more; returns what came of it.
 
         It may take seconds.

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gpumon.model.text import plain
-from gpumon.report.next_steps.changes import awaited, looked_at, why_not_now
+from gpumon.report.next_steps.changes import awaited, progress_of, why_not_now
 from gpumon.report.next_steps.roads import slurm_here
 from gpumon.report.text import units
 from gpumon.sources.probes.ssh import login
@@ -80,7 +80,7 @@ class Changes:
         """Look in a new tick for what was changed."""
         self._newest = tick
         for line, one in tuple(self._awaited.items()):
-            now, outcome = looked_at(one, tick)
+            now, outcome = progress_of(one, tick)
             if now is None:
                 del self._awaited[line]
                 self._report(f"{line}: {outcome}", OUTCOME_S)

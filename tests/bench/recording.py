@@ -54,7 +54,7 @@ def measure(name: str, span_s: int, period_s: float) -> dict[str, Any]:
             count += len(frames)
             begin = time.perf_counter()
             writer.frames(frames)
-            writer.beat(clock.time, period_s)
+            writer.end_tick(clock.time, period_s)
             spent_s += time.perf_counter() - begin
         writer.close()
         begin = time.perf_counter()

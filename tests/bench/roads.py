@@ -143,7 +143,7 @@ def rewritten(recording: Recording, path: Path, names: Mapping[str, str]) -> Non
             for frame in beat.frames
         ]
         writer.frames([frame for frame in told if frame is not None])
-        writer.beat(beat.at, beat.period_s)
+        writer.end_tick(beat.at, beat.period_s)
     writer.close()
 
 

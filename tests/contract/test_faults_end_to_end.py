@@ -119,7 +119,7 @@ def findings(
     with Stepped(root) as probe:
         cluster = Cluster(probe, clock, breaks)
         sampler = Sampler([cluster], clock, PERIOD_S, History)
-        tick = sampler.look(seconds)
+        tick = sampler.sample_for(seconds)
         sampler.close()
     view = view_of(tick)
     assert [len(look.gpus) for look in view.jobs] == [GPUS]

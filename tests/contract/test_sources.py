@@ -221,7 +221,7 @@ class Workshop:
             frames = settled(told, look)
         hostile = {"gpu001": HOSTILE}
         feed.frames(frame._replace(node=hostile.get(frame.node, frame.node)) for frame in frames)
-        feed.beat(SystemClock().now(), 1.0)
+        feed.end_tick(SystemClock().now(), 1.0)
         lines = b"".join(feed.since(None).result())
         feed.close()
         return self.attach(served.Answer(200, lines, NDJSON))

@@ -102,7 +102,7 @@ def recorded_passages() -> tuple[tuple[str, ...], ...]:
             encoder = Encoder()
             lines = [encoder.header(1795256605.0, 1.0, ["slurm"]), encoder.sync(1795256605.0)]
             lines += [encoder.frame(frame) for frame in frames[first : first + 3]]
-            lines += [encoder.beat(1795256609.0, 1.0), encoder.lost(1795256610.0, 3)]
+            lines += [encoder.end_tick(1795256609.0, 1.0), encoder.lost(1795256610.0, 3)]
             lines += [encoder.sync(1795256611.5), encoder.frame(frames[first])]
             passages.append(tuple(b"".join(lines).decode().splitlines()))
     return tuple(passages)

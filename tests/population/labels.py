@@ -30,7 +30,7 @@ def record(fleet: Fleet, path: Path) -> int:
         for number in range(grid.count):
             clock.time = float(grid.at(number))
             writer.frames(source.poll())
-            writer.beat(clock.time, float(grid.period_s))
+            writer.end_tick(clock.time, float(grid.period_s))
     finally:
         writer.close()
     labels = labels_of(fleet)

@@ -92,11 +92,11 @@ def view_by_page(one: Watched) -> View:
 
 async def _asked(server: Server, back_s: float) -> tuple[Seen, Recalled | None]:
     questions = Questions(server)  # type: ignore[arg-type]
-    seen = await questions.look()
+    seen = await questions.poll()
     recalled = None
     if seen.interval_s and seen.known:
         recall = Recall(server, back_s, lambda: 0.0)  # type: ignore[arg-type]
-        recalled = await recall.past(seen, questions.told_by, server.now)
+        recalled = await recall.past(seen, questions.identifying, server.now)
         assert recalled.failure is None
     return seen, recalled
 
@@ -112,7 +112,7 @@ def view_of_answers(one: Watched, now: float, seen: Seen, recalled: Recalled | N
         nodes.remember(recalled.xids(seen), seen)
         readings, _ = nodes.read(seen, now, limit_s)
     frames = frames_of(readings, URL, now, 0.0, limit_s)
-    return view_of_frames(one, now, frames, recalled and partial(recalled.beats, URL), period_s)
+    return view_of_frames(one, now, frames, recalled and partial(recalled.steps, URL), period_s)
 
 
 def view_of_frames(

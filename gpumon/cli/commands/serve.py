@@ -175,7 +175,7 @@ class _Run:
             checks_host=checks_host,
         )
         self._routes = Routes(served)
-        self._server = HttpServer(listening, self._routes.answer, context, tell=narrate_error)
+        self._server = HttpServer(listening, self._routes.answer, context, report=narrate_error)
 
     def run(self) -> int:
         """Serve until told to end; the exit code."""

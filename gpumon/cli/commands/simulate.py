@@ -137,9 +137,9 @@ def _shifted(options: Namespace, path: Path) -> tuple[float, int]:
         path, plan.start, plan.period_s, [made.origin], is_forced=options.force
     )
     with _whole(writer):
-        for at, frames in made.beats():
+        for at, frames in made.samples():
             writer.frames(frames)
-            writer.beat(at, plan.period_s)
+            writer.end_tick(at, plan.period_s)
         writer.close()
         labels = made.labels()
         write_labels(path, labels)
@@ -168,7 +168,7 @@ def write_fleet(made_of: Fleet, path: Path, *, is_forced: bool, mix: Mix = WORLD
         for step in range(steps + 1):
             clock.time = start + step * period_s
             writer.frames(source.poll())
-            writer.beat(clock.time, period_s)
+            writer.end_tick(clock.time, period_s)
         writer.close()
         labels = source.labels(clock.time)
         write_labels(path, labels)

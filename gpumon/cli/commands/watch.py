@@ -288,7 +288,7 @@ def _seen(request: Request) -> Tick:
         if request.is_json:
             # While the probes come up there is time to import what writes their answer.
             import gpumon.report.document.document  # noqa: F401
-        return sampler.look(request.for_s)
+        return sampler.sample_for(request.for_s)
     finally:
         sampler.close()
 

@@ -62,7 +62,7 @@ def sample_of(target: Target) -> Tick:
     sampling = Sampling(1.0, is_single=True, is_wanted=lambda _job: True)
     sampler = Sampler([open_source(target, sampling, clock)], clock, 1.0)
     try:
-        return sampler.look(0.0)
+        return sampler.sample_for(0.0)
     finally:
         sampler.close()
 

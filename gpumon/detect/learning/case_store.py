@@ -43,7 +43,7 @@ class CaseStore:
         self._cases = cases
         self._is_real = is_real
 
-    def keep(self, tick: Tick, finding: Finding, *, is_right: bool | None) -> str:
+    def store(self, tick: Tick, finding: Finding, *, is_right: bool | None) -> str:
         """Keep what somebody says of a finding; returns what came of it, in words.
 
         It may take seconds, as features are computed and a home may hang.

@@ -20,7 +20,7 @@ class RecordingSink(Protocol):
         """Take frames."""
         ...
 
-    def beat(self, at: float, period_s: float) -> None:
+    def end_tick(self, at: float, period_s: float) -> None:
         """Close a picture."""
         ...
 
@@ -60,7 +60,7 @@ class Recorder:
         if self.is_stopped:
             return
         try:
-            self._sink.beat(tick.at, tick.period_s)
+            self._sink.end_tick(tick.at, tick.period_s)
         except OSError as error:
             self.is_stopped = True
             self.failure = self._failed(error)

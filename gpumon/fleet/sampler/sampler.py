@@ -218,7 +218,7 @@ class Sampler:
         seen = self._with_findings(tick)
         return self._with_errors(seen._replace(history=last.history, ledger=last.ledger))
 
-    def look(self, seconds: float) -> Tick:
+    def sample_for(self, seconds: float) -> Tick:
         """One tick after watching for `seconds`; 0: the first report of every node.
 
         Nodes that have not answered by then are waited for, at most `GRACE_S` more.

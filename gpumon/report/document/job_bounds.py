@@ -47,17 +47,17 @@ def speed_of_light_part(digest: Digest, view: JobView) -> forms.SpeedOfLight:
 
 def _done(found: WhatBounds) -> float | None:
     """Operations each second of all pipes; None where those of tensor cores are not known."""
-    if found.sheet is None or half_of(found.sheet) not in {one.what for one in found.told}:
+    if found.sheet is None or half_of(found.sheet) not in {one.what for one in found.ceilings}:
         return None
     return operations_per_s(found.sheet, found.values)
 
 
 def _moved(found: WhatBounds) -> float | None:
-    return next((one.reached_per_s for one in found.told if one.what == "memory"), None)
+    return next((one.reached_per_s for one in found.ceilings if one.what == "memory"), None)
 
 
 def _ceilings(sheet: Sheet, found: WhatBounds) -> list[forms.Ceiling]:
-    known = [_known_ceiling(sheet, one, found.port) for one in found.told]
+    known = [_known_ceiling(sheet, one, found.port) for one in found.ceilings]
     return known + [_unknown_ceiling(sheet, one) for one in found.unknown]
 
 

@@ -46,7 +46,7 @@ def awaited(change: Change, tick: Tick) -> Awaited:
     return Awaited(change, restarts, tick.at, tick.queue_at)
 
 
-def looked_at(one: Awaited, tick: Tick) -> tuple[Awaited | None, str]:
+def progress_of(one: Awaited, tick: Tick) -> tuple[Awaited | None, str]:
     """What a tick shows of a change.
 
     Returns:

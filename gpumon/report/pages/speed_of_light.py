@@ -63,9 +63,9 @@ def speed_of_light(
         lines += paragraph(found.why_unknown, width, Tone.WARN)
     for text in filter(None, (found.verdict, found.clock)):
         lines += paragraph(text, width, Tone.INFO)
-    pipes = [one for one in found.told if one.is_compute]
+    pipes = [one for one in found.ceilings if one.is_compute]
     quiet = [one for one in pipes[1:] if one.ratio < _SEEN]
-    lines += [_ceiling_line(one, sheet, width) for one in found.told if one not in quiet]
+    lines += [_ceiling_line(one, sheet, width) for one in found.ceilings if one not in quiet]
     if found.note:
         lines += paragraph(found.note, width, Tone.DIM)
     return SpeedOfLight(lines, _roof(sheet, found.values, pipes, past) if pipes else None)

@@ -83,12 +83,12 @@ class RankStrips:
         is_whole: bool = True,
         onset: tuple[float, Ink] | None = None,
         signs: Mapping[int, Mark] | None = None,
-        keeps: frozenset[int] | None = None,
+        chosen: frozenset[int] | None = None,
         has_areas: bool = False,
     ) -> None:
         """`is_whole`: ranks share lines where there are more of them than lines.
 
-        `onset`: Unix time at which a finding began; `signs`: findings by rank; `keeps`: the ranks
+        `onset`: Unix time at which a finding began; `signs`: findings by rank; `chosen`: the ranks
         to show, whose peers remain all ranks of their world; `has_areas`: colours show steps.
         """
         self.groups = groups
@@ -99,7 +99,7 @@ class RankStrips:
         self.left = label_width(groups, self.width)
         self._digits = max((len(rank_name(row)) for row in self.rows), default=1)
         self._signs = signs or {}
-        self._shown = _shown(groups, keeps)
+        self._shown = _shown(groups, chosen)
         self._codes = np.stack([column.codes for column in slots.columns])
         self._off = np.stack([column.off for column in slots.columns])
         self._distance = distances(slots) if is_by_distance else None

@@ -128,7 +128,7 @@ class WhatBounds(NamedTuple):
     """None: there is none, and only the reason is given."""
     values: Mapping[str, float] = MappingProxyType({})
     """Means over past and GPUs by field."""
-    told: tuple[Ceiling, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
     """What is known: pipes first, the one that does most before the others; `network` last."""
     unknown: tuple[UnknownCeiling, ...] = ()
     port: str = ""
@@ -178,7 +178,7 @@ def what_bounds(
         sheet=sheet,
         past=past,
         values=values,
-        told=ceilings,
+        ceilings=ceilings,
         unknown=_unknown_ceilings(sheet, values, ceilings, gpus, has_ports=view is not None),
         port=port,
         note=_note(sheet, values),

@@ -58,7 +58,7 @@ class ShiftedFleet:
                 since = draw.between(0.0, self.plan.for_s)
                 node.silence(since, since + min(draw.of("blink_s"), longest_s))
 
-    def beats(self) -> Iterator[tuple[float, list[Frame]]]:
+    def samples(self) -> Iterator[tuple[float, list[Frame]]]:
         """Unix time and frames of every sample."""
         asked_s = -ASKED_S
         for sample, now_s in enumerate(self._times.tolist()):

@@ -126,7 +126,7 @@ class Questions:
         self._left_out = 0
 
     @property
-    def told_by(self) -> tuple[str, ...]:
+    def identifying(self) -> tuple[str, ...]:
         """Metrics whose samples' times count."""
         return tuple(self._identifying) or self._names[:1]
 
@@ -135,7 +135,7 @@ class Questions:
         """Metrics of hosts."""
         return self._host_names
 
-    async def look(self, near: Sequence[str] = ()) -> Seen:
+    async def poll(self, near: Sequence[str] = ()) -> Seen:
         """Poll once.
 
         Args:

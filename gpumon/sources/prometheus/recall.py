@@ -132,7 +132,7 @@ class Recalled(NamedTuple):
                     # Another exporter may have it by another name.
                     last[key] = now
 
-    def beats(self, url: str) -> Iterator[PastFrames]:
+    def steps(self, url: str) -> Iterator[PastFrames]:
         """Frames of every step as they would have come then, the oldest first."""
         nodes = Nodes()
         limit_s = max(2.0 * self.interval_s, stale_after_s(0.0))

@@ -143,7 +143,7 @@ class PrometheusServer:
         if recalled is None:
             return None
         self._is_recalling = False
-        return partial(recalled.beats, self.url)
+        return partial(recalled.steps, self.url)
 
     @property
     def poll_period_s(self) -> float:
@@ -179,7 +179,7 @@ class PrometheusServer:
     ) -> tuple[list[Frame], bool, bool]:
         """What one poll brings, whether it brought anything, and whether its failure was cheap."""
         try:
-            seen = await questions.look(self._near)
+            seen = await questions.poll(self._near)
             now = self._clock.now()
             # As long as it is unknown the next sample may be there any time.
             self._interval_s = seen.interval_s or 0.0
@@ -228,7 +228,7 @@ class PrometheusServer:
         if not is_first:
             back_s = min(back_s, at - before + GAP_INTERVALS * seen.interval_s)
         recall = Recall(self._client, back_s, self._clock.monotonic, is_gap=not is_first)
-        self._task = asyncio.create_task(self._recall(recall, questions.told_by, seen, now))
+        self._task = asyncio.create_task(self._recall(recall, questions.identifying, seen, now))
 
     async def _recall(
         self, recall: Recall, identifying: tuple[str, ...], seen: Seen, now: float

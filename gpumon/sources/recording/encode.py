@@ -81,7 +81,7 @@ class Encoder:
         ]
         return line(kind="sync", at=at) + b"".join(queues)
 
-    def beat(self, at: float, period_s: float) -> bytes:
+    def end_tick(self, at: float, period_s: float) -> bytes:
         """Line with the time of the tick that was made of all frames since the last such line."""
         return line(kind="beat", at=at, period_s=period_s)
 

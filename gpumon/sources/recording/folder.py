@@ -92,14 +92,14 @@ class RecordingFolder:
         if self._writer is not None:
             self._writer.frames(frames)
 
-    def beat(self, at: float, period_s: float) -> None:
+    def end_tick(self, at: float, period_s: float) -> None:
         """End a tick, and a segment that is long enough. Raises nothing: see `trouble`."""
         try:
             if self._writer is None:
                 if at >= self._retry_at:
                     self._begin(at)
                 return
-            self._writer.beat(at, period_s)
+            self._writer.end_tick(at, period_s)
             is_long = not 0 <= at - self._begun_at < self._segment_s
             if is_long or self._writer.size_bytes >= self._max_bytes // _SEGMENTS_OF_SIZE:
                 writer, self._writer = self._writer, None

@@ -96,13 +96,13 @@ class RecordingWriter:
         recorded = (frame for frame in frames if frame.ended is None)
         self._waiting.extend(self._encoder.frame(frame) for frame in recorded)
 
-    def beat(self, at: float, period_s: float) -> None:
+    def end_tick(self, at: float, period_s: float) -> None:
         """End a tick, and flush where it is time to.
 
         Raises:
             OSError: The disk is full, for example; the file ends with the last flush then.
         """
-        self._waiting.append(self._encoder.beat(at, period_s))
+        self._waiting.append(self._encoder.end_tick(at, period_s))
         if at - self._synced_at >= SYNC_S or at < self._synced_at:
             self._end_passage()
             os.fdatasync(self._open_descriptor())

@@ -164,7 +164,7 @@ def _answers(given: list[bytes]) -> None:
     questions, nodes = Questions(_Answers(given)), Nodes()  # type: ignore[arg-type]
     for number in range(2):
         try:
-            seen = asyncio.run(questions.look())
+            seen = asyncio.run(questions.poll())
         except FetchError as error:
             oracle.well_formed((error.message, error.hint))
             continue

@@ -25,7 +25,7 @@ class Book:
     def frames(self, frames):
         self.said.extend(frames)
 
-    def beat(self, at, period_s):
+    def end_tick(self, at, period_s):
         self.is_in.set()
         assert self.may.wait(WAIT_S)
         self.said.append(at)
@@ -43,7 +43,7 @@ def test_pictures_are_written_in_order_and_the_end_is_waited_for():
     steady = BackgroundWriter(book, repr)
     for beat in range(3):
         steady.frames([f"frame {beat}"])
-        steady.beat(float(beat), 1.0)
+        steady.end_tick(float(beat), 1.0)
     assert steady.close(WAIT_S)
     assert book.said == ["frame 0", 0.0, "frame 1", 1.0, "frame 2", 2.0, "end"]
     assert (steady.size_bytes, steady.lost_ticks) == (30, 0)
@@ -57,7 +57,7 @@ def test_a_disk_that_hangs_holds_up_nobody_and_lost_pictures_are_counted(monkeyp
     steady = BackgroundWriter(book, repr)
     for beat in range(5):
         steady.frames([f"frame {beat}"])
-        steady.beat(float(beat), 1.0)
+        steady.end_tick(float(beat), 1.0)
         assert book.is_in.wait(WAIT_S)
     assert steady.lost_ticks == 3
     assert not steady.close(0.0)
@@ -71,13 +71,13 @@ def test_the_place_of_lost_pictures_is_before_the_next_one(monkeypatch):
     book = Book()
     book.may.clear()
     steady = BackgroundWriter(book, repr)
-    steady.beat(0.0, 1.0)
+    steady.end_tick(0.0, 1.0)
     assert book.is_in.wait(WAIT_S)
-    steady.beat(1.0, 1.0)
+    steady.end_tick(1.0, 1.0)
     written = threading.Event()
     monkeypatch.setattr(book, "frames", lambda _frames: written.set())
     monkeypatch.setattr(background, "MAX_TICKS", 2)
-    steady.beat(2.0, 1.0)
+    steady.end_tick(2.0, 1.0)
     book.may.set()
     assert written.wait(WAIT_S)
     assert steady.close(WAIT_S)
@@ -86,14 +86,14 @@ def test_the_place_of_lost_pictures_is_before_the_next_one(monkeypatch):
 
 def test_a_disk_that_fails_is_told_with_the_next_picture():
     class Full(Book):
-        def beat(self, at, period_s):
+        def end_tick(self, at, period_s):
             raise OSError(28, "No space left on device")
 
     steady = BackgroundWriter(Full(), repr)
-    steady.beat(0.0, 1.0)
+    steady.end_tick(0.0, 1.0)
     steady._thread.join(WAIT_S)
     with pytest.raises(OSError, match="No space left"):
-        steady.beat(1.0, 1.0)
+        steady.end_tick(1.0, 1.0)
 
 
 def test_an_error_of_any_kind_is_told_to_whoever_records():
@@ -103,6 +103,6 @@ def test_an_error_of_any_kind_is_told_to_whoever_records():
 
     steady = BackgroundWriter(Broken(), repr)
     steady.frames(["frame"])
-    steady.beat(0.0, 1.0)
+    steady.end_tick(0.0, 1.0)
     with pytest.raises(OSError, match="ValueError\\('Out of range"):
         steady.close(WAIT_S)

@@ -39,7 +39,7 @@ def recorder(tmp_path, monkeypatch):
     for beat in range(BEATS):
         clock.time = START + beat
         folder.frames(source.poll())
-        folder.beat(clock.time, 1.0)
+        folder.end_tick(clock.time, 1.0)
     clock.time = START + BEATS
     yield folder, source, clock
     if folder._writer is not None:

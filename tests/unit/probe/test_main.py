@@ -218,7 +218,7 @@ def test_a_wish_changes_the_beat(standin: Start) -> None:
     standin("h100", gpus=1)
     with Probe(period_s=3600.0) as probe:
         probe.frame()
-        probe.stream.say("period 0.1")
+        probe.stream.send("period 0.1")
         for _ in range(3):
             probe.frame()
 

@@ -34,7 +34,7 @@ def demo() -> Tick:
     source = DemoSource("demo:6x8", 6, 8, 1, clock, 1.0, 0.0)
     sampler = Sampler([source], clock, 1.0, open_ledger=Ledger)
     try:
-        tick = sampler.look(3.0)
+        tick = sampler.sample_for(3.0)
     finally:
         sampler.close()
     names = others(tick, mine(tick))

@@ -31,7 +31,7 @@ class World:
     def tick(self, *more: Frame) -> None:
         self.clock.time += 1.0
         self.feed.frames([*self.source.poll(), *more])
-        self.feed.beat(self.clock.time, 1.0)
+        self.feed.end_tick(self.clock.time, 1.0)
 
     def close(self) -> None:
         self.source.close()

@@ -182,7 +182,7 @@ def kinds_of(answer: Answer) -> list[str]:
 
 def test_all_who_are_told_the_same_frames_share_them(world: Callable[..., World]) -> None:
     served = world()
-    served.feed.beat(AT, 1.0)
+    served.feed.end_tick(AT, 1.0)
     one, other = served.ask("/v1/frames"), served.ask("/v1/frames")
     assert one.body is other.body
     assert len(one.body) > 100
@@ -190,7 +190,7 @@ def test_all_who_are_told_the_same_frames_share_them(world: Callable[..., World]
 
 def test_frames_are_lines_of_a_recording_and_a_mark(world: Callable[..., World]) -> None:
     served = world()
-    served.feed.beat(AT, 1.0)
+    served.feed.end_tick(AT, 1.0)
     answer = served.ask("/v1/frames")
     assert answer.kind == "application/x-ndjson"
     assert kinds_of(answer) == ["header", "sync", "beat", "mark"]
@@ -198,7 +198,7 @@ def test_frames_are_lines_of_a_recording_and_a_mark(world: Callable[..., World])
 
 def test_who_waits_for_a_picture_is_answered_as_it_comes(world: Callable[..., World]) -> None:
     served = world()
-    served.feed.beat(AT, 1.0)
+    served.feed.end_tick(AT, 1.0)
     position = f"{served.feed.run}-1"
 
     async def waits() -> Answer:
@@ -207,7 +207,7 @@ def test_who_waits_for_a_picture_is_answered_as_it_comes(world: Callable[..., Wo
             served.routes.answer(asking(served, since=position, wait="inf"))
         )
         await asyncio.sleep(0)
-        served.feed.beat(AT + 1, 1.0)
+        served.feed.end_tick(AT + 1, 1.0)
         await asyncio.wrap_future(served.feed.since(1))
         served.routes.rouse()
         return await answer
@@ -218,7 +218,7 @@ def test_who_waits_for_a_picture_is_answered_as_it_comes(world: Callable[..., Wo
 @pytest.mark.parametrize("wait", ["0", "-1", "x", "nan", "0.001"])
 def test_nobody_waits_longer_than_they_ask_for(world: Callable[..., World], wait: str) -> None:
     served = world()
-    served.feed.beat(AT, 1.0)
+    served.feed.end_tick(AT, 1.0)
 
     async def asks() -> Answer:
         await asyncio.wrap_future(served.feed.since(None))

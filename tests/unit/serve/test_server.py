@@ -171,7 +171,7 @@ def test_beyond_the_most_connections_new_ones_are_ended_at_once(
 ) -> None:
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
     reported: list[SourceError] = []
-    with serving(tell=reported.append) as (_, port):
+    with serving(report=reported.append) as (_, port):
         first = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         assert ask(first, "/a")[1] == b"/a"
         with connected(port) as second:
@@ -188,7 +188,7 @@ def test_beyond_the_most_connections_new_ones_are_ended_at_once(
 
 def test_an_answer_that_fails_is_told_and_costs_itself_alone() -> None:
     reported: list[SourceError] = []
-    with serving(tell=reported.append) as (_, port):
+    with serving(report=reported.append) as (_, port):
         client = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         response, body = ask(client, "/fail")
         assert (response.status, body) == (500, b"gpumon failed\n")

@@ -93,7 +93,7 @@ def test_the_shifted_fleet_places_its_ranks_likewise() -> None:
             for one in fleet.labels()
             if one.finding_class == "numa_misplaced"
         }
-        for _, frames in fleet.beats():
+        for _, frames in fleet.samples():
             for frame in frames:
                 if not frame.blocks.get("node"):
                     continue

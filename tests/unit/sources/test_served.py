@@ -69,7 +69,7 @@ class Server:
     def beat(self, *more: Frame) -> None:
         self.clock.time += 1.0
         self.feed.frames([*self.source.poll(), *more])
-        self.feed.beat(self.clock.now(), 1.0)
+        self.feed.end_tick(self.clock.now(), 1.0)
         self.feed.since(0).result(30.0)
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ def test_every_kind_that_can_be_learnt_is_drawn() -> None:
 def test_the_telling_ones_show_what_exchanges_most() -> None:
     """Beside what looks like it."""
     equal, telling = (Counter(_drawn(5, weights, other)) for weights, other in (
-        (lessons._EQUAL, 2.0), (lessons._TELLING, 0.3)))  # fmt: skip
+        (lessons._EQUAL, 2.0), (lessons._WEIGHTS, 0.3)))  # fmt: skip
     assert telling["comm_bound"] > 2 * equal["comm_bound"]
     assert telling["healthy"] > 100
 

@@ -129,5 +129,5 @@ class Judging(View):
         finding, digest, cases = self.current_finding(), self.digest, self.gpumon.cases
         if finding is None or digest is None or cases is None:
             return "the finding is no longer there"
-        self.report_later(partial(cases.keep, digest.tick, finding, is_right=_CASE_WORDS[word]))
+        self.report_later(partial(cases.store, digest.tick, finding, is_right=_CASE_WORDS[word]))
         return ""

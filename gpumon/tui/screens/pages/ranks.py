@@ -166,7 +166,7 @@ class RanksScreen(RankView, ColumnFiltered):
             is_whole=self.is_whole,
             onset=onset_of(digest, view),
             signs=finding_signs(digest, groups),
-            keeps=passing,
+            chosen=passing,
             has_areas=look_of(self.chart).map.has_areas,
         )
 

@@ -169,7 +169,7 @@ class Answers:
     def __init__(self):
         self.asked = []
 
-    def keep(self, tick, finding, *, is_right):
+    def store(self, tick, finding, *, is_right):
         self.asked.append((tick.at, finding.identity, is_right))
         return "kept as said"
 
@@ -213,7 +213,7 @@ async def test_a_fault_on_the_way_is_reported_in_one_line(stage):
     """Of gpumon's own, or of a machine that has no room: nothing is stored, the line says so."""
 
     class Faulty(Answers):
-        def keep(self, tick, finding, *, is_right):
+        def store(self, tick, finding, *, is_right):
             raise MemoryError
 
     async with stage(judged(), (120, 30)) as s:

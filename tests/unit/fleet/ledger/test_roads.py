@@ -109,7 +109,7 @@ def by_server(beats: list[Beat], *, is_victoria: bool) -> Iterator[Sequence[Fram
     with asyncio.Runner() as runner:
         for beat in beats:
             server.now = beat.at + SETTLED_S
-            seen = runner.run(questions.look())
+            seen = runner.run(questions.poll())
             told, errors = nodes.read(seen, beat.at, 2.0 * EVERY_S)
             assert not errors
             yield frames_of(told, "prometheus", beat.at, 0.0, 2.0 * EVERY_S)

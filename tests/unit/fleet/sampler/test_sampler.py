@@ -118,7 +118,7 @@ def gpu_frame(name, at, origin="ssh", **values):
 def test_a_single_sample_needs_neither_past_nor_detection():
     clock = Clock()
     source = Script("ssh", clock, [gpu_frame("gpu01", 100.0, power_w=[300.0])])
-    tick = Sampler([source], clock, 1.0).look(0.0)
+    tick = Sampler([source], clock, 1.0).sample_for(0.0)
     assert tick.gpus[uuid("gpu01", 0)].value("power_w") == 300.0
     assert tick.history is None
     assert tick.targets[0].is_ok
@@ -128,7 +128,7 @@ def test_a_look_waits_for_the_slowest_node_but_not_for_ever():
     clock = Clock()
     quick = Script("a", clock, [gpu_frame("gpu01", 100.0, "a")])
     never = Script("b", clock, [gpu_frame("gpu02", 1e9, "b")])
-    tick = Sampler([quick, never], clock, 1.0).look(2.0)
+    tick = Sampler([quick, never], clock, 1.0).sample_for(2.0)
     assert clock.time <= 100.0 + 2.0 + 10.0 + 2.0
     assert [t.is_ok for t in tick.targets] == [True, False]
     assert [(e.where, e.message) for e in tick.errors] == [("b", "no answer in 12 s")]
@@ -140,7 +140,7 @@ def test_a_look_remembers_every_beat_and_judges_the_last():
     past, judge = Past(), Judge()
     frames = [gpu_frame("gpu01", 100.0 + beat, power_w=[beat]) for beat in range(4)]
     sampler = Sampler([Script("ssh", clock, frames)], clock, 1.0, lambda: past, lambda: judge)
-    tick = sampler.look(3.0)
+    tick = sampler.sample_for(3.0)
     seen = [t.gpus[uuid("gpu01", 0)].value("power_w") for t in past.ticks]
     assert seen == [0.0, 1.0, 2.0, 3.0]
     assert [t.at for t in judge.submitted] == [103.0]
@@ -154,7 +154,7 @@ def test_a_short_look_has_no_time_to_find_out_who_hangs():
     clock = Clock()
     judge = Judge()
     frames = [gpu_frame("gpu01", 100.0 + beat, power_w=[1.0]) for beat in range(13)]
-    Sampler([Script("ssh", clock, frames)], clock, 1.0, Past, lambda: judge).look(12.0)
+    Sampler([Script("ssh", clock, frames)], clock, 1.0, Past, lambda: judge).sample_for(12.0)
     assert judge.rehearsed == []
     assert len(judge.submitted) == 1
 
@@ -165,7 +165,7 @@ def test_a_long_look_finds_out_who_hangs_before_its_end(is_slow):
     judge = Judge(is_slow)
     frames = [gpu_frame("gpu01", 100.0 + 10 * beat, power_w=[1.0]) for beat in range(8)]
     sampler = Sampler([Script("ssh", clock, frames)], clock, 10.0, Past, lambda: judge)
-    tick = sampler.look(70.0)
+    tick = sampler.sample_for(70.0)
     assert [one.at for one in judge.rehearsed] == [140.0]
     assert [one.at for one in judge.submitted] == [170.0]
     assert tick.errors[-1].message == "muted"
@@ -177,7 +177,7 @@ def test_a_silent_node_turns_stale_and_the_others_stay_live():
     live = Script(
         "b", clock, [gpu_frame("gpu02", 100.0 + s, "b", power_w=[2.0]) for s in range(12)]
     )
-    tick = Sampler([silent, live], clock, 1.0).look(10.0)
+    tick = Sampler([silent, live], clock, 1.0).sample_for(10.0)
     assert tick.gpus[uuid("gpu01", 0)].value("power_w") is None
     assert tick.nodes["gpu01"].is_stale
     assert tick.gpus[uuid("gpu02", 0)].value("power_w") == 2.0
@@ -189,7 +189,7 @@ def test_an_error_stands_until_its_node_speaks_again():
     failed = Frame("ssh", "gpu01", 101.0, 0.0, {}, (error,))
     source = Script("ssh", clock, [gpu_frame("gpu01", 100.0), failed, gpu_frame("gpu01", 103.0)])
     past = Past()
-    Sampler([source], clock, 1.0, lambda: past).look(4.0)
+    Sampler([source], clock, 1.0, lambda: past).sample_for(4.0)
     by_time = {t.at: t.nodes["gpu01"].errors for t in past.ticks}
     assert by_time == {100.0: (), 101.0: (error,), 102.0: (error,), 103.0: (), 104.0: ()}
 
@@ -202,7 +202,7 @@ def test_the_last_answer_of_the_queue_stays_with_its_age_while_it_fails():
         queue([job("7", {"gpu01": (0,)})], [node("gpu01", DEVICES)]),
     )  # fmt: skip
     source = Script("slurm", clock, [answer, Frame("slurm", "", 101.0, 0.0, {}, (error,))])
-    tick = Sampler([source], clock, 1.0).look(5.0)
+    tick = Sampler([source], clock, 1.0).sample_for(5.0)
     assert [view.job.job_id for view in tick.jobs] == ["7"]
     assert tick.queue_at == 100.0
     assert not tick.targets[0].is_ok
@@ -214,7 +214,7 @@ def test_a_node_that_fails_does_not_make_the_queue_look_dead():
     clock = Clock()
     answer = Frame("slurm", "", 100.0, 0.0, {}, (), queue([], [node("gpu01", DEVICES)]))
     failed = Frame("slurm", "gpu01", 100.0, 0.0, {}, (SourceError("gpu01", "refused", ""),))
-    tick = Sampler([Script("slurm", clock, [answer, failed])], clock, 1.0).look(0.0)
+    tick = Sampler([Script("slurm", clock, [answer, failed])], clock, 1.0).sample_for(0.0)
     assert tick.targets[0].is_ok
     assert tick.targets[0].error.where == "gpu01"
 
@@ -372,7 +372,7 @@ def test_detection_that_fails_leaves_the_picture(said):
 def test_a_look_that_nobody_judges_says_so():
     judge, clock = Judge(), Clock()
     judge.finish = lambda timeout_s: None
-    tick = Sampler([steady(clock)], clock, 1.0, Past, lambda: judge).look(1.0)
+    tick = Sampler([steady(clock)], clock, 1.0, Past, lambda: judge).sample_for(1.0)
     assert [error.where for error in tick.errors] == ["detection"]
 
 
@@ -414,7 +414,7 @@ def test_what_the_books_lose_at_the_end_is_told_where_no_tick_has_told_it():
         clock = Clock()
         source = Script("a", clock, [gpu_frame("gpu01", 100.0)])
         sampler = Sampler([source], clock, 1.0, open_ledger=lambda books=books: books)
-        sampler.look(1.0)
+        sampler.sample_for(1.0)
         sampler.close()
         assert (sampler.unwritten.message if sampler.unwritten else None) == told
 

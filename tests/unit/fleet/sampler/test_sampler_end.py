@@ -22,7 +22,7 @@ def test_an_end_just_before_the_wait_for_the_first_reports_is_not_slept_over():
     clock, arrived = Clock(), Ending()
     never = Script("ssh", clock, [gpu_frame("gpu01", 1e9)])
     arrived.sampler = Sampler([never], clock, 1.0, arrived=arrived)
-    arrived.sampler.look(5.0)
+    arrived.sampler.sample_for(5.0)
     assert clock.time == 100.0
 
 

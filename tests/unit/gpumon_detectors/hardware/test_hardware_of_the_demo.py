@@ -39,7 +39,7 @@ DETECTORS = (
 def test_what_is_labelled_is_found_and_nothing_else(seed):
     clock = Hasty(1_760_000_000.0)
     source = DemoSource("demo:", 8, 8, seed, clock, 20.0)
-    tick = Sampler([source], clock, 20.0, History).look(3000.0)
+    tick = Sampler([source], clock, 20.0, History).sample_for(3000.0)
     view = view_of(tick)
     findings = [finding for detector in DETECTORS for finding in detector().evaluate(view)]
     broken = {

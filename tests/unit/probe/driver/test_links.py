@@ -122,7 +122,7 @@ def test_links_under_zoom_are_counted_at_every_beat(standin: Start) -> None:
     node.state.write()
     with Probe() as probe:
         uuids = probe.frame().block("gpu").keys
-        probe.stream.say(f"zoom {uuids[1]}")
+        probe.stream.send(f"zoom {uuids[1]}")
         frame = probe.frame(
             lambda frame: (
                 links(frame).value("link_tx_bytes_per_s", row_of(frame, 1, 17)) is not None

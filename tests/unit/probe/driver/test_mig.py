@@ -63,7 +63,7 @@ def test_activity_is_the_instance_s_own_and_the_gpu_s_is_not_supported(standin: 
     node.state.write()
     with Probe() as probe:
         uuid = probe.frame().block("gpu").keys[0]
-        probe.stream.say(f"zoom {uuid}")
+        probe.stream.send(f"zoom {uuid}")
         frame = probe.frame(sampled)
     migs, gpus = instances(frame), frame.block("gpu")
     assert [migs.value(key, 0) for key in ACTIVITY] == [0.8, 0.4, 0.6, 0.2]

@@ -32,7 +32,7 @@ def lived():
     source = DemoSource("demo:", 10, 8, 1, clock, PERIOD_S, PAST_S)
     sampler = Sampler([source], clock, PERIOD_S, lambda: History(24 * 3600.0))
     try:
-        tick = sampler.look(PAST_S)
+        tick = sampler.sample_for(PAST_S)
     finally:
         sampler.close()
     return tick, {

@@ -255,7 +255,7 @@ def test_moving_goes_by_ranks_and_a_click_finds_rank_and_slot():
 
 def test_only_the_chosen_ranks_are_drawn_but_all_are_their_peers():
     digest = digest_of(lambda rank, number: 0.4 if rank == 5 else 0.85)
-    chart = strips(digest, keeps=frozenset({5}))
+    chart = strips(digest, chosen=frozenset({5}))
     assert chart.ranks == (5,)
     assert "▼" in text_of(chart.line(3, 5))
 

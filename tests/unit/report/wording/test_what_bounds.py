@@ -81,12 +81,12 @@ def test_a_board_without_links_says_so_and_has_no_ceiling_of_them():
 def test_the_busiest_port_is_named():
     found = bounds(LINKED, nodes=machine().nodes)
     assert found.port == "n1/mlx5_0/1"
-    assert found.told[-1].ratio == pytest.approx(12.1e9 / 50e9)
+    assert found.ceilings[-1].ratio == pytest.approx(12.1e9 / 50e9)
 
 
 def test_without_a_past_ceilings_are_known_and_nothing_else():
     found = bounds(LINKED, has_past=False)
-    assert found.told == ()
+    assert found.ceilings == ()
     assert found.nearest is None
     assert found.verdict == ""
     by_what = {one.what: one.per_s for one in found.unknown}

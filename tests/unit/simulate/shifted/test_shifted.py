@@ -40,7 +40,7 @@ def small():
 
 @pytest.fixture(scope="session")
 def samples(small):
-    return list(small.beats())
+    return list(small.samples())
 
 
 @pytest.mark.parametrize("seed", [1, 2, 12])
@@ -132,7 +132,7 @@ def test_the_project_s_own_reader_reads_it_without_a_word(small, samples, tmp_pa
     writer = RecordingWriter(path, START, small.plan.period_s, [small.origin])
     for at, frames in samples:
         writer.frames(frames)
-        writer.beat(at, small.plan.period_s)
+        writer.end_tick(at, small.plan.period_s)
     writer.close()
     write_labels(path, small.labels())
     decoder = Decoder()

@@ -271,7 +271,7 @@ def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
     standin: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     standin("h100", gpus=1)
-    take, sample, end = early.take, Sampler.look, early.end
+    take, sample, end = early.take, Sampler.sample_for, early.end
     is_looking, waiting = threading.Event(), []
 
     def late(options: Mapping[str, object] | None = None) -> early.Child | None:
@@ -289,7 +289,7 @@ def test_a_child_that_its_source_has_not_taken_yet_is_left_to_it(
 
     monkeypatch.setattr(sampler, "GRACE_S", PATIENCE_S)
     monkeypatch.setattr(early, "take", late)
-    monkeypatch.setattr(Sampler, "look", sampling)
+    monkeypatch.setattr(Sampler, "sample_for", sampling)
     monkeypatch.setattr(early, "end", noted)
     assert main(["--json", "--for", "0", "local"]) == 0
     assert capsys.readouterr().err == ""

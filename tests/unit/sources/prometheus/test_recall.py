@@ -338,12 +338,12 @@ def test_a_gpu_that_has_vanished_is_of_the_past_and_not_of_the_present() -> None
 
     async def asked() -> Recalled:
         questions = Questions(server)  # type: ignore[arg-type]
-        seen = await questions.look()
+        seen = await questions.poll()
         assert {uuid for uuid, _ in seen.known} == {"GPU-0"}
         past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
-        return await past.past(seen, questions.told_by, NOW)
+        return await past.past(seen, questions.identifying, NOW)
 
-    frames = [frame for step in asyncio.run(asked()).beats("p") for frame in step.frames]
+    frames = [frame for step in asyncio.run(asked()).steps("p") for frame in step.frames]
     assert frames[0].block("gpu").keys == ("GPU-0", "GPU-1")
     assert {frame.node for frame in frames} == {"gpu01"}
     assert frames[-1].block("gpu").keys == ("GPU-0",)
@@ -364,9 +364,9 @@ def test_an_xid_that_came_before_the_first_look_is_an_event_of_its_time() -> Non
 
     async def asked() -> tuple[Seen, Recalled]:
         questions = Questions(server)  # type: ignore[arg-type]
-        seen = await questions.look()
+        seen = await questions.poll()
         past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
-        return seen, await past.past(seen, questions.told_by, NOW)
+        return seen, await past.past(seen, questions.identifying, NOW)
 
     seen, recalled = asyncio.run(asked())
     nodes = Nodes()
@@ -408,9 +408,9 @@ def test_an_xid_of_the_first_look_is_an_event_where_the_past_had_another(last_s:
 
     async def asked() -> tuple[Seen, Recalled]:
         questions = Questions(server)  # type: ignore[arg-type]
-        seen = await questions.look()
+        seen = await questions.poll()
         past = Recall(server, HOUR, lambda: 0.0)  # type: ignore[arg-type]
-        return seen, await past.past(seen, questions.told_by, NOW)
+        return seen, await past.past(seen, questions.identifying, NOW)
 
     seen, recalled = asyncio.run(asked())
     nodes = Nodes()

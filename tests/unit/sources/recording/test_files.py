@@ -38,7 +38,7 @@ for beat in range(1, 100000):
     energy = array("q", [beat * 1000 + gpu for gpu in range(8)])
     block = Block(tuple(f"GPU-{gpu}" for gpu in range(8)), {"energy_j": energy}, {}, {})
     writer.frames([Frame("local", "n1", float(beat), 0.0, {"gpu": block})])
-    writer.beat(float(beat), 1.0)
+    writer.end_tick(float(beat), 1.0)
     print(beat, flush=True)
 """
 
@@ -52,7 +52,7 @@ def write(path, ticks, **options):
     writer = RecordingWriter(path, 0.0, 1.0, ["local"], **options)
     for number in range(1, ticks + 1):
         writer.frames([frame(float(number), 70.0 + number)])
-        writer.beat(float(number), 1.0)
+        writer.end_tick(float(number), 1.0)
     return writer
 
 
@@ -176,7 +176,7 @@ def test_a_recording_is_continued_after_a_kill(tmp_path, name):
         file.truncate(path.stat().st_size - 3)
     writer = RecordingWriter(path, 100.0, 1.0, ["local"], is_appended=True)
     writer.frames([frame(101.0)])
-    writer.beat(101.0, 1.0)
+    writer.end_tick(101.0, 1.0)
     writer.close()
     read, problems = frames_read(path)
     assert [tick.at for tick in read] in ([1.0, 2.0, 3.0, 4.0, 101.0], [1.0, 2.0, 3.0, 101.0])
@@ -294,7 +294,7 @@ def test_a_full_disk_leaves_what_was_flushed(tmp_path, name):
     try:
         writer.frames([frame(4.0, 81.0)])
         with pytest.raises(OSError, match="too large"):
-            writer.beat(4.0, 1.0)
+            writer.end_tick(4.0, 1.0)
         writer.abandon()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -323,9 +323,9 @@ def test_a_queue_that_was_told_again_is_no_picture_of_its_own(tmp_path):
     path = tmp_path / "a.gpumon"
     writer = RecordingWriter(path, 0.0, 1.0, ["slurm"])
     writer.frames([Frame("slurm", "", 1.0, 0.0, {}, queue=QueueRecords((), (), 1.0, 1.0))])
-    writer.beat(1.0, 1.0)
+    writer.end_tick(1.0, 1.0)
     writer.frames([frame(60.0)])
-    writer.beat(60.0, 1.0)
+    writer.end_tick(60.0, 1.0)
     writer.close()
     assert Recording(path).span.end == 60.0
     assert [len(tick.frames) for tick in frames_read(path)[0]] == [1, 1]

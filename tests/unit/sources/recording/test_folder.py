@@ -26,7 +26,7 @@ def run(folder, begin, ticks, period_s=60.0):
         at = START + number * period_s
         block = Block(("GPU-1",), {"power_w": array("d", [70.0 + number])}, {}, {})
         folder.frames([Frame("local", "n1", at, 0.0, {"gpu": block})])
-        folder.beat(at, period_s)
+        folder.end_tick(at, period_s)
 
 
 def times(path):
@@ -93,7 +93,7 @@ def test_a_full_disk_makes_it_pause_and_go_on(tmp_path, monkeypatch):
     def full(*args, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(recording_folder.RecordingWriter, "beat", full)
+    monkeypatch.setattr(recording_folder.RecordingWriter, "end_tick", full)
     monkeypatch.setattr(recording_folder, "RecordingWriter", full)
     run(folder, 3, 2, 10.0)
     assert folder.trouble.strerror == "No space left on device"

@@ -24,7 +24,7 @@ def test_how_long_it_is_follows_from_its_beats_alone(
     writer = RecordingWriter(path, 0.0, 10.0, ["x"])
     for at in range(10, 910, 10):
         writer.frames([Frame("x", "n", float(at), 0.0, {})])
-        writer.beat(float(at), 10.0)
+        writer.end_tick(float(at), 10.0)
     writer.close()
     monkeypatch.setattr(Decoder, "_frame", lambda *_: pytest.fail("a frame was decoded"))
     assert Recording(path).span == (0.0, 900.0)
@@ -32,7 +32,7 @@ def test_how_long_it_is_follows_from_its_beats_alone(
 
 def test_a_beat_is_told_from_other_lines_and_from_garbage() -> None:
     encoder = Encoder()
-    assert tick_frames_of(encoder.beat(7.0, 1.0)) == TickFrames(7.0, 1.0)
+    assert tick_frames_of(encoder.end_tick(7.0, 1.0)) == TickFrames(7.0, 1.0)
     assert tick_frames_of(encoder.sync(7.0)) is None
     assert tick_frames_of(b'{"kind":"beat","at":"soon"}') is None
     assert tick_frames_of(b'{"kind":"beat"') is None
