@@ -1,8 +1,8 @@
 """Counts words that docs/words.md does not want, and the words of the pages written by hand.
 
-Looked through are the pages with their generated parts, the manual page, the help of every command,
-every message that code holds, and shipped files with texts. Generated parts are mended in the
-docstring that they come from.
+Looked through are the pages with their generated parts, the manual page, the changelog, the help of
+every command, every message that code holds, and shipped files with texts. Generated parts are
+mended in the docstring that they come from.
 
     python -m tools.words            lower the counts in tools/words.json to today's
     python -m tools.words --check    name what is above its count, exit 1 if anything is
@@ -31,6 +31,7 @@ README_WORDS: Final = "words of README.md"
 MOST: Final = {TOTAL: 22_000, README_WORDS: 700}
 """Words of all pages: what one reads in two hours. A choice, as of the README: one sitting."""
 MANUAL: Final = "gpumon.1"
+CHANGES: Final = "CHANGELOG.md"
 HELP: Final = "--help"
 SHIPPED: Final = ("gpumon/serve", "gpumon/report")
 """Where files with texts are that people import or read: dashboard, alerts, schemas."""
@@ -158,7 +159,9 @@ def today() -> dict[str, int]:
     lengths = {name: len(hand_written(text).split()) for name, text in texts.items()}
     glossary = texts.pop(GLOSSARY)
     manual = (ROOT / "docs" / MANUAL).read_text(encoding="utf-8")
-    counts = counted({**texts, MANUAL: manual, HELP: helps(), **shipped(), **messages()}, glossary)
+    changes = (ROOT / CHANGES).read_text(encoding="utf-8")
+    others = {MANUAL: manual, CHANGES: changes, HELP: helps()}
+    counts = counted({**texts, **others, **shipped(), **messages()}, glossary)
     return {TOTAL: sum(lengths.values()), README_WORDS: lengths["README.md"], **counts}
 
 

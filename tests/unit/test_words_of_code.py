@@ -7,31 +7,11 @@ import re
 import tokenize
 from pathlib import Path
 
+from tools.words import unwanted
+
 ROOT = Path(__file__).parent.parent.parent
-NOT_WRITTEN = {
-    "told",
-    "tell",
-    "tells",
-    "telling",
-    "said",
-    "say",
-    "says",
-    "kept",
-    "keeps",
-    "book",
-    "books",
-    "booked",
-    "booking",
-    "picture",
-    "pictures",
-    "looked",
-    "looks",
-    "heat",
-    "heats",
-    "beat",
-    "beats",
-}
-"""Those of docs/words.md, and `heat` of the map."""
+FURTHER_FORMS = {"say", "says", "telling", "keeps", "book", "booked", "looked", "looks", "heat"}
+"""Of the words that docs/words.md does not want, and `heat` of the map."""
 STAY = {
     "looks_at": "plugins call it",
     "tell": "a parameter that plugins give, `View.per_node`",
@@ -42,7 +22,7 @@ STAY = {
     "told_by": "key of the document",
     "kept_in": "key of the document",
     "says": "key of `gpumon doctor --json`",
-    "action_books": "action that users bind to a key",
+    "action_books": "action of the palette's word, which users type",
     "pictures": "key of recordings",
     "heat": "of a board",
     "extra_heat": "of a board",
@@ -57,7 +37,12 @@ def names_in(source: str) -> set[str]:
     """Every name of a module that has one of the words as a part."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     names = {token.string for token in tokens if token.type == tokenize.NAME}
-    return {name for name in names if NOT_WRITTEN & parts_of(name)}
+    unwritten = unwanted((ROOT / "docs" / "words.md").read_text(encoding="utf-8"))
+    return {
+        name
+        for name in names
+        if any(part in FURTHER_FORMS or unwritten.fullmatch(part) for part in parts_of(name))
+    }
 
 
 def parts_of(name: str) -> set[str]:

@@ -25,8 +25,7 @@ GAP_PERIODS: Final = 3.0
 _MOST: Final = np.iinfo(np.uint16).max
 
 _AT_ONCE: Final = 4096
-"""Values that are added in one pass: some 50 microseconds, of which half are the calls of numpy
-(measured, November 2026)."""
+"""Values that may wait: one row of two hundred GPUs. More are added as they come (our choice)."""
 
 
 class Bucket:

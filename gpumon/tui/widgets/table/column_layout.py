@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gpumon.base.steps import result_of
 from gpumon.report.facts.columns import GAP, place
 
 if TYPE_CHECKING:
@@ -93,12 +94,7 @@ def followed(
         cursor: Where it was.
         cursor_key: The row that it keeps to; None: it has not been moved yet.
     """
-    steps = followed_steps(rows, key, cursor, cursor_key)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return int(end.value)
+    return result_of(followed_steps(rows, key, cursor, cursor_key))
 
 
 def followed_steps(
