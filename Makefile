@@ -11,7 +11,7 @@ run: .venv/.ready
 	@$(VENV)/gpumon $(ARGS) || { status=$$?; [ $$status -eq 1 ] && exec $(VENV)/gpumon demo; exit $$status; }
 
 # Tests start gpumon some thousand times; compiled once, it starts in a third of the time.
-# A worker for each processor, of one thread each, but no more than memory has room for; ARGS="-n 0" runs one test after the other.
+# Three workers for two processors, of one thread each, but no more than memory has room for; ARGS="-n 0" runs one test after the other.
 test: .venv/.ready
 	unset PYTHONDONTWRITEBYTECODE; OMP_NUM_THREADS=1 $(VENV)/python -m pytest -n logical --maxprocesses 16 --dist worksteal $(ARGS)
 

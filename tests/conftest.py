@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -29,6 +30,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run slow tests and the lab's, too")
     every = "run slow scenes with every pair of period and trouble, and every seed"
     parser.addoption("--every", action="store_true", help=every)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Half as many workers again as processors: many a test waits for processes or timers."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None  # pytest-xdist's own way to say how many.
+    processors = len(os.sched_getaffinity(0))
+    return processors + (processors + 1) // 2
 
 
 @pytest.hookimpl(trylast=True)

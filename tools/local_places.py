@@ -58,6 +58,8 @@ class Machine:
 
     def __init__(self, folder: Path, state: State, held: ExitStack) -> None:
         self.state = state
+        self.is_written = threading.Event()
+        """Set once the driver shows it: only then may a thread change it."""
         self._folder = folder
         self._held = held
 
@@ -98,7 +100,10 @@ def _cut(machine: Machine) -> None:
     for gpu, number, place, program in ((0, 0, (1, 0), "train"), (1, 1, (5, 0), "serve")):
         pid = machine.start(program)
         machine.state.process(gpu, pid, 12 * GIB, 0, instance=place)
-        machine.state.mig(gpu, number, mem_used_bytes=12 * GIB, sm_percent=55)
+        machine.state.mig(gpu, number, sm_percent=55)
+        # Compute instances share the memory of their GPU instance.
+        for shares in (0,) if number == 0 else (1, 2):
+            machine.state.mig(gpu, shares, mem_used_bytes=12 * GIB)
         machine.state.gpu(gpu, mem_used_bytes=12 * GIB, power_mw=210_000)
 
 
@@ -112,12 +117,15 @@ def _drawing(machine: Machine) -> None:
 def _restless(machine: Machine) -> None:
     """A thousand processes that come and go a minute, beside two that stay."""
     _of_two_users(machine)
-    threading.Thread(target=_churn, args=(machine.state,), daemon=True).start()
+    threading.Thread(target=_churn, args=(machine,), daemon=True).start()
 
 
-def _churn(state: State) -> None:
+def _churn(machine: Machine) -> None:
+    state = machine.state
     living: list[tuple[float, subprocess.Popen[bytes]]] = []
     number = 0
+    machine.is_written.wait()
+    held = [int(state.values[f"gpu.{index}.mem_used_bytes"]) for index in (0, 1)]
     while True:
         now = time.monotonic()
         while living and living[0][0] < now - LIFE_S:
@@ -129,6 +137,9 @@ def _churn(state: State) -> None:
         living.append((now, process))
         state.process(number % 2, process.pid, GIB // 2, 3)
         number += 1
+        for index in (0, 1):
+            of_it = sum(f"gpu.{index}.process.{one.pid}" in state.values for _, one in living)
+            state.gpu(index, mem_used_bytes=held[index] + of_it * GIB // 2)
         try:
             state.write()
         except OSError:
@@ -196,8 +207,10 @@ def furnished(place: Place) -> Iterator[dict[str, str]]:
             values = {k: v for k, v in values.items() if not k.startswith("gpu.1.")}
             values.update((k, v) for k, v in older.items() if k.startswith("gpu.1."))
         state = State(folder / "driver", values)
-        place.furnish(Machine(folder, state, held))
+        machine = Machine(folder, state, held)
+        place.furnish(machine)
         state.write()
+        machine.is_written.set()
         yield driver.env(standin.library, folder / "driver")
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 # Not signal, which comes with enum: the probe of this machine is to start before either.
 import _signal as signal
+import atexit
 import gc
+import os
 import sys
 from importlib import import_module
 
@@ -23,15 +25,21 @@ COMMANDS = (
 Each is a function in a module of its name in `commands`, which is imported only then.
 """
 
+GC_THRESHOLDS = (50_000, 20, 50)
+"""Python looks for garbage so seldom: imports leave none, which saves a single answer a ms, and
+ticks are free of cycles, so that walking thousands of GPUs would only make them late."""
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code of the command line; stdout carries data, stderr narration."""
+    """Exit code of the command line; stdout carries data, stderr narration.
+
+    Without arguments it is the program, and may end the process.
+    """
     if arguments is not None:
         return _run(arguments)
-    # Imports leave no garbage, and looking for it among them costs a single look a millisecond.
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
-        return _run(sys.argv[1:], is_program=True)
+        code = _run(sys.argv[1:], is_program=True)
     finally:
         # Nothing is left to end but Python itself, which would answer Ctrl-C with a traceback.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -40,6 +48,28 @@ def main(arguments: list[str] | None = None) -> int:
         exec("")  # noqa: S102
         # The kernel frees all at once; to look through every object first would take some ms.
         gc.freeze()
+    _end(code)
+    return code
+
+
+def _end(code: int) -> None:
+    """End the process by this code, with all that Python does at its end but take itself apart.
+
+    Threads that still run, for example in an import, would have the ground taken from under them,
+    and some of such ends are a SIGSEGV. It returns where Python has more to say or to wait for.
+    """
+    # Where nobody has imported it, nobody has started a thread.
+    if threading := sys.modules.get("threading"):
+        others = [one for one in threading.enumerate() if one is not threading.main_thread()]
+        if not all(one.daemon for one in others):
+            return
+    atexit._run_exitfuncs()
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code)
 
 
 def _run(words: list[str], *, is_program: bool = False) -> int:

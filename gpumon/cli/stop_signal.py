@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 LEAVE_S: Final = 5.0
-"""Longest wait of a command that nobody watches for its sampler's thread: numpy takes a second to
-be imported on a busy machine, and Python ends with SIGSEGV where that goes on."""
+"""Longest wait of a command that nobody watches for its sampler's thread, which writes the last of
+the ledger: numpy alone takes a second to be imported on a busy machine."""
 
 
 class Ending:

@@ -110,12 +110,20 @@ class Spacings:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, float], Spacing] = {}
+        self._firsts: dict[tuple[str, float], int] = {}
 
     def of(self, block: str, start: float, slab: Slab, now: float) -> Spacing:
         """That of a slab with all rows of a block from a Unix time until now."""
         found = self._found.get((block, start))
         if found is None:
             found = self._found[block, start] = spacing_of(slab, now)
+        return found
+
+    def first_of(self, block: str, start: float, slab: Slab, now: float) -> int:
+        """First row of such a slab that a table shows."""
+        found = self._firsts.get((block, start))
+        if found is None:
+            found = self._firsts[block, start] = _first_shown(slab, now)
         return found
 
 
@@ -179,19 +187,24 @@ def past_of(
     )
 
 
-def table_of(slab: Slab, keys: Sequence[str], now: float) -> Table:
-    """The part of a slab after its last gap; empty without a row of the time of the evaluation.
+def table_of(slab: Slab, keys: Sequence[str], first: int) -> Table:
+    """The rows of a slab from one on, which `Spacings.first_of` tells."""
+    times, _, values, begins = slab
+    if first:
+        times, values, begins = times[first:], values[first:], begins[first:]
+    columns = {key: values[:, position] for position, key in enumerate(keys)}
+    return Table(times, columns, begins)
+
+
+def _first_shown(slab: Slab, now: float) -> int:
+    """First row after the last gap; behind all without a row of the time of the evaluation.
 
     A row stands until the next one is due: of all but GPUs there is one every ten seconds or more.
     """
-    times, periods, values, begins = slab
-    low = 0
-    if len(times):
-        low = row_after_gap(times, periods)
-        if now - times[-1] >= periods[-1]:
-            low = len(times)
-    columns = {key: values[low:, position] for position, key in enumerate(keys)}
-    return Table(times[low:], columns, begins[low:])
+    times, periods, _, _ = slab
+    if not len(times):
+        return 0
+    return len(times) if now - times[-1] >= periods[-1] else row_after_gap(times, periods)
 
 
 def row_after_gap(times: NDArray[np.float64], periods: NDArray[np.float64]) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpumon.detect.claims import Claimant, Windows
     from gpumon.detect.facts.facts import EventFacts, GpuFacts, LinkFacts, NodeFacts, ProcessFacts
     from gpumon.detect.facts.fleet_facts import FleetFacts
-    from gpumon.fleet.history.reader import HistoryReader, Slab
+    from gpumon.fleet.history.reader import HistoryReader
     from gpumon.model.records.cluster import Job, JobView, Rank
 
 __all__ = ["GAP_PERIODS", "JobLook", "Past", "Series", "Table", "View"]
@@ -339,7 +339,7 @@ class View:
 
     def series_since(self, entity: str, key: str, start: float) -> Series:
         """One field of one entity from a Unix time on."""
-        slab = self._slab((entity,), (key,), start)
+        slab = self.history.slab((entity,), (key,), start, self.now, CATALOGUE[key].block)
         return Series(slab.times, slab.values[:, 0, 0])
 
     def table(
@@ -356,8 +356,9 @@ class View:
         and `cgroup`. It begins after the last gap in the sampling, so that its first and last time
         bound what was really observed. Without a row of the time of the evaluation it is empty.
         """
-        slab = self._slab(entities, keys, max(self.now - seconds, since))
-        return table_of(slab, keys, self.now)
+        start, block = max(self.now - seconds, since), CATALOGUE[keys[0]].block
+        slab = self.history.slab(entities, keys, start, self.now, block)
+        return table_of(slab, keys, self._spacings.first_of(block, start, slab, self.now))
 
     def past(
         self,
@@ -494,7 +495,3 @@ class View:
         if self.history.newest_at == self.now:
             column[:-1] = self.history.newest(self.uuids, (key,))[0]
         return column
-
-    def _slab(self, entities: Sequence[str], keys: Sequence[str], start: float) -> Slab:
-        block = CATALOGUE[keys[0]].block
-        return self.history.slab(entities, keys, start, self.now, block)

@@ -203,13 +203,14 @@ def report(sweeper: Sweeper, surroundings: Surroundings, late_s: float) -> Dict[
     # Most of a report would be links and processes, which are read rarely: they are in it when
     # they were read.
     blocks = {}
-    if found.has_new_contexts:
-        blocks["context"] = block([row for _, row in found.contexts])
     if found.links is not None:
         blocks["link"] = block(found.links)
     if found.instances is not None:
         blocks["mig"] = block(found.instances)
     surroundings.wait()
+    held = surroundings.still_held(found.contexts, found.has_new_contexts)
+    if held is not None:
+        blocks["context"] = block(held)
     surroundings.add_to(found.gpus)
     blocks["gpu"] = block(found.gpus)
     cost = sweeper.driver.cost()

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from gpumon.probe import tiers
 from gpumon.probe.holders.process_tree import ProcessTrees
@@ -153,6 +153,9 @@ class Surroundings:
         self._events: List[Row] = []
         self._reported: Optional[List[Row]] = None
         """The processes that were taken last."""
+        self._ended: FrozenSet[int] = frozenset()
+        self._reported_ended: FrozenSet[int] = frozenset()
+        """Processes that have ended since the driver listed them, as they were left out last."""
         self._refused: List[Dict[str, str]] = []
         self._reading: Tuple[str, float] = ("", 0.0)
         self._asked_at = 0.0
@@ -194,6 +197,20 @@ class Surroundings:
                 gpu.missing.pop(GPU_NUMA, None)
             else:
                 gpu.missing[GPU_NUMA] = NOT_SUPPORTED if gpu.key in known else NOT_SAMPLED
+
+    def still_held(self, contexts: List[Tuple[int, Row]], is_new: bool) -> Optional[List[Row]]:
+        """Contexts of processes that have not ended since; None while these are as reported last.
+
+        Args:
+            contexts: What the driver listed last, by PID.
+            is_new: Whether any of it was not reported yet.
+        """
+        with self._lock:
+            ended = self._ended
+        if not is_new and ended == self._reported_ended:
+            return None
+        self._reported_ended = ended
+        return [row for pid, row in contexts if pid not in ended]
 
     def take(self, extra: Row) -> Tuple[Dict[str, Any], List[Row], List[Dict[str, str]]]:
         """Blocks of the last whole reading, Xids of the kernel's log, and errors.
@@ -241,6 +258,7 @@ class Surroundings:
                 self._failure = ""
                 with self._lock:
                     self._rows, self._events = rows, events
+                    self._ended = reader.ended
                     self._numa_nodes = reader.numa_nodes
                     self._boards = reader.boards
                     self._refused = reader.refused
@@ -273,6 +291,8 @@ class Reader:
         """What the kernel knows of the GPUs, read where one of them has no bus id."""
         self.refused: List[Dict[str, str]] = []
         """What the last reading leaves out, as errors."""
+        self.ended: FrozenSet[int] = frozenset()
+        """Processes that held a GPU and have ended, which the last reading leaves out."""
         numa = Numa(root)
         self._distances = numa.distances
         every = AllProcesses(root)
@@ -301,6 +321,7 @@ class Reader:
         rows: Dict[str, List[Row]] = {}
         note("processes")
         held = self._processes.rows(wanted.pids, now)
+        self.ended = self._processes.ended
         self._users.ask(held)
         if self._processes.is_new or self._trees.is_due(now):
             self._holders = [row.copy() for row in held]

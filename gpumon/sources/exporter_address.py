@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from gpumon.model.hostlist import MAX_PORT, expand, is_host_name
 
@@ -29,6 +30,12 @@ class PageAddress(NamedTuple):
     where the host alone may mean several."""
     has_name: bool
     """Whether the host is a name of its own: no page has a better one."""
+
+    @property
+    def where(self) -> str:
+        """What an error names: the node, with the path where it is not the usual one."""
+        path = urlsplit(self.url).path
+        return self.node if path == PATH else self.node + path
 
 
 def parse_pages(scheme: str, rest: str) -> tuple[PageAddress, ...]:

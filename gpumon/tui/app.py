@@ -346,10 +346,11 @@ class GpumonApp(DressedApp):
 
     def _learn(self, mood: Mood) -> None:
         """Draw the status again where there is something new to say."""
-        if mood != self.mood:
-            self.mood = mood
-            if isinstance(self.screen, View):
-                self.screen.draw_frame()
+        is_new, self.mood = mood != self.mood, mood
+        view = self.screen
+        # A place that was reached just after its tick was drawn is known, and not on screen.
+        if isinstance(view, View) and (is_new or view.drawn_place != mood.place):
+            view.draw_frame()
 
     async def action_quit(self) -> None:
         """Quit at once, as textual's own key for it does in every prompt."""

@@ -16,6 +16,7 @@ import time
 
 import psutil
 
+from gpumon.cli import GC_THRESHOLDS
 from gpumon.detect.engine.engine import DetectionEngine
 from tests.bench.fleet import BenchFleet
 from tests.bench.more_rules import paths
@@ -32,8 +33,7 @@ look, jobs of three hours."""
 
 def measured(jobs: int, gpus_per_job: int, more_rules: int = 0) -> dict[str, object]:
     """Seconds from handing a picture in to its report."""
-    # As the command line has it.
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(*GC_THRESHOLDS)
     fleet = BenchFleet(jobs, gpus_per_job, round(CHANGED_RATIO * jobs))
     for _ in range(PAST_TICKS):
         fleet.tick()

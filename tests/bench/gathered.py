@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import multiprocessing
 import resource
@@ -18,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from gpumon.cli import GC_THRESHOLDS
 from gpumon.fleet.history.history import History
 from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
@@ -203,6 +205,7 @@ def main() -> None:
     made.add_argument("--looks", type=int, default=4)
     made.add_argument("--recorded", action="store_true", help="the server records our rules")
     options = made.parse_args()
+    gc.set_threshold(*GC_THRESHOLDS)
     mine, its = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(
         target=_serve, args=(options.gpus, options.recorded, its), daemon=True

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpumon.cli import GC_THRESHOLDS
 from gpumon.sources.exporter_address import PageAddress
 from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.exporters.gpu_names import METRICS
@@ -233,8 +234,8 @@ def main() -> None:
         asyncio.run(serve(int(sys.argv[2]), int(sys.argv[3])))
         return
     _raise_limit()
-    # As the program has it (gpumon.cli): Python's own setting took a third of a sweep.
-    gc.set_threshold(50_000, 20, 50)
+    # Python's own setting took a third of a sweep.
+    gc.set_threshold(*GC_THRESHOLDS)
     show(f"One page, {GPUS} GPUs, {GPUS * METRIC_COUNT} series", parsing())
     show("Pages of hosts in one process", swept(int(sys.argv[1]) if sys.argv[1:] else PAGES))
 

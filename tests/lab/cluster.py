@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT_S = 240.0
 """For a new cluster beside many others that start."""
-COMMAND_TIMEOUT_S = 60.0
+COMMAND_TIMEOUT_S = 150.0
+"""Nobody waits for it where all is well; every lane of the lab may be at work at once."""
 PATIENCE_S = 600
 ENDING_S = 20.0
 SLURM_CONF = "/etc/slurm/slurm.conf"

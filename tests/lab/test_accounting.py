@@ -14,6 +14,7 @@ from datetime import datetime
 import pytest
 
 from gpumon.sources.slurm.commands.schedule import LONGEST_RETRY_S
+from tests.lab.answers import answered
 from tests.lab.test_rest import token
 
 pytestmark = pytest.mark.every_slurm
@@ -108,8 +109,7 @@ def _is_written(cluster, jobs):
 
 def ended(cluster, gpumon, *words, user="alice", node="head", env=None):
     command = [gpumon, "--json", "--for", "0", "--ended", *words]
-    done = cluster.run_as(user, command, node, env=env, check=False)
-    assert done.returncode == 0, done.stderr
+    done = answered(cluster, command, user, node, env=env)
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout)
 
@@ -288,7 +288,7 @@ def test_gpu_time_is_that_of_every_run(cluster, gpumon, interrupted):
 
 
 def test_the_table_names_the_state(cluster, gpumon, by_name):
-    done = cluster.run_as("alice", [gpumon, "--once", "--for", "0", "--since", "2h", TARGET])
+    done = answered(cluster, [gpumon, "--once", "--for", "0", "--since", "2h", TARGET])
     listed = done.stdout.partition("ended in the last 2 h")[2].split("\n")
     (line,) = [line for line in listed if line.startswith(f"{by_name['failed']} ")]
     assert line.split()[2] == "F"
@@ -299,7 +299,7 @@ def test_use_of_running_steps_for_the_owner_alone(cluster, gpumon, by_name):
     words = [gpumon, "--json", "--for", "0", "--all", "--job", number, "--steps", TARGET]
 
     def reported(user):
-        document = json.loads(cluster.run_as(user, words).stdout)
+        document = json.loads(answered(cluster, words, user).stdout)
         (job,) = document["jobs"]
         return job["running_steps"], [error["message"] for error in document["errors"]]
 

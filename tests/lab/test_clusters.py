@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from tests.lab.answers import answered
 from tests.lab.cluster import HEAD
 from tests.lab.second_cluster import REST_PORT, second_cluster
 from tests.lab.test_accounting import brute_force
@@ -71,7 +72,7 @@ def twins(cluster, south, submit):
 def document_of(cluster, gpumon, *targets):
     words = [gpumon, "--json", "--for", "1", "--all", *targets]
     env = {"SLURM_JWT": token(cluster)}
-    return json.loads(cluster.run_as("alice", words, env=env).stdout)
+    return json.loads(answered(cluster, words, env=env).stdout)
 
 
 def places(document, job_id):

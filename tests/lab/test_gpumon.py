@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.lab.answers import answered
 from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
 WORK = ("--mem-gib", "40", "--sm", "90", "--tensor", "45", "--seconds", "900")
@@ -27,8 +28,7 @@ RUN_TIMEOUT_S = 420.0
 
 
 def document_of(cluster, gpumon, *words, user="alice", code=0):
-    done = cluster.run_as(user, [gpumon, "--json", *words], check=False, timeout=RUN_TIMEOUT_S)
-    assert done.returncode == code, done.stderr
+    done = answered(cluster, [gpumon, "--json", *words], user, timeout=RUN_TIMEOUT_S, code=code)
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout)
 

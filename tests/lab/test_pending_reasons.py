@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+from tests.lab.answers import answered
 from tests.lab.layout import HEAD
 from tests.lab.second_cluster import second_cluster
 
@@ -107,7 +108,7 @@ def waiting(cluster, gpumon):
         def shown():
             words = [gpumon, "--json", "--for", "0", "--all", f"slurm?cluster={name}&nodes=none"]
             env = {"GPUMON_SHARE": "no"}
-            document = json.loads(cluster.run_as("alice", words, env=env).stdout)
+            document = json.loads(answered(cluster, words, env=env).stdout)
             jobs = {job["name"]: job for job in document["jobs"] if job["state"] == "PENDING"}
             return jobs, document
 

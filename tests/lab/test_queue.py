@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pytest
 
+from tests.lab.answers import answered
 from tests.lab.scenarios import (
     RUNNING,
     WAITING,
@@ -50,7 +51,7 @@ def seen(cluster, gpumon, queue):
 
     def documented():
         words = [gpumon, "--json", "--for", "0", "--all", "slurm?nodes=none"]
-        return json.loads(cluster.run_as("alice", words).stdout)
+        return json.loads(answered(cluster, words).stdout)
 
     document, lines = steady(read, documented)
     return document, {name: lines[job] for name, job in queue.jobs.items()}

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from tests.lab.answers import answered
 from tests.lab.layout import NODES
 from tests.lab.machine import LabError
 from tests.lab.test_gpumon import document_of, job_of, said, workload
@@ -88,7 +89,11 @@ def python(cluster, user, script, *words, env=None):
 
 def run_by_rest(cluster, gpumon, target, *, env=None, code=0):
     command = [gpumon, "--json", "--for", "0", target]
-    done = cluster.run_as("alice", command, env=env or {"SLURM_JWT": token(cluster)}, check=False)
+    env = env or {"SLURM_JWT": token(cluster)}
+    if code:
+        done = cluster.run_as("alice", command, env=env, check=False)
+    else:
+        done = answered(cluster, command, env=env)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout) if not code else done.stderr

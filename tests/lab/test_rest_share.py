@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from tests.lab.cluster import COMMAND_TIMEOUT_S
 from tests.lab.layout import NODES
 from tests.lab.test_rest import token
 
@@ -68,7 +69,9 @@ def test_three_gpumons_cost_one_and_a_fourth_nothing(cluster, gpumon, relay, sub
     env = {"SLURM_JWT": secret, "GPUMON_SHARE": "yes"}
     words = [gpumon, "--json", "--for", "0", relay]
     started = [cluster.popen_as("alice", words, env=env) for _ in range(3)]
-    documents = [json.loads(process.communicate(timeout=60)[0]) for process in started]
+    documents = [
+        json.loads(process.communicate(timeout=COMMAND_TIMEOUT_S)[0]) for process in started
+    ]
     # A token that was renewed meanwhile is the same user's.
     env["SLURM_JWT"] = token(cluster, lifespan_s=900)
     documents.append(json.loads(cluster.run_as("alice", words, env=env).stdout))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.lab.answers import answered
 from tests.lab.machine import LabError
 from tests.lab.second_cluster import second_cluster
 from tests.lab.test_rest import token
@@ -18,7 +19,7 @@ PLACES = ("leaf_switch", "block")
 
 def document(cluster, gpumon, target, env=None):
     words = [gpumon, "--json", "--for", "0", target]
-    return json.loads(cluster.run_as("alice", words, env=env).stdout)
+    return json.loads(answered(cluster, words, env=env).stdout)
 
 
 @pytest.mark.parametrize("target", ["slurm?nodes=none", "slurm+ssh://head?nodes=none"])

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.lab.answers import answered
 from tests.lab.layout import HEAD
 from tests.lab.watched import LEASE_S, gone, job_of, live, next_document, probes, watching
 
@@ -17,7 +18,7 @@ KNOWN = "/home/alice/.ssh/known_hosts"
 
 def document_of(cluster, gpumon, *words, user="alice", node=HEAD, env=None):
     argv = [gpumon, "--json", "--for", "0", *words]
-    done = cluster.run_as(user, argv, node, env=env, check=False)
+    done = answered(cluster, argv, user, node, env=env, code=None)
     assert "Traceback" not in done.stderr
     return json.loads(done.stdout)
 
@@ -238,7 +239,7 @@ def test_inside_a_job_a_filtered_view_has_the_right_uuids(cluster, gpumon, submi
     inside = submit("alice", "sleep 900", "-n1", "--gres=gpu:2", "-w", "gpu03")
     cluster.wait_job(inside, ["RUNNING"])
     words = ["srun", f"--jobid={inside}", "--overlap", gpumon, "--json", "--for", "0", "slurm"]
-    document = json.loads(cluster.run_as("alice", words).stdout)
+    document = json.loads(answered(cluster, words).stdout)
     assert sorted(job_of(document, inside)["gpus"]) == allowed(cluster, inside, "gpu03")
     other = job_of(document, first)
     assert set(other["gpus"]) <= set(allowed(cluster, first, "gpu03"))

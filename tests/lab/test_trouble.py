@@ -9,6 +9,8 @@ import pytest
 
 from gpumon.sources.slurm.commands.failures import UNREACHED, CommandFailedError
 from gpumon.sources.slurm.poll.queue import records_of
+from tests.lab.answers import answered
+from tests.lab.cluster import COMMAND_TIMEOUT_S
 from tests.lab.watched import next_document, watching
 
 pytestmark = pytest.mark.every_slurm
@@ -91,7 +93,7 @@ def test_an_empty_list_of_a_silent_controller_is_no_empty_queue(cluster, control
 def test_a_dead_database_takes_nothing_from_the_queue(cluster, gpumon):
     cluster.run_on("head", ["pkill", "-STOP", "slurmdbd"])
     try:
-        done = cluster.run_as("alice", [gpumon, "--json", "--for", "0", QUEUE])
+        done = answered(cluster, [gpumon, "--json", "--for", "0", QUEUE])
     finally:
         cluster.run_on("head", ["pkill", "-CONT", "slurmdbd"])
     document = json.loads(done.stdout)
@@ -112,7 +114,7 @@ def test_a_wrapper_that_prints_tables_does_not_hide_the_jobs(cluster, gpumon, su
     cluster.wait_job(job_id, ["RUNNING"])
     by_json = 'case "$*" in *--json*) exec /usr/bin/scontrol "$@" ;; esac'
     env = wrapped(cluster, f"#!/bin/sh\n{by_json}\necho '| job | state |'")
-    done = cluster.run_as("alice", [gpumon, "--json", "--for", "0", QUEUE], env=env)
+    done = answered(cluster, [gpumon, "--json", "--for", "0", QUEUE], env=env)
     document = json.loads(done.stdout)
     (job,) = [job for job in document["jobs"] if job["job_id"] == str(job_id)]
     assert (job["name"], job["gpus_unknown"]) == ("seen", 1)
@@ -131,7 +133,9 @@ def test_all_gpumons_of_a_user_ask_once(cluster, gpumon):
     env["GPUMON_SHARE"] = "yes"
     words = [gpumon, "--json", "--for", "0", QUEUE]
     started = [cluster.popen_as("alice", words, env=env) for _ in range(3)]
-    documents = [json.loads(process.communicate(timeout=60)[0]) for process in started]
+    documents = [
+        json.loads(process.communicate(timeout=COMMAND_TIMEOUT_S)[0]) for process in started
+    ]
     assert all(len(document["nodes"]) == 3 for document in documents)
     cluster.run_as("alice", words, env=env)
     calls = cluster.run_as("alice", ["cat", log]).stdout.splitlines()

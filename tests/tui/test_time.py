@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from gpumon.tui.app import FILLING_S, GpumonApp
 from gpumon.tui.screens.pages.gpu import GpuScreen
 from tests.tui.conftest import HandFeed, Stage
 from tests.tui.keyboard import settle
+from tests.worlds.probe import PATIENCE_S
 from tests.worlds.tick import AT, Past, fleet, tick
 
 
@@ -229,6 +231,31 @@ async def test_a_recording_has_the_same_keys(replayed):
     assert "at-100" in s.text
     assert "(−" not in s.lines[-2]
     assert s.feed.calls == [("seek", 61.0), ("seek", 40.0), ("seek", 100.0)]
+
+
+async def test_a_place_that_is_reached_while_its_tick_is_drawn_is_no_longer_sought(replayed):
+    s, shown, reached = replayed, threading.Event(), threading.Event()
+    show = s.feed._show
+
+    def seek(at):
+        show(at)
+        shown.set()
+        reached.wait(PATIENCE_S)
+
+    s.feed.seek = seek
+    await s.press("p", "right_curly_bracket")
+    assert shown.wait(PATIENCE_S)
+    await settle(s.pilot)
+    assert "at-60" in s.text
+    assert "going to " in s.lines[-2]
+    reached.set()
+    s.app.travel.rest()
+    # As after every tick that was drawn: is another one wanted?
+    s.app.wanted()
+    s.app.check_silence()
+    await settle(s.pilot)
+    assert "PAUSED " in s.lines[-2]
+    assert "(−40s)" in s.lines[-2]
 
 
 async def test_the_speed_of_a_recording_has_its_keys(replayed):

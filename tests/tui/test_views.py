@@ -111,6 +111,18 @@ async def test_a_machine_below_its_gpus_shows_processes_where_there_is_room(stag
         assert s.feed.processes == [False]
 
 
+async def test_what_failed_on_a_machine_without_gpus_is_said_once_beside_no_processes(stage):
+    error = SourceError("NVML", "the library is older than the driver", "reboot it")
+    alone = tick()._replace(nodes={"ws3": Node("ws3", (), None, False, None, (error,))})
+    async with stage(alone) as s:
+        s.app.go("processes")
+        await s.give(alone)
+        assert "No GPU is known, so no process either." in s.text
+        above_the_last_lines = "\n".join(s.text.splitlines()[:-3])
+        assert above_the_last_lines.count("the library is older than the driver") == 1
+        assert above_the_last_lines.count("reboot it") == 1
+
+
 async def test_job_that_has_left_the_queue(stage):
     async with stage(fleet()) as s:
         await s.press("enter")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from gpumon.model.records.cluster import Node
 from tests.worlds.tick import AT, BUSY, GIB, gpu, job_with_gpus, process, tick, uuid_of
+
+if TYPE_CHECKING:
+    from gpumon.model.records.tick import Tick
 
 WHOLE: dict[str, float | int | None] = {
     **BUSY,
@@ -168,6 +171,12 @@ def host_blocks(name: str) -> dict[str, Block]:
         "local_filesystem": spaces(),
         "cgroup": job_use("7"),
     }
+
+
+def without_gpus(name: str) -> Tick:
+    """A tick of one node whose GPUs cannot be read, and of no queue."""
+    node = Node(name, (), AT, False, None, (), 0.01, None, host_blocks(name))
+    return tick((), (), queue_at=None)._replace(nodes={name: node})
 
 
 def machine(

@@ -11,7 +11,7 @@ from gpumon.plugin import bridged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.plugin import JobLook, Past
+    from gpumon.plugin import JobLook, Past, View
 
 NEEDS: Final = ("compute_process_count", "mem_used_bytes", "mem_total_bytes", "gpu_util_ratio")
 """Without these a GPU's idleness cannot be told; NVML gives them on every GPU without MIG.
@@ -268,15 +268,25 @@ def no_process(job: JobLook, place: int | None = None) -> str:
     return "no compute process" if is_drawn_on.any() else "no process"
 
 
-def gpu_use(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:
+class _Uses(dict[tuple[str, float, float], GpuUse | None]):
+    """Those of one evaluation: each rule about idle GPUs asks for the same."""
+
+
+def gpu_use(view: View, job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:
     """The use of all GPUs of a job; None where one of them is unnamed, cut by MIG or unseen.
 
     Args:
+        view: What is seen.
         job: The job.
         seconds: How far to look back, no further than the job held all its GPUs.
         idle_mem_ratio: Share of the memory below which it counts as free.
     """
-    return use_of(job, seconds, idle_mem_ratio) if is_named(job) else None
+    known = view.shared.setdefault(_Uses, _Uses())
+    assert isinstance(known, _Uses)
+    asked = job.subject, seconds, idle_mem_ratio
+    if asked not in known:
+        known[asked] = use_of(job, seconds, idle_mem_ratio) if is_named(job) else None
+    return known[asked]
 
 
 def use_of(job: JobLook, seconds: float, idle_mem_ratio: float) -> GpuUse | None:

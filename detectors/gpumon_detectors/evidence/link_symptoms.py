@@ -104,8 +104,9 @@ def suspects(view: View) -> Iterator[tuple[NodeFacts, GpuFacts]]:
         # Single samples are missing now and then: one of the last ones tells.
         counts = view.table(uuids, (key,), REST_S).columns[key][-RECENT_ROWS:]
         is_odd |= np.any(counts > 0, axis=0)
-    for node in view.nodes_with("link").values():
-        if not node.is_stale and _has_odd_links(node):
+    for place in np.flatnonzero(view.per_node(_has_odd_links) > 0):
+        node = view.nodes[view.node_layout.names[place]]
+        if not node.is_stale:
             is_odd[view.layout.places(node.gpu_uuids)] = True
     is_odd &= ~(view.is_stale | view.is_lost | (np.nan_to_num(view.fleet("mig_mode")[:-1]) != 0))
     for place in np.flatnonzero(is_odd):

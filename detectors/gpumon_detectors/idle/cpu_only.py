@@ -85,7 +85,7 @@ class CpuOnly(Detector):
                 continue
             if is_interactive(job, self.portal_names):
                 continue
-            use = gpu_use(job, PAST_S, self.idle_mem_ratio)
+            use = gpu_use(view, job, PAST_S, self.idle_mem_ratio)
             if use is None or use.has_worked or was_used_before(job, use):
                 continue
             first = use.rest_row()

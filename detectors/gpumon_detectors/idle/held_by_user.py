@@ -65,7 +65,7 @@ class HeldByUser(Detector):
         for hold in holds_of(view):
             if not is_still_now(hold):
                 continue
-            use = gpu_use(hold, PAST_S, self.held_mem_ratio)
+            use = gpu_use(view, hold, PAST_S, self.held_mem_ratio)
             if use is None:
                 continue
             first = max(use.rest_row(), use.held_row())

@@ -76,7 +76,8 @@ class IdleHeld(Detector):
     evaluations copy, write or use CPUs: then the claim comes after 30 minutes, stays a *hypothesis*
     and says so, but where no more than a CPU in ten spins it is *supported* after two hours. A
     neighbour's traffic on a shared node caps the claim alike, unless it came and went for half an
-    hour and the job's own CPUs did not follow it: to move a byte costs CPU time. Then the claim is
+    hour and the job's own CPUs did not follow it, nor suffice for more than a third of what flows
+    all the time: to move a byte costs CPU time. Then the claim is
     *supported*, and no more. So it is where GPU processes of other jobs are counted to read and
     write all of that traffic. A job that computes on CPUs and never used its GPUs is `cpu_only`. A
     program stopped in a debugger is mostly in an interactive job; one that is named like a notebook
@@ -111,7 +112,7 @@ class IdleHeld(Detector):
         for job in view.jobs:
             if not is_still_now(job) or is_interactive(job, self.portal_names):
                 continue
-            use = gpu_use(job, PAST_S, self.idle_mem_ratio)
+            use = gpu_use(view, job, PAST_S, self.idle_mem_ratio)
             if use is None or use.is_empty[-1].all():
                 continue
             first = max(use.rest_row(), use.held_row())

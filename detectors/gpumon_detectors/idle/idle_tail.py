@@ -58,7 +58,8 @@ class IdleTail(Detector):
     stays a *hypothesis* and says so; where no more than a CPU in ten spins it is *supported* after
     two hours. A neighbour's traffic that came and went for half an hour, while the job's own CPUs
     did not follow it, is not the job's: then the claim is *supported*, and no more. So is what
-    processes of other jobs, on their GPUs, are counted to read and write. A pause between
+    processes of other jobs, on their GPUs, are counted to read and write. Of what flows all the
+    time a third may be the job's, as far as its CPU time suffices. A pause between
     two programs of one script is shorter. A server that unloads its model between requests worked
     in bursts, and is not claimed before 258 minutes of rest; that one, and a job named like a
     server, stay a *hypothesis*. A process that holds its memory is `idle_held`; a user who left the
@@ -87,7 +88,7 @@ class IdleTail(Detector):
                 continue
             if is_interactive(job, self.portal_names):
                 continue
-            use = gpu_use(job, PAST_S, self.idle_mem_ratio)
+            use = gpu_use(view, job, PAST_S, self.idle_mem_ratio)
             if use is None:
                 continue
             first = use.empty_row()

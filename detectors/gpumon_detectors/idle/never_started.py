@@ -55,8 +55,9 @@ class NeverStarted(Detector):
     *supported* after two hours. A neighbour's traffic that came and went for half an hour, while
     the job's own CPUs did not follow it, is not the job's: then the claim is *supported*, and no
     more, as a daemon may move data for a job. So is what processes of other jobs, on their GPUs,
-    are counted to read and write. Preprocessing on CPUs, or a program that never finds
-    its GPUs, is `cpu_only`. A GPU that was used before is `idle_tail`. A session that waits for its
+    are counted to read and write. Of what flows all the time a third may be the job's, as far as
+    its CPU time suffices. Preprocessing on CPUs, or a program that never finds its GPUs, is
+    `cpu_only`. A GPU that was used before is `idle_tail`. A session that waits for its
     user is `interactive_idle`. Where no CPU time can be seen the claim stays a *hypothesis* for
     four hours.
 
@@ -82,7 +83,7 @@ class NeverStarted(Detector):
                 continue
             if is_interactive(job, self.portal_names):
                 continue
-            use = gpu_use(job, PAST_S, self.idle_mem_ratio)
+            use = gpu_use(view, job, PAST_S, self.idle_mem_ratio)
             if use is None or use.was_used:
                 continue
             if was_ever_above(job, use, ("gpu_util_ratio", "compute_process_count")):

@@ -38,6 +38,9 @@ _WORKS: Final = 0.01
 _MOSTLY: Final = 0.5
 """Share of the time from which on what was moved is known well enough to say it of all of it."""
 
+_MARGIN_S: Final = 1.0
+"""Sums of seconds in another order are not the same to the last digit."""
+
 _LISTED: Final = 8
 """Most GPUs, jobs or processes that a finding names: more would fill its page (our choice)."""
 
@@ -128,7 +131,7 @@ class MemoryLeak(Detector):
         if (used < self.filled_ratio * total).all():
             return
         past = unbroken(job.past(_MEMORY, _SPAN_S))
-        if not len(past.times):
+        if _is_short(past):
             return
         limits = newest_of(past, _MEMORY[1])
         with np.errstate(invalid="ignore"):
@@ -140,7 +143,8 @@ class MemoryLeak(Detector):
         for place in grown:
             gpu = job.gpus[place]
             util = past.columns["gpu_util_ratio"][:, place]
-            at_work = None if np.isnan(util).all() else np.nan_to_num(util) > _WORKS
+            with np.errstate(invalid="ignore"):
+                at_work = None if np.isnan(util).all() else util > _WORKS
             limit = float(limits[place])
             lows = levels(past, past.lows[_MEMORY[0]][:, place])
             growth = growth_of(past, lows, limit, at_work)
@@ -149,13 +153,20 @@ class MemoryLeak(Detector):
                 yield _leak(_MEMORY[0], gpu.subject, gpu.place, past, newest, limit, growth)
 
     def _of_hosts(self, view: View, job: JobLook) -> Iterator[_Leak]:
+        names = [f"{node}/{job.job.job_id}" for node in job.job.nodes]
+        used, most = view.history.newest(names, _GROUP, "cgroup").astype(np.float64)
+        # One that misses a sample may be full.
+        if (used < self.filled_ratio * most).all():
+            return
         past = unbroken(job.cgroup_past(_GROUP, _SPAN_S))
         if not len(past.times):
             return
         limits = newest_of(past, _GROUP[1])
-        has_grown = may_have_grown(past.columns[_GROUP[0]], limits)
         with np.errstate(invalid="ignore"):
             is_filled = newest_of(past, _GROUP[0]) >= self.filled_ratio * limits
+        if not is_filled.any():
+            return
+        has_grown = may_have_grown(past.columns[_GROUP[0]], limits)
         for place in np.flatnonzero(is_filled):
             limit = float(limits[place])
             leak = _of_processes(view, job, int(place), limit)
@@ -200,6 +211,11 @@ _HOST_ADVICE: Final = (
     "Look for what grows in data loaders and logs: Python lists copied into every worker, caches "
     "without a bound. memray or tracemalloc shows who holds it; fewer workers hold less."
 )
+
+
+def _is_short(past: Past) -> bool:
+    """Whether so little was seen that nothing can have grown for long enough."""
+    return not len(past.times) or seen_s(past) < SHORTEST_S - _MARGIN_S
 
 
 def _precedence(leak: _Leak) -> tuple[int, float]:

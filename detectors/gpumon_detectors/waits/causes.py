@@ -135,14 +135,34 @@ class _Known:
     def __init__(self) -> None:
         self._evaluated: ReferenceType[Sequence[JobLook]] | None = None
         self._found: dict[str, Waits | None] = {}
+        self._rows: dict[str, GpuRows | None] = {}
+        self._pauses: dict[str, Pauses | None] = {}
 
     def of(self, view: View, job: JobLook) -> Waits | None:
         """The waits of a job; what is known of an earlier evaluation is forgotten."""
-        if self._evaluated is None or self._evaluated() is not view.running:
-            self._evaluated, self._found = ref(view.running), {}
+        self._begin(view)
         if job.subject not in self._found:
             self._found[job.subject] = _waits(view, job)
         return self._found[job.subject]
+
+    def rows(self, view: View, job: JobLook) -> GpuRows | None:
+        """What a job's GPUs did."""
+        self._begin(view)
+        if job.subject not in self._rows:
+            self._rows[job.subject] = gpu_rows(job)
+        return self._rows[job.subject]
+
+    def pauses(self, view: View, job: JobLook) -> Pauses | None:
+        """The pauses of a job's GPUs."""
+        rows = self.rows(view, job)
+        if job.subject not in self._pauses:
+            self._pauses[job.subject] = None if rows is None else pauses_of(rows)
+        return self._pauses[job.subject]
+
+    def _begin(self, view: View) -> None:
+        if self._evaluated is None or self._evaluated() is not view.running:
+            self._evaluated = ref(view.running)
+            self._found, self._rows, self._pauses = {}, {}, {}
 
 
 _KNOWN: Final = _Known()
@@ -155,13 +175,15 @@ def waits_of(view: View, job: JobLook) -> Waits | None:
 
 def _waits(view: View, job: JobLook) -> Waits | None:
     is_scarce = may_wait(view, job, _GLANCE_S)
-    rows = gpu_rows(job) if is_scarce or may_wait_for_program(job) else None
+    if not is_scarce and not may_wait_for_program(job):
+        return None
+    rows = _KNOWN.rows(view, job)
     if rows is None:
         return None
     host = host_rows(view, job, rows)
     if not is_scarce:
         return _for_program(job, rows, host)
-    pauses = pauses_of(rows)
+    pauses = _KNOWN.pauses(view, job)
     found = None if pauses is None else _saving(rows, host, pauses)
     return found or _steadily(job, rows, host)
 
@@ -216,8 +238,7 @@ def compiling(view: View, job: JobLook) -> Waits | None:
     start_at = job.job.start_at
     if start_at is None or view.now - start_at < _STARTING_S or not _may_pause(job):
         return None
-    rows = gpu_rows(job)
-    pauses = None if rows is None else pauses_of(rows)
+    rows, pauses = _KNOWN.rows(view, job), _KNOWN.pauses(view, job)
     if rows is None or pauses is None or not pauses.may_be:
         return None
     ages_s = [float(rows.begins[one.first]) - start_at for one in pauses.found]

@@ -173,12 +173,12 @@ def profile_of(job: JobLook, keys: Sequence[str], seconds: float, peaks: int = 0
     firsts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] + 1))
     row_s = past.seconds_from(0)
     seconds_of = np.add.reduceat(row_s, firsts)
-    means = {}
+    weights, means = row_s[:, None], {}
     for key in keys:
         values = past.columns[key]
         is_known = np.isfinite(values)
-        known_s = np.add.reduceat(row_s[:, None] * is_known, firsts, axis=0)
-        total = np.add.reduceat(row_s[:, None] * np.nan_to_num(values), firsts, axis=0)
+        known_s = np.add.reduceat(weights * is_known, firsts, axis=0)
+        total = np.add.reduceat(weights * np.where(is_known, values, 0.0), firsts, axis=0)
         is_enough = (known_s > 0) & (known_s >= _KNOWN * seconds_of[:, None])
         means[key] = np.where(is_enough, total / np.where(known_s > 0, known_s, 1.0), np.nan)
     return Profile(past, firsts, seconds_of, means)

@@ -179,10 +179,6 @@ class _Run:
 
     def run(self) -> int:
         """Serve until told to end; the exit code."""
-        import gc
-
-        # Ticks are free of cycles: walking thousands of GPUs would only make them late.
-        gc.set_threshold(50_000, 20, 50)
         with self._ending:
             return self._serve()
 

@@ -367,7 +367,6 @@ def _print(request: Request, tick: Tick) -> None:
 
 def _stream(request: Request, period_s: float) -> int:
     """One document a period until interrupted, or until nobody reads any more."""
-    import gc
     import signal
 
     from gpumon.base.footprint import footprint
@@ -383,8 +382,6 @@ def _stream(request: Request, period_s: float) -> int:
             sampler.wish(Wish(use_of=steps_of))
         documents.write(_document(request, tick, footprint()))
 
-    # Ticks are free of cycles: walking thousands of GPUs would only make them late.
-    gc.set_threshold(50_000, 20, 50)
     sampler = _sampler(request, period_s)
     with ending, Documents(ending.end_wait) as documents:
         sampler.start(emit, lambda _failure: ending.end_wait())

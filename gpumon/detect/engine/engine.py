@@ -287,7 +287,7 @@ class DetectionEngine:
             raise WorkerLostError("closed", None)
         self._sender = Sender()
         self._blind, self._unseen = {}, {}
-        link.ask(
+        link.start(
             {
                 "kind": "start",
                 "paths": self._paths,

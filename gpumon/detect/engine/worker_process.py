@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import subprocess
 import threading
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumon.base.errors import UnavailableError
 from gpumon.base.own_process import own_environment, own_words
 from gpumon.detect.wire.protocol import ProtocolError, encode, receive, send
+from gpumon.detect.wire.work_mark import WorkMark
 from gpumon.model.fault import shortage
 from gpumon.model.text import plain
 from gpumon.model.units import period
@@ -43,11 +45,16 @@ class WorkerLink:
     def __init__(self, budget_s: float, start_s: float) -> None:
         self._budget_s = budget_s
         self._start_s = start_s
-        self._culprit: str | None = None
+        self._loading: str | None = None
+        self._keys: tuple[str, ...] = ()
+        """Of the detectors that the mark counts."""
         self._is_closed = False
         self._deadline = time.monotonic() + start_s
         here, there = socket.socketpair()
         self._sock = here
+        self._ready = select.poll()
+        self._ready.register(here, select.POLLIN)
+        self._mark = WorkMark()
         try:
             with there:
                 self._process = _spawn(there.fileno())
@@ -56,17 +63,27 @@ class WorkerLink:
             words, way_out = shortage(error, is_start=True) or (str(error), "")
             raise WorkerLostError(f"cannot be started: {words}", None, way_out) from error
 
+    def start(self, message: Mapping[str, object]) -> None:
+        """Send the first request, with the memory in which the worker says who is at work.
+
+        Raises:
+            WorkerLostError: The worker does not take it.
+        """
+        self.ask(message, (self._mark.fd,))
+
     def ask(self, message: Mapping[str, object], descriptors: Sequence[int] = ()) -> None:
         """Send a request.
 
         Raises:
             WorkerLostError: The worker does not take it.
         """
-        self._culprit = None
+        self._loading = None
         self._deadline = time.monotonic() + self._start_s
         try:
             self._sock.settimeout(self._start_s)
             send(self._sock, encode(message), descriptors)
+            # What is read is waited for beforehand.
+            self._sock.settimeout(None)
         except OSError as error:
             raise self._lost(f"ended: {self._last_words() or error}") from error
 
@@ -77,7 +94,7 @@ class WorkerLink:
             WorkerLostError: It does not, or is no message.
         """
         try:
-            received = receive(self._sock, self._set_timeout)
+            received = receive(self._sock, self._wait)
         except TimeoutError as error:
             budget_s = self._start_s if self._culprit is None else self._budget_s
             raise self._lost(f"took longer than {period(budget_s)}") from error
@@ -90,10 +107,31 @@ class WorkerLink:
         message, descriptors = received
         for descriptor in descriptors:
             os.close(descriptor)
-        is_begin = message.get("kind") == "begin"
-        self._culprit = str(message.get("key")) if is_begin else None
-        self._deadline = time.monotonic() + (self._budget_s if is_begin else self._start_s)
+        kind = message.get("kind")
+        self._loading = str(message.get("key")) if kind == "begin" else None
+        self._deadline = time.monotonic() + (self._budget_s if kind == "begin" else self._start_s)
+        if kind == "ready":
+            self._keys = tuple(map(str, message.get("keys", ())))
         return message
+
+    @property
+    def _culprit(self) -> str | None:
+        """Key of the detector at work, None where none is."""
+        number = self._mark.read().number
+        if number is None or not 0 <= number < len(self._keys):
+            return self._loading
+        return self._keys[number]
+
+    def _left_s(self) -> float:
+        """Seconds until whoever is at work is late."""
+        number, since = self._mark.read()
+        if number is not None:
+            deadline = since + self._budget_s
+        elif self._loading is not None:
+            deadline = self._deadline
+        else:
+            deadline = max(self._deadline, since + self._start_s)
+        return deadline - time.monotonic()
 
     def close(self) -> None:
         """End the worker and everything that it started; bounded, from any thread."""
@@ -117,11 +155,14 @@ class WorkerLink:
         if self._process.stderr is not None:
             self._process.stderr.close()
 
-    def _set_timeout(self) -> None:
-        left_s = self._deadline - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        self._sock.settimeout(left_s)
+    def _wait(self) -> None:
+        """Until the worker says something; who begins meanwhile has a budget of its own."""
+        is_ready = bool(self._ready.poll(0))
+        while not is_ready:
+            left_s = self._left_s()
+            if left_s <= 0 or self._is_closed:
+                raise TimeoutError
+            is_ready = bool(self._ready.poll(1000 * min(left_s, self._budget_s) + 1))
 
     def _lost(self, reason: str) -> WorkerLostError:
         return WorkerLostError(plain(reason), self._culprit)

@@ -23,6 +23,8 @@ _FIRST_BYTES: Final = 2**20
 """Room for the first bytes of a message; of a longer one it is doubled whenever it is full."""
 
 _HEADER: Final = struct.Struct("!II")
+_ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+"""Made once: an evaluation is told in some hundred messages."""
 
 
 class ProtocolError(DamagedError):
@@ -36,7 +38,7 @@ def encode(message: Mapping[str, object]) -> bytes:
         ValueError: A number is not finite.
         TypeError: A value is of no JSON type.
     """
-    return json.dumps(message, allow_nan=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(message).encode()
 
 
 def framed(payload: bytes, descriptors: int = 0) -> bytes:
@@ -107,7 +109,7 @@ def _received(
 
 def _decode(payload: bytearray) -> dict[str, Any]:
     try:
-        message = json.loads(payload, parse_constant=_reject)
+        message = _DECODER.decode(payload.decode())
     except (ValueError, RecursionError) as error:
         raise ProtocolError("not JSON") from error
     if not isinstance(message, dict):
@@ -117,3 +119,6 @@ def _decode(payload: bytearray) -> dict[str, Any]:
 
 def _reject(constant: str) -> object:
     raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_reject)

@@ -76,11 +76,11 @@ def places_of(view: View, declared: Declaration) -> tuple[Coverage, NDArray[np.i
     positions are those among the subjects that are judged; `names_of` names them.
     """
     kind = declared.subjects
-    numbers = np.array(view.numbers, np.intp) if kind == "job" else slice(None)
+    numbers = _judged(view, kind)
     blind = {key: _blind(view, kind, key)[numbers] for key in declared.needs}
     is_dark = ~_whole(view, kind)[numbers]
     for flags in blind.values():
-        is_dark = is_dark | flags
+        is_dark |= flags
     coarse = _coarse_words(view, declared)
     if coarse:
         is_dark = np.ones_like(is_dark)
@@ -118,14 +118,19 @@ def unseen_of(
         declared: Of the detector.
         dark: Positions of those that it cannot judge at all.
     """
-    kind = declared.subjects
-    numbers = np.array(view.numbers, np.intp) if kind == "job" else slice(None)
+    kind, numbers = declared.subjects, _judged(view, declared.subjects)
     found: dict[str, NDArray[np.bool_]] = {}
     for key, what in declared.wants:
         flags = _untold(view, kind, key)[numbers]
         flags[dark] = False
         found[what] = found.get(what, False) | flags
     return {what: np.flatnonzero(flags) for what, flags in found.items()}
+
+
+def _judged(view: View, kind: str) -> NDArray[np.intp] | slice:
+    """Positions of the subjects that are judged, among all of their kind."""
+    is_all = kind != "job" or len(view.numbers) == len(view.running)
+    return slice(None) if is_all else np.array(view.numbers, np.intp)
 
 
 def _coarse_words(view: View, declared: Declaration) -> str:
@@ -146,6 +151,19 @@ def _thin_words(view: View, declared: Declaration) -> str:
     A server tells of what is older than an hour a value every five minutes.
     """
     begin = max(view.observed_since, view.now - declared.established_after_s)
+    known = view.shared.setdefault(_ThinWords, _ThinWords())
+    assert isinstance(known, _ThinWords)
+    found = known.get(begin)
+    if found is None:
+        found = known[begin] = _thin_words_since(view, begin)
+    return found
+
+
+class _ThinWords(dict[float, str]):
+    """What is said by the begin of the time that matters: the same few for all detectors."""
+
+
+def _thin_words_since(view: View, begin: float) -> str:
     times, periods, _, _ = view.history.slab((), (ANY_KEY,), begin, view.now)
     thin = np.flatnonzero(periods > _THIN * periods[-1]) if len(times) else times
     if not len(thin):

@@ -43,10 +43,10 @@ def answer_of(
         # Those that lack a field are blind anyhow.
         for name in names_of(view, known, dark):
             declined.pop(name, None)
-    coverage = coverage._replace(
-        subjects_seen=max(0, coverage.subjects_seen - len(declined)),
-        subjects_blind=coverage.subjects_blind + len(declined),
-    )
+        coverage = coverage._replace(
+            subjects_seen=max(0, coverage.subjects_seen - len(declined)),
+            subjects_blind=coverage.subjects_blind + len(declined),
+        )
     is_sent = sent is not None and sent.knows(view, known, dark)
     unseen: list[list[object]] = []
     for what, places in unseen_of(view, known, dark).items():
@@ -55,7 +55,7 @@ def answer_of(
             unseen.append([what, None if is_same else names_of(view, known, places)])
     return {
         "findings": _plain(findings),
-        "coverage": _plain([getattr(coverage, key) for key in SENT_OF_COVERAGE]),
+        "coverage": coverage[: len(SENT_OF_COVERAGE)],
         "blind": None if is_sent else names_of(view, known, dark),
         "declined": declined,
         "unseen": unseen,

@@ -1,7 +1,7 @@
 """The detection worker: the one process that imports plugins.
 
 Started by `supervisor` with one end of a socket pair. It says what it is about to do before it does
-it, so that the monitor knows whom to blame when nothing follows.
+it, by a message or a mark, so that the monitor knows whom to blame when nothing follows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.contract import DetectorError, declaration_of
 from gpumon.detect.wire.protocol import encode, framed, receive
+from gpumon.detect.wire.work_mark import WorkMark
 from gpumon.detect.worker.coverage import SentBlind
 from gpumon.detect.worker.evaluate import answer_of
 from gpumon.detect.worker.registry import entries, load
@@ -41,6 +42,9 @@ _MOST_WORDS: Final = 160
 _MUCH_NEWS: Final = 1000
 """Nodes and jobs told again at once from which the tick is worth keeping off the collector."""
 
+_MUCH_UNSENT: Final = 2**16
+"""Bytes of answers from which on the monitor reads them while the worker goes on."""
+
 MOST_BYTES: Final = 2 * 2**30
 """Memory of its own that the worker can have at all; history is mapped and does not count."""
 
@@ -55,7 +59,8 @@ _PATIENCE: Final = 500_000
 """Containers made in one evaluation until the collector interrupts it: five times what the tick of
 ten thousand jobs needs, a fraction of what the memory has room for."""
 
-_STATM: Final = Path("/proc/self/statm")
+_STATM: Final = "/proc/self/statm"
+_STATM_BYTES: Final = 256  # seven numbers
 _PAGE_BYTES: Final = resource.getpagesize()
 
 
@@ -69,11 +74,18 @@ def limit_memory() -> None:
 
 def own_bytes() -> int | None:
     """Memory of this process that is not mapped from elsewhere; None where Linux says nothing."""
+    # Asked after each detector: pathlib takes three times as long as the kernel.
+    try:
+        statm = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
     try:
         # Resident pages, and of them those of files and of shared memory (proc_pid_statm(5)).
-        _, resident, shared, *_ = map(int, _STATM.read_bytes().split())
+        _, resident, shared, *_ = map(int, os.read(statm, _STATM_BYTES).split())
     except (OSError, ValueError):
         return None
+    finally:
+        os.close(statm)
     return (resident - shared) * _PAGE_BYTES
 
 
@@ -118,18 +130,22 @@ class Worker:
         self._turns = Turns()
         self._memory = Memory()
         self._blind = SentBlind()
-        self._unsent = b""
-        """An answer that goes out with what is said next."""
+        self._unsent = bytearray()
+        """Answers that go out with what is said next."""
+        self._numbers: dict[str, int] = {}
+        """By key what the mark calls a detector."""
 
     def run(self) -> None:
         """Load what the first message names, then judge one tick per message."""
         first = receive(self._sock)
         if first is None:
             return
-        message = first[0]
+        message, (memory,) = first
+        mark = WorkMark(memory)
         self._take(message)
+        self._numbers = {entry.key: number for number, entry in enumerate(self._entries)}
         self._load(message["muted"])
-        self._send(kind="ready")
+        self._send(kind="ready", keys=[*self._numbers])
         while (request := receive(self._sock)) is not None:
             message, descriptors = request
             if self._replica.take(message, descriptors):
@@ -138,7 +154,7 @@ class Worker:
             if len(message["jobs"]) + len(message["facts"]["nodes"]) >= _MUCH_NEWS:
                 _freeze()
             self._load(message["muted"])
-            self._evaluate_all(message)
+            self._evaluate_all(message, mark)
             # A view and its jobs know each other; they go while nobody waits for an answer.
             gc.collect(_YOUNG)
 
@@ -182,7 +198,7 @@ class Worker:
             if not claimed_classes.issuperset(declared.finding_classes):
                 self._send(kind="off", key=entry.key, name=declared.name)
 
-    def _evaluate_all(self, message: dict[str, Any]) -> None:
+    def _evaluate_all(self, message: dict[str, Any], mark: WorkMark) -> None:
         view = self._replica.view(message)
         self._memory.settle()
         muted = frozenset(message["muted"])
@@ -193,12 +209,13 @@ class Worker:
         for key, parts in self._turns.take(view.now, view.job_layout.ring, asked).items():
             for part in parts:
                 # Each part has a budget of time of its own.
-                self._send(kind="begin", key=key, doing="evaluate")
+                mark.write(self._numbers[key])
                 if not self._evaluate(key, view.part(*part), part):
                     break
             culprit = self._memory.culprit(key)
             if culprit is not None:
                 self._send(kind="bloated", key=culprit, message=self._memory.reason)
+        mark.write(None)
         self._send(kind="done")
 
     def _evaluate(self, key: str, view: View, part: Part) -> bool:
@@ -218,12 +235,18 @@ class Worker:
             self._send(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
             return False
         self._unsent += framed(payload)
+        if len(self._unsent) >= _MUCH_UNSENT:
+            self._flush()
         return True
 
     def _send(self, **message: object) -> None:
-        """Say something, and before it what was kept: the monitor wakes up once for both."""
-        unsent, self._unsent = self._unsent, b""
-        self._sock.sendall(unsent + framed(encode(message)))
+        """Say something, and before it what was kept: the monitor wakes up once for all."""
+        self._unsent += framed(encode(message))
+        self._flush()
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, bytearray()
+        self._sock.sendall(unsent)
 
 
 def _freeze() -> None:

@@ -208,6 +208,9 @@ class Chunk:
             entities: Their names.
             guess: Where they are in the stretch before: mostly in the same place.
         """
+        if len(entities) == 1:
+            place = self.columns.get(entities[0], -1)
+            return slice(place, place + 1) if place >= 0 else [place]
         asked, count, found = self._asked
         if asked is entities and count == len(self.entities):
             return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -183,7 +184,12 @@ class HistoryReader:
         if not pieces:
             return np.full((len(keys), len(uuids)), np.nan, np.float32)
         chunk, _, end = pieces[-1]
-        values = _gather(chunk, chunk.values, slice(end - 1, end), uuids, keys)
+        columns = chunk.places(uuids)
+        if isinstance(columns, slice):
+            is_whole, _, fields = chunk.stored_fields(keys)
+            if is_whole:
+                return _frozen(chunk.values[end - 1, fields, columns])
+        values = _gather(chunk, chunk.values, slice(end - 1, end), uuids, keys, columns)
         row: NDArray[np.float32] = _frozen(values)[0]
         return row
 
@@ -220,13 +226,13 @@ class HistoryReader:
             spans.append((chunk.shape.tier, span))
         return tuple(span for _, span in spans)
 
-    @property
+    @cached_property
     def first_at(self) -> float | None:
         """Unix time of the oldest sample of any GPU, None while there is none."""
         pieces = self._tiles("gpu")
         return float(pieces[0][0].begins[pieces[0][1]]) if pieces else None
 
-    @property
+    @cached_property
     def newest_at(self) -> float | None:
         """Unix time of the newest row of the GPUs, None while there is none."""
         pieces = self._tiles("gpu")

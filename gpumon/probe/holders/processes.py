@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Tuple
 
 from gpumon.probe import tiers
 from gpumon.probe.holders.membership import container, enroot, membership
@@ -75,6 +75,10 @@ or a debugger, and in uninterruptible sleep."""
 
 PLACE = ["cpus_allowed", "cpus_allowed_count", "cpu_numa_nodes"]
 """What /proc/PID/status has of the CPUs that a process may use."""
+
+ENDED_TURNS = 2
+"""For so many of these turns a process that has ended is left out, while the driver's list, which
+may be older, still has it: by then every GPU has been asked again."""
 
 PLACE_PERIOD_S = 30.0
 """How often that is read again: a program may choose its CPUs once it runs, and seldom later."""
@@ -181,6 +185,8 @@ class Processes:
         self._read_at = float("-inf")
         """When all of them were read."""
         self._last: Dict[int, Read] = {}
+        self._ended: Dict[int, int] = {}
+        """Processes that have ended since they were read; for how many turns each is left out."""
         self._mounts_of: Dict[str, str] = {}
         """By mount namespace the mounts that were read in this pass."""
         self.is_new = False
@@ -192,10 +198,16 @@ class Processes:
         # Inside a container the driver still gives the host's PIDs, which here mean others.
         self._is_inside = self._namespace() not in ("", HOST_PID_NAMESPACE)
 
+    @property
+    def ended(self) -> FrozenSet[int]:
+        """PIDs that the last rows leave out: those of processes that have ended."""
+        return frozenset(self._ended)
+
     def rows(self, pids: List[int], now: float) -> List[Row]:
         """One row per PID, not to be changed; processes that are gone are forgotten."""
         known: Dict[Tuple[int, float], Known] = {}
         before, self._last = self._last, {}
+        ended_before, self._ended = self._ended, {}
         is_turn = now - self._read_at >= PERIOD_S
         if is_turn:
             self._read_at = now
@@ -214,6 +226,13 @@ class Processes:
                 continue
             self.is_new = True
             stat = self._stat(pid)
+            if stat.start is None:
+                turns = ended_before.get(pid, 0) - int(is_turn)
+                if last is not None and "start_time_s" in last.row.values:
+                    turns = ENDED_TURNS
+                if turns > 0:
+                    self._ended[pid] = turns
+                    continue
             entry = self._known.get((pid, stat.start)) if stat.start is not None else None
             if entry is None:
                 entry = self._read(pid, stat.start, stat.parent, stat.reason, now)

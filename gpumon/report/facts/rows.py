@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from gpumon.model.missing import Reason
@@ -90,6 +91,8 @@ class Instance(NamedTuple):
     row: BlockRow
     numbers: tuple[int | None, int | None]
     """NVML's of the GPU instance and of the compute instance within it; None: not known."""
+    is_shared: bool = False
+    """Whether the GPU instance, which its values are of, has other compute instances."""
 
     @property
     def uuid(self) -> str:
@@ -157,6 +160,11 @@ def _instances(node: Node) -> dict[str, list[Instance]]:
         found.setdefault(row.label("parent") or "", []).append(one)
     for instances in found.values():
         instances.sort(key=lambda one: [(n is None, n or 0) for n in one.numbers])
+        among = Counter(one.numbers[0] for one in instances)
+        instances[:] = [
+            one._replace(is_shared=one.numbers[0] is not None and among[one.numbers[0]] > 1)
+            for one in instances
+        ]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 from gpumon.fleet.join.ranks import ranks_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from gpumon.report.facts.rows import BlockRow
 
 T = TypeVar("T")
-
 
 MOST_LASTING: Final = 4_096
 """Things remembered over several ticks: some screens full of rows. Then all are made again."""
@@ -79,7 +79,7 @@ class Digest:
         self._lasting = {} if lasting is None else lasting
         self._remembered: dict[tuple[str, str], object] = {}
         self._means: dict[tuple[str, str], float | None] = {}
-        self._rows_by_node: list[list[GpuRow]] = []
+        self.rows_by_node: list[list[GpuRow]] = []  # As far as they are made.
         self._near: dict[str, Stake] = {}
         self.has_instances = False
         """Whether a node of which the rows of GPUs are made reports MIG instances."""
@@ -239,8 +239,9 @@ class Digest:
         """The job that holds a GPU, for a few GPUs: `job_by_gpu` is made for many."""
         from gpumon.report.facts.charges import holder_among
 
-        known = vars(self).get("job_by_gpu")
-        return holder_among(self.tick.jobs, uuid) if known is None else known.get(uuid)
+        if "job_by_gpu" in vars(self):
+            return self.job_by_gpu.get(uuid)
+        return self.remembered(("holder", uuid), lambda: holder_among(self.tick, uuid))
 
     @cached_property
     def stakes_by_node(self) -> dict[str, Stake]:
@@ -264,7 +265,7 @@ class Digest:
 
     @cached_property
     def _jobs_by_id(self) -> dict[str, JobView]:
-        return {view.job.job_id: view for view in self.tick.jobs}
+        return dict(zip(map(attrgetter("job.job_id"), self.tick.jobs), self.tick.jobs, strict=True))
 
     def job(self, job_id: str) -> JobView | None:
         """A job by its id; unlike `tick.job` without a walk through all, for what rows ask."""
@@ -315,9 +316,8 @@ class Digest:
 
     def gpus(self, view: JobView) -> tuple[Gpu, ...]:
         """The job's GPUs that telemetry names."""
-        known = self.tick.gpus
         # Without a step of a generator for each: tables ask for eighty thousand of them.
-        return tuple([gpu for gpu in map(known.get, view.gpu_uuids) if gpu is not None])
+        return tuple([gpu for gpu in map(self.tick.gpus.get, view.gpu_uuids) if gpu is not None])
 
     def mean(self, view: JobView, key: str) -> float | None:
         """Mean of a field over the job's GPUs whose value is known, None where none is."""
@@ -466,11 +466,11 @@ class Digest:
         """Every GPU by node, its MIG instances below it, and the nodes whose GPUs are unknown."""
         for _ in self.gpu_row_steps():
             pass
-        return tuple(chain.from_iterable(self._rows_by_node))
+        return tuple(chain.from_iterable(self.rows_by_node))
 
     def gpu_row_steps(self) -> Iterator[None]:
         """Make the rows, those of some hundred nodes in a step; `gpu_rows` then only joins them."""
-        known, made = self.tick.gpus, self._rows_by_node
+        known, made = self.tick.gpus, self.rows_by_node
         nodes = tuple(self.tick.nodes.values())
         while len(made) < len(nodes):
             left = _STEP_CUT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from gpumon.report.filter import tree
 from gpumon.report.filter.names import column_of, unit_of
@@ -52,6 +52,19 @@ def row_filter(
     return _Binder(columns, search).bound(parse(text))
 
 
+class Wanted(Generic[R]):
+    """Whether a word is in a row's text: who has the texts need not ask for each row."""
+
+    def __init__(self, word: str, search: Callable[[Digest, R], str]) -> None:
+        """The word in lower case, and what makes the text of a row."""
+        self.word = word
+        self._search = search
+
+    def __call__(self, digest: Digest, row: R) -> bool:
+        """Whether it is in the row's text."""
+        return self.word in self._search(digest, row)
+
+
 class _Binder:
     """Makes one test of each node."""
 
@@ -65,8 +78,7 @@ class _Binder:
         """The test of a node."""
         match node:
             case tree.Word(text):
-                search, wanted = self._search, text.lower()
-                return lambda digest, row: wanted in search(digest, row)
+                return Wanted(text.lower(), self._search)
             case tree.Missing(name, at):
                 value = _known(column_of(name, at, self._columns))
                 return lambda digest, row: not value(digest, row)

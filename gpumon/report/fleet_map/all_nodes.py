@@ -57,7 +57,7 @@ class FleetMarks(MapMarks):
         slots = nothing[roster.node_of_slot]
         yield
         yield from self._number_jobs()
-        rows = self._of_rows(free[roster.node_of_row])
+        rows = yield from self._of_rows(free[roster.node_of_row])
         yield
         stale = np.flatnonzero(columns.is_stale)
         if stale.size:
@@ -90,7 +90,7 @@ class FleetMarks(MapMarks):
         is_unseen = columns.used > columns.holders.counts
         return nothing, np.where(is_unseen, number(marks.OTHERS), free)
 
-    def _of_rows(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _of_rows(self, free: NDArray[np.int64]) -> Generator[None, None, NDArray[np.int64]]:
         """The mark of every GPU that telemetry names, as if no report were too old."""
         columns, field, number = self.columns, self.field, self._number
         values = columns.shares(field) if field.keys else columns.activities()
@@ -104,7 +104,8 @@ class FleetMarks(MapMarks):
         elif field.name_of is not None:
             made = self._of_owners(free)
         else:
-            made = self._of_verdicts(values, free)
+            made = self._without_findings(values, free)
+            yield from self._mark_findings(made)
         if is_missing.any():
             self._mark_lost(made, is_missing)
         return made
@@ -129,21 +130,26 @@ class FleetMarks(MapMarks):
     def _of_owners(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.where(self._holders == NO_JOB, free, self._of_job[self._holders])
 
-    def _of_verdicts(
+    def _without_findings(
         self, values: NDArray[np.float64], free: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        number, index = self._number, self.roster.index
+        """What GPUs are where nothing is found."""
+        number = self._number
         is_low = ~(values >= LOW_RATIO)
         made = np.where(is_low, number(marks.IDLE), number(marks.WORKING))
         made[np.isnan(values)] = number(marks.MISSING)
         is_free = ~self.columns.is_held & ((free != number(marks.OTHERS)) | is_low)
-        made = np.where(is_free, free, made)
-        tick = self.columns.digest.tick
-        for uuid, finding in self._findings.items():
+        return np.where(is_free, free, made)
+
+    def _mark_findings(self, made: NDArray[np.int64]) -> Generator[None, None, None]:
+        """Mark the GPUs about which something is found, some thousand in a step."""
+        tick, index, number = self.columns.digest.tick, self.roster.index, self._number
+        for count, (uuid, finding) in enumerate(self._findings.items(), 1):
             row = index.get(uuid)
             if row is not None:
                 made[row] = number(FINDING_MARKS[mark_of(tick, finding)])
-        return made
+            if count % STEP == 0:
+                yield
 
     def _mark_lost(self, made: NDArray[np.int64], is_missing: NDArray[np.bool_]) -> None:
         """Mark the GPUs that fell off the bus: those that report no power for that reason."""

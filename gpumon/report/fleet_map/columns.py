@@ -15,7 +15,7 @@ from gpumon.model.records.block import EMPTY_BLOCK, MISSING_INTEGER
 from gpumon.model.records.cluster import Gpu
 from gpumon.report.fleet_map.map import closed_mark
 from gpumon.report.fleet_map.marks import DOWN
-from gpumon.report.fleet_map.numbered_nodes import NO_JOB, holders_of, reported_use
+from gpumon.report.fleet_map.numbered_nodes import NO_JOB, STEP, holders_of, reported_use
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -51,9 +51,8 @@ class FleetColumns:
         """
         tick, roster = self.digest.tick, self.roster
         reusable = before if before is not None and before.roster is roster else None
-        self.holders: Holders = holders_of(
-            roster, tick.jobs, reusable.holders if reusable else None
-        )
+        held_before = reusable.holders if reusable else None
+        self.holders: Holders = yield from holders_of(roster, tick.jobs, held_before)
         yield
         listed = map(tick.nodes.__getitem__, [unit.name for unit in roster.units])
         self.nodes = list(listed)
@@ -70,8 +69,13 @@ class FleetColumns:
             if reusable is not None and reusable.digest.tick.queue is tick.queue
             else reported_use(roster, tick.queue)
         )
-        firsts = [tick.gpus.get(u[0], _UNKNOWN) if u else _UNKNOWN for u in roster.uuids]
         yield
+        firsts: list[Gpu] = []
+        known = tick.gpus.get
+        for start in range(0, len(roster.uuids), STEP):
+            some = roster.uuids[start : start + STEP]
+            firsts += [known(uuids[0], _UNKNOWN) if uuids else _UNKNOWN for uuids in some]
+            yield
         self._blocks = list(map(attrgetter("block"), firsts))
         self._by_field = list(map(attrgetter("columns"), self._blocks))
         keys = list(map(attrgetter("keys"), self._blocks))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.fleet_map.map import Unit
 
-STEP: Final = 1_000
-"""Nodes that are numbered in one step: some milliseconds."""
+STEP: Final = 200
+"""Nodes that are numbered in one step: a millisecond or two."""
 
 NO_JOB: Final = -1
 """Holder of a GPU that no job in view holds."""
@@ -69,7 +69,7 @@ class Roster:
         for start in range(0, len(self.units), STEP):
             self.index.update(zip(chain(*self.uuids[start : start + STEP]), rows, strict=False))
             keys += [natural(unit.name) for unit in self.units[start : start + STEP]]
-            if start + STEP < len(self.units):
+            if len(self.units) > STEP:
                 yield
         order = sorted(range(len(keys)), key=keys.__getitem__)
         self.in_order = tuple(self.units[at] for at in order)
@@ -94,7 +94,9 @@ def roster_of(digest: Digest, before: Roster | None) -> Generator[None, None, Ro
     yield from unit_steps(digest)
     drawn = units(digest)
     yield
-    made = Roster(drawn, [nodes[unit.name].gpu_uuids for unit in drawn])
+    uuids = [nodes[unit.name].gpu_uuids for unit in drawn]
+    yield
+    made = Roster(drawn, uuids)
     yield
     made.listed, made.listed_uuids, made.queue = names, every, queue
     return (yield from made.complete())
@@ -104,26 +106,39 @@ class Holders:
     """Which job holds each GPU, by the job's place in the tick; stored while these hold theirs."""
 
     def __init__(self, roster: Roster, held: list[tuple[str, ...]]) -> None:
+        """Nothing is held before `complete`."""
         self.roster = roster
         self.held = held
-        index = roster.index
-        rows = np.fromiter(map(index.get, chain.from_iterable(held), repeat(NO_JOB)), np.int64)
-        jobs = np.repeat(np.arange(len(held)), np.fromiter(map(len, held), np.int64, len(held)))
         self.of_row = np.full(int(roster.first_row[-1]), NO_JOB, np.int64)
-        is_known = rows != NO_JOB
-        self.of_row[rows[is_known]] = jobs[is_known]
+        self.counts: NDArray[np.int64] = np.zeros(len(roster.units), np.int64)
+        """GPUs of each node that jobs in view hold."""
+
+    def complete(self) -> Generator[None, None, Holders]:
+        """Find the row of every GPU that is held, step by step."""
+        roster, find = self.roster, self.roster.index.get
+        for start in range(0, len(self.held), STEP):
+            some = self.held[start : start + STEP]
+            rows = np.fromiter(map(find, chain.from_iterable(some), repeat(NO_JOB)), np.int64)
+            sizes = np.fromiter(map(len, some), np.int64, len(some))
+            jobs = np.repeat(np.arange(start, start + len(some)), sizes)
+            is_known = rows != NO_JOB
+            self.of_row[rows[is_known]] = jobs[is_known]
+            yield
         self.counts = np.bincount(
             roster.node_of_row[self.of_row != NO_JOB], minlength=len(roster.units)
         )
-        """GPUs of each node that jobs in view hold."""
+        return self
 
 
-def holders_of(roster: Roster, jobs: Sequence[JobView], before: Holders | None) -> Holders:
+def holders_of(
+    roster: Roster, jobs: Sequence[JobView], before: Holders | None
+) -> Generator[None, None, Holders]:
     """Who holds what; `before`, where that is still so."""
     held = [view.gpu_uuids for view in jobs]
     if before is not None and before.roster is roster and held == before.held:
         return before
-    return Holders(roster, held)
+    yield
+    return (yield from Holders(roster, held).complete())
 
 
 def reported_use(roster: Roster, queue: QueueRecords | None) -> NDArray[np.int64]:

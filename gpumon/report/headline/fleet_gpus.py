@@ -17,7 +17,7 @@ from gpumon.report.facts.slurm_nodes import is_away, is_open, state_words
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from gpumon.model.records.cluster import Job, SlurmNode
+    from gpumon.model.records.cluster import Job, JobView, SlurmNode
     from gpumon.model.records.frame import QueueRecords
     from gpumon.report.facts.tick_index import Digest
 
@@ -109,15 +109,19 @@ def _counted(digest: Digest) -> Generator[None, None, FleetGpus]:
         is_silent = any(used is None for *_, used in entries)
         before = _Count(queue, names, entries, given={} if is_silent else None)
         yield
-    met = list(map(known.get, before.names))
-    named = [0 if node is None else len(node.gpu_uuids) for node in met]
-    yield
+    named: list[int] = []
+    listed = 0
+    for start in range(0, len(before.names), _STEP):
+        met = list(map(known.get, before.names[start : start + _STEP]))
+        named += [0 if node is None else len(node.gpu_uuids) for node in met]
+        listed += len(met) - met.count(None)
+        yield
     if before.given is not None:
-        jobs = [view.job for view in digest.tick.jobs]
-        if len(jobs) != len(before.jobs) or not all(map(is_, jobs, before.jobs)):
+        jobs, are_same = yield from _jobs(digest.tick.jobs, before.jobs)
+        if not are_same:
             given = yield from _given(jobs)
             before = before._replace(jobs=jobs, given=given, found=None)
-    are_listed = len(met) - met.count(None) == len(known)
+    are_listed = listed == len(known)
     found = before.found if are_listed and named == before.named else None
     if found is None:
         before = before._replace(named=named)
@@ -201,6 +205,20 @@ def _of_odd(digest: Digest, listed: SlurmNode, of_jobs: int) -> tuple[tuple[str,
         # Of a GPU in MIG mode Slurm counts instances.
         size, used = len(seen), sum(uuid in digest.job_by_gpu for uuid in seen)
     return _part(digest, size, used, of_jobs, (listed.state, listed.reservation))
+
+
+def _jobs(
+    views: Sequence[JobView], before: Sequence[Job]
+) -> Generator[None, None, tuple[Sequence[Job], bool]]:
+    """The jobs in view, and whether they are those of before."""
+    jobs: list[Job] = []
+    are_same = len(views) == len(before)
+    for start in range(0, len(views), _STEP):
+        some = [view.job for view in views[start : start + _STEP]]
+        are_same = are_same and all(map(is_, some, before[start : start + _STEP]))
+        jobs += some
+        yield
+    return jobs, are_same
 
 
 def _given(jobs: Sequence[Job]) -> Generator[None, None, Counter[str]]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import Gpu, Job, JobView
+    from gpumon.model.records.cluster import Job, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column
     from gpumon.report.facts.rows import GpuRow
@@ -122,17 +122,17 @@ def _jobs_or_gpus(
     columns = widened(FLEET_COLUMNS, instance_widths(digest))
     lines = table_lines(digest, columns, rows, width)
     if tick.queue_at is None:
-        lines += _host(tick, [row.whole for row in rows if row.whole is not None], width)
+        lines += _host(rows, width)
         lines += _processes(digest, rows, width, user)
     return lines, findings
 
 
-def _host(tick: Tick, gpus: list[Gpu], width: int) -> list[str]:
-    """Load and space of the one machine whose GPUs are shown."""
-    names = {gpu.node for gpu in gpus}
-    node = tick.nodes.get(names.pop()) if len(names) == 1 else None
-    if node is None:
+def _host(rows: Sequence[GpuRow], width: int) -> list[str]:
+    """Load and space of the one machine that is shown, once it has reported anything."""
+    nodes = {row.node.name: row.node for row in rows if row.node.taken_at is not None}
+    if len(nodes) != 1:
         return []
+    (node,) = nodes.values()
     pairs = (("host", node.name), *load_facts(host_row(node)), *space_facts(node))
     return ["", *plain_lines(facts(pairs, width))]
 

@@ -10,7 +10,12 @@ from gpumon.report.facts.columns import GAP, Column
 from gpumon.report.facts.rows import host_row
 from gpumon.report.tables.field import bars
 from gpumon.report.tables.host import load_facts
-from gpumon.report.tables.process import MACHINE_PROCESS_COLUMNS, all_process_rows, unread_words
+from gpumon.report.tables.process import (
+    MACHINE_PROCESS_COLUMNS,
+    all_process_rows,
+    process_rows,
+    unread_words,
+)
 from gpumon.report.tables.sections import INDENT, table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone
@@ -73,7 +78,8 @@ def machine_glance(
     lines = facts((("host", node.name), *known), width)
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
-    lines += _remembered_processes(digest, node, gpus, (width, height - len(lines)), commands)
+    if gpus:
+        lines += _remembered_processes(digest, node, gpus, (width, height - len(lines)), commands)
     return lines[:height]
 
 
@@ -93,8 +99,6 @@ def _others(node: Node) -> list[tuple[str, str]]:
 
 def _gpu_line(digest: Digest, gpu: Gpu, width: int) -> Line:
     """`GPU 3  SM ██████░░ 64 %  MEM ███░░ 40/80  560/700 W  61 °C`, and its last minutes."""
-    sm = gpu.value("sm_active_ratio")
-    name, ratio = ("SM", sm) if sm is not None else ("UTIL", gpu.value("gpu_util_ratio"))
     used, total = gpu.value("mem_used_bytes"), gpu.value("mem_total_bytes")
     share = used / total if used is not None and total else None
     bar = _BAR if width >= _WIDE else _BAR // 2
@@ -102,9 +106,7 @@ def _gpu_line(digest: Digest, gpu: Gpu, width: int) -> Line:
     temperature = temperature_cell(gpu)
     cells = [
         Cell(f"GPU {index_text(gpu):<3}"),
-        Cell(f"{name:<4} ", Tone.DIM),
-        _bar(ratio, bar),
-        Cell(f"{units.percent(ratio):>4} %  "),
+        *_activity(digest, gpu, bar),
         Cell("MEM ", Tone.DIM),
         _bar(share, bar),
         Cell(f" {units.memory(used, total) if used is not None else units.MISSING:>8}  "),
@@ -116,6 +118,24 @@ def _gpu_line(digest: Digest, gpu: Gpu, width: int) -> Line:
     if held is not None:
         cells.append(held)
     return tuple(cells)
+
+
+def _activity(digest: Digest, gpu: Gpu, bar: int) -> Line:
+    """What of it works: its SMs, else its utilisation; in MIG mode it has neither as a whole."""
+    sm = gpu.value("sm_active_ratio")
+    name, ratio = ("SM", sm) if sm is not None else ("UTIL", gpu.value("gpu_util_ratio"))
+    if ratio is None and not gpu.is_stale and (instances := digest.entities(gpu, "mig")):
+        words = _instances_in_use(digest, gpu, len(instances))
+        return Cell("MIG  ", Tone.DIM), Cell(words.ljust(bar + 8))
+    return Cell(f"{name:<4} ", Tone.DIM), _bar(ratio, bar), Cell(f"{units.percent(ratio):>4} %  ")
+
+
+def _instances_in_use(digest: Digest, gpu: Gpu, instances: int) -> str:
+    """`1 of 3 in use`; without the place of each process no more than how many there are."""
+    places = {row.instance for row in process_rows(digest, gpu)}
+    if not gpu.reports_processes or None in places:
+        return f"{instances} instances"
+    return f"{len(places)} of {instances} in use"
 
 
 def _bar(ratio: float | None, width: int) -> Cell:

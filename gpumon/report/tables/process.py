@@ -41,6 +41,15 @@ class ProcessRow(NamedTuple):
         """What it uses of the node, None where that is missing."""
         return None if self.owner is None else self.owner.value(key)
 
+    @property
+    def instance(self) -> tuple[float | None, float | None] | None:
+        """The numbers of the MIG instance that it runs in; None: none is known."""
+        if self.context is None:
+            return None
+        keys = ("context_gpu_instance", "context_compute_instance")
+        one, other = (self.context.value(key) for key in keys)
+        return None if one is None and other is None else (one, other)
+
 
 class _NodeRows(NamedTuple):
     """A node's records of processes, by name."""
@@ -198,16 +207,7 @@ def _job(_digest: Digest, row: ProcessRow) -> Cell:
 
 
 def _gpu(digest: Digest, row: ProcessRow) -> Cell:
-    return Cell(place_text(digest.tick.gpus.get(row.uuid), _instance(row)))
-
-
-def _instance(row: ProcessRow) -> tuple[float | None, float | None] | None:
-    """The numbers of the MIG instance that it runs in; None: it runs in none."""
-    if row.context is None:
-        return None
-    keys = ("context_gpu_instance", "context_compute_instance")
-    one, other = (row.context.value(key) for key in keys)
-    return None if one is None and other is None else (one, other)
+    return Cell(place_text(digest.tick.gpus.get(row.uuid), row.instance))
 
 
 def age_s(digest: Digest, row: ProcessRow) -> float | None:

@@ -119,14 +119,20 @@ def silent_nodes_lines(tick: Tick, width: int) -> list[Line]:
 
     Where nodes are all there is, what failed with the way out: a column clips it.
     """
-    if tick.nodes and not tick.gpus:
+    if has_only_nodes(tick):
         return error_lines(all_errors(tick), width, most=MOST_ABOVE)
-    silent = tuple(node.name for node in tick.nodes.values() if node.is_silent)
+    # Of ten thousand nodes few are stale: the others are not asked for more.
+    silent = tuple([n.name for n in tick.nodes.values() if n.is_stale and n.is_silent])
     if not silent or silent_s(tick) is not None:
         return []
     count = len(silent)
     amount = f"{count} nodes no longer answer" if count > 1 else "1 node no longer answers"
     return paragraph(f"stale: {amount}: {some_names(silent)}", width, Tone.WARN, "! ", "  ")
+
+
+def has_only_nodes(tick: Tick) -> bool:
+    """Whether nodes are all there is: a table's head says what failed there."""
+    return bool(tick.nodes) and not tick.gpus
 
 
 def stale_job_lines(digest: Digest, view: JobView, width: int) -> list[Line]:

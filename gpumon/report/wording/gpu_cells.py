@@ -13,7 +13,7 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpumon.model.records.cluster import Gpu, JobView, Node, Process
     from gpumon.report.facts.rows import GpuRow, Instance, Readable
@@ -72,8 +72,8 @@ def row_index(row: HasGpu) -> str:
     return place_text(row.gpu, row.instance.numbers if row.instance is not None else None)
 
 
-def place_text(gpu: Gpu | None, numbers: tuple[float | None, float | None] | None) -> str:
-    """The same by the numbers of the GPU instance and of the compute instance, where it is one."""
+def place_text(gpu: Gpu | None, numbers: Sequence[float | None] | None) -> str:
+    """The same by the numbers of the GPU instance and of a compute instance, where it is one."""
     index = units.index_text(gpu)
     if numbers is None:
         return index

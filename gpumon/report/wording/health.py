@@ -13,7 +13,7 @@ from gpumon.report.facts.reference_values import sheet_of
 from gpumon.report.facts.rows import OF_INSTANCE
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Line, Tone, paragraph
 from gpumon.report.wording.events import event_lines, events_of
-from gpumon.report.wording.gpu_cells import SHORT_REASONS
+from gpumon.report.wording.gpu_cells import SHORT_REASONS, place_text
 from gpumon.report.wording.verdict_words import reading_words
 
 if TYPE_CHECKING:
@@ -102,12 +102,15 @@ def health_cell(digest: Digest, gpu: Gpu | None) -> Cell:
 
 
 def instance_cell(digest: Digest, gpu: Gpu, instance: Instance) -> Cell:
-    """The profile of a MIG instance of a GPU; where a reading of its own fails, why."""
+    """The profile of a MIG instance of a GPU, and whose its values are; or why they are missing."""
     reasons = [instance.reason(key) for key in OF_INSTANCE]
     found = next((reason for reason in reasons if reason in _UNREAD), None)
     if found is not None:
         return Cell(f"? {reading_words(digest, gpu, found)}", Tone.WARN)
-    return Cell(f"MIG {instance.label('profile') or ''}".rstrip(), Tone.DIM)
+    words = f"MIG {instance.label('profile') or ''}".rstrip()
+    if instance.is_shared:
+        words += f"; values of all {place_text(gpu, instance.numbers[:1])}"
+    return Cell(words, Tone.DIM)
 
 
 def own_error(node: Node | None, gpu: Gpu) -> SourceError | None:

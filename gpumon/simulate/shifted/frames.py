@@ -254,6 +254,7 @@ class NodeFrames:
             name: real([one.cgroup[name][sample] for one in here]) for name in names
         }
         if here:
+            columns["job_cpu_us"] = whole([int(one.job_cpu_us[sample]) for one in here])
             columns["job_oom_kills"] = whole([0] * len(here))
         return Block(keys, columns, {}, {})
 

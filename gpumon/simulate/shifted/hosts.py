@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 RANK_BYTES: Final = 9.0 * GIB
 """Resident memory of a rank with its loaders, unless its kind has another (our choice)."""
 
+_LAUNCHER_CORES: Final = 0.004
+"""CPUs that a job's scripts and launchers use beside its ranks (our choice)."""
+
 
 class OwnHost(NamedTuple):
     """One job on one node over all samples."""
@@ -30,6 +33,8 @@ class OwnHost(NamedTuple):
     job: Placed
     is_on: NDArray[np.bool_]
     cgroup: dict[str, Floats]
+    job_cpu_us: Floats
+    """CPU time of the job on this node since it began."""
     cpu_us: Floats
     """Of each rank: sample by rank."""
     cores: Floats
@@ -99,7 +104,7 @@ def _own(job: Placed, machine: Machine, view: Played, times: Floats, draw: Draw)
     mean = view.mean[:, here]
     noise = 1.0 + 0.04 * draw.normal(*mean.shape[:2])
     cores = np.abs(mean[..., AT["cores"]] * noise)
-    all_cores = np.minimum(cores.sum(axis=1) + 0.004 * is_on, 0.998 * job.cpus)
+    all_cores = np.minimum(cores.sum(axis=1) + _LAUNCHER_CORES * is_on, 0.998 * job.cpus)
     points = story.host_bytes or [(0.0, 0.2 * GIB), (200.0, RANK_BYTES * cores.shape[1])]
     rss = curve(points, at) * is_on
     rss = np.minimum(rss, 0.9 * job.mem_bytes)
@@ -128,6 +133,7 @@ def _own(job: Placed, machine: Machine, view: Played, times: Floats, draw: Draw)
         **pressure,
     }  # fmt: skip
     cpu_us = np.floor(1e6 * view.cpu_s[:, here])
+    job_cpu_us = np.floor(cpu_us.sum(axis=1) + 1e6 * _LAUNCHER_CORES * at)
     each = np.repeat((rss / cores.shape[1])[:, None], cores.shape[1], axis=1)
     read, written_by = mean[..., AT["read"]] + mean[..., AT["disk"]], mean[..., AT["write"]]
     # Pressure is of all threads of the job; of the one that launches kernels it is a part.
@@ -136,6 +142,7 @@ def _own(job: Placed, machine: Machine, view: Played, times: Floats, draw: Draw)
         job=job,
         is_on=is_on,
         cgroup=cgroup,
+        job_cpu_us=job_cpu_us,
         cpu_us=cpu_us,
         cores=cores,
         rss_bytes=each,

@@ -49,6 +49,11 @@ LONGEST_LINE_BYTES: Final = 2**20
 _TYPES: Final = ("", "text/plain", "application/openmetrics-text")
 """Kinds of content that are pages of metrics; some exporters name none."""
 
+_BINARY: Final = ("application/vnd.google.protobuf", "application/x-protobuf")
+"""Metrics as protobuf, in which alone most programs report native histograms."""
+
+_AS_TEXT: Final = "have the exporter answer with text, which is what gpumon asks for"
+
 _ACCEPTED: Final = (
     "text/plain;version=0.0.4, application/openmetrics-text;version=1.0.0;q=0.8, */*;q=0.1"
 )
@@ -125,13 +130,14 @@ class Fetcher:
     async def _exchange(self) -> bytes:
         async with self._client.stream("GET", self._url) as response:
             if response.status_code != HTTPStatus.OK:
-                raise _status(response.status_code, response.headers)
+                is_bare = self._url.startswith("http:")
+                raise _status(response.status_code, response.headers, is_bare=is_bare)
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/html":
                 raise error_of(web_page(PEER))
             if kind not in _TYPES:
                 message = f"answers with {plain(kind, SHOWN)}, which is not a page of metrics"
-                raise FetchError(message, "check host, port and path")
+                raise FetchError(message, _AS_TEXT if kind in _BINARY else PEER.elsewhere)
             return await self._body(response)
 
     async def _body(self, response: httpx.Response) -> bytes:
@@ -164,8 +170,8 @@ def _has_end(headers: Mapping[str, str]) -> bool:
     return "content-length" in headers or "chunked" in headers.get("transfer-encoding", "")
 
 
-def _status(status: int, headers: Mapping[str, str]) -> FetchError:
-    """Any answer but 200."""
+def _status(status: int, headers: Mapping[str, str], *, is_bare: bool) -> FetchError:
+    """Any answer but 200; without TLS that may be what is missing."""
     if 300 <= status < 400:
         return error_of(redirected(headers.get("location", "")))
     if status in REFUSED:
@@ -174,6 +180,8 @@ def _status(status: int, headers: Mapping[str, str]) -> FetchError:
     if status == HTTPStatus.NOT_FOUND:
         return FetchError("has no such page (HTTP 404)", "check the path: it is usually /metrics")
     hint = f"look at the log of the exporter; {RETRIED}"
+    if is_bare and status == HTTPStatus.BAD_REQUEST:
+        hint = PEER.speaks_no_http
     message = f"answers with an error (HTTP {status})"
     return FetchError(message, hint, is_refused=status in AWAY)
 

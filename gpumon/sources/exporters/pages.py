@@ -202,7 +202,7 @@ class ExporterPages:
         return self._reported(watched, readings, now, heard_s - began), True
 
     def _failed(self, watched: _Watched, message: str, hint: str) -> list[Frame]:
-        error = SourceError(plain(watched.page.node), plain(message), hint)
+        error = SourceError(plain(watched.page.where), plain(message), hint)
         now = self._clock.now()
         nodes = watched.nodes or (watched.page.node,)
         now_s, period_s = self._clock.monotonic(), max(self._period_s, RETRY_S[0])

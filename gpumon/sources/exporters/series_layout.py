@@ -44,12 +44,12 @@ LABELS: Final = {
     "serial": ("DCGM_FI_DEV_SERIAL", "serial"),
     "vbios": ("DCGM_FI_DEV_VBIOS_VERSION", "vbios_version"),
     "job": ("hpc_job", "jobid"),
-    "pod": ("pod", "exported_pod", "pod_name"),
-    "namespace": ("namespace", "exported_namespace", "pod_namespace"),
-    "container": ("container", "exported_container", "container_name"),
+    "pod": ("exported_pod", "pod", "pod_name"),
+    "namespace": ("exported_namespace", "namespace", "pod_namespace"),
+    "container": ("exported_container", "container", "container_name"),
 }
 """What each label is called, the newest name of dcgm-exporter first; `jobid` is that of Princeton's
-fork of it."""
+fork of it. Where Prometheus calls a page's label `exported_…`, the other is of the exporter."""
 
 HOLDERS: Final = ("job", "namespace", "pod", "container")
 """Which of these name who holds a GPU."""
@@ -69,8 +69,8 @@ _NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){0,63}")
 """A job's id in any queue system, of a text without blanks; 0 is none."""
 
-_POD: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
-"""Names of Kubernetes (RFC 1123)."""
+_POD: Final = re.compile(r"(?!.*dcgm-exporter)[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+"""Names of Kubernetes (RFC 1123), but for the exporter's own, which Prometheus puts on its page."""
 
 _MOST_VARIANTS: Final = 64
 """Sets of reasons of one form that are remembered: nearly all nodes lack the same, always."""
@@ -96,7 +96,6 @@ _USE: Final = tuple(
     key for key in _FIELDS["gpu"] if CATALOGUE[key].unit == "ratio" and key != "fan_speed_ratio"
 )
 """What a GPU does, of which one that is cut has nothing as a whole."""
-
 
 _KNOWN: Final = {**METRICS, **SMI, **NVML}
 """What each name of a GPU's metric means."""
@@ -196,15 +195,13 @@ class Gathered:
 
     def hold(self, uuid: str, labels: Mapping[str, str]) -> None:
         """Note which job and which pod labels put on a GPU."""
-        job, pod = label_of(labels, "job"), label_of(labels, "pod")
+        job, pod = label_of(labels, "job"), _pod_of(labels)
         if job is not None and _JOB.fullmatch(job):
             self._add(self.jobs, uuid, job)
         elif job not in (None, "0"):
             self.odd[job] = None
-        words = (label_of(labels, "namespace"), pod, label_of(labels, "container"))
-        valid = [word for word in words if word is not None and _POD.fullmatch(word)]
-        if pod in valid:
-            self._add(self.pods, uuid, "/".join(valid))
+        if pod:
+            self._add(self.pods, uuid, pod)
 
     def _add(self, held: dict[str, dict[str, None]], uuid: str, who: str) -> None:
         on = held.setdefault(uuid, {})
@@ -446,6 +443,14 @@ def label_of(labels: Mapping[str, str], what: str) -> str | None:
         if value and value not in _NO_TEXT:
             return value
     return None
+
+
+def _pod_of(labels: Mapping[str, str]) -> str:
+    """The pod that holds a GPU, with namespace and container; empty: labels name none."""
+    kinds = zip(*(LABELS[what] for what in ("namespace", "pod", "container")), strict=True)
+    names = next((some for some in kinds if labels.get(some[1])), ("", "", ""))
+    valid = [word for word in map(labels.get, names) if word and _POD.fullmatch(word)]
+    return "/".join(valid) if labels.get(names[1]) in valid else ""
 
 
 def _number(labels: Mapping[str, str], what: str) -> int | None:

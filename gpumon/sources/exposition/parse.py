@@ -46,6 +46,15 @@ _LINE: Final = re.compile(
 )
 """Name, labels, value, time; behind a `#` an exemplar, which nothing here needs."""
 
+_STARTED: Final = re.compile(rb"[ \t]st@[0-9.eE+-]+(?=[ \t]*(?:#[ \t]*\{|\Z))")
+"""When a counter began, which OpenMetrics 2.0 has beside the time."""
+
+_COMPOSITE: Final = re.compile(
+    rb"[ \t]*+(?:" + _NAME + rb")?+(?:(?![ \t]*+\{(?:count|sum):)[ \t]*+" + _LABELS + rb")?"
+    rb"[ \t]++\{(?:count|sum):[^\"{}]*\}.*"
+)
+"""A histogram or a summary in one value (OpenMetrics 2.0): nothing here is one of them."""
+
 _LABEL: Final = re.compile(
     r'[ \t]*(?:([a-zA-Z_][a-zA-Z0-9_]*)|"((?:[^"\\]++|\\.)*+)")[ \t]*'
     r'(=[ \t]*"((?:[^"\\]++|\\.)*+)")?[ \t]*(?:,|\Z)'
@@ -99,7 +108,7 @@ def parse(body: bytes) -> Page:
         count, wrong = 1, [f"the page ends within a line: {_shown(last)}"]
     samples: list[Sample] = []
     memory = _Memory()
-    left_out = 0
+    left_out = composites = 0
     for place, line in enumerate(lines):
         head, blank, tail = line.rpartition(b" ")
         word = tail if blank and tail.split() == [tail] else b""
@@ -113,11 +122,16 @@ def parse(body: bytes) -> Page:
             found = memory.sample(head, word, place) if word else None
             samples.append(found or _sample(line, memory, place, word, is_open))
         except _WrongError as error:
+            if _COMPOSITE.fullmatch(line.rstrip()):
+                composites += 1
+                continue
             count += 1
             if len(wrong) < MOST_WRONG_LINES:
                 wrong.append(f"{error}: {_shown(line)}")
     if count > len(wrong):
         wrong.append(f"{count - len(wrong):,} more lines are wrong")
+    if composites and not samples:
+        wrong.append("it has only histograms in one value, which gpumon does not read")
     if left_out:
         wrong.append(f"reports {MOST_SERIES + left_out:,} series; {MOST_SERIES:,} are read")
     return Page(tuple(samples), tuple(wrong))
@@ -159,6 +173,10 @@ def _sample(line: bytes, memory: _Memory, place: int, word: bytes, is_open: bool
     if len(line) > LONGEST_LINE_BYTES:
         raise _WrongError("a line is too long")
     match = _LINE.fullmatch(line.rstrip())
+    if match is None and (started := _STARTED.search(line)):
+        # What is left has no place, as the line does not end with its value.
+        match = _LINE.fullmatch((line[: started.start()] + line[started.end() :]).rstrip())
+        word = b""
     if match is None or match[1] is match[2] is None:
         raise _WrongError("a line is not a series")
     raw_name, raw_labels, raw_value, raw_time = match.groups()

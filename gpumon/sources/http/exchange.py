@@ -25,6 +25,9 @@ CONNECT_TIMEOUT_S: Final = 5.0
 _GZIP: Final = 31
 """zlib's word for the format of gzip."""
 
+_GZIP_NAMES: Final = ("gzip", "x-gzip")
+"""What HTTP calls it (RFC 9110)."""
+
 _UNUSED_LIBRARY: Final = "sniffio"
 """httpcore tries to import it five times an exchange, and manages without: where it is not there
 each try looks through all folders again, a seventh of the time that an exchange takes."""
@@ -36,12 +39,21 @@ the rest each time: a third of what receiving a large answer takes (measured).""
 _PIECE_BYTES: Final = 65536
 """As much is unpacked before its size is checked."""
 
+_MOST_PARTS: Final = 64
+"""Packed parts of one answer: each takes time, however little is in it (our choice)."""
+
 
 class FetchError(UnavailableError):
     """There is no answer."""
 
     def __init__(
-        self, message: str, hint: str, *, is_refused: bool = False, is_busy: bool = False
+        self,
+        message: str,
+        hint: str,
+        *,
+        is_refused: bool = False,
+        is_busy: bool = False,
+        is_of_question: bool = False,
     ) -> None:
         """One line, and the way out.
 
@@ -50,10 +62,12 @@ class FetchError(UnavailableError):
             hint: The way out.
             is_refused: Whether the port takes no connection, so that asking again is cheap.
             is_busy: Whether it was asked too often, so that more and smaller questions do not help.
+            is_of_question: Whether this question alone has none, so that others may have one.
         """
         super().__init__(message, hint)
         self.is_refused = is_refused
         self.is_busy = is_busy
+        self.is_of_question = is_of_question
 
 
 def error_of(trouble: Trouble) -> FetchError:
@@ -116,10 +130,10 @@ async def pieces(response: httpx.Response, what: str) -> AsyncIterator[bytes]:
         FetchError: It is packed otherwise than asked for, or wrongly.
     """
     packing = response.headers.get("content-encoding", "identity").strip().lower()
-    if packing not in ("identity", "gzip"):
+    if packing not in ("identity", *_GZIP_NAMES):
         message = f"compresses its {what} as {plain(packing, SHOWN)}, which gpumon did not ask for"
         raise FetchError(message, "look at the proxy in front of it")
-    unpacked = _Gzip(what) if packing == "gzip" else _Plain()
+    unpacked = _Gzip(what) if packing in _GZIP_NAMES else _Plain()
     async for chunk in response.aiter_raw():
         for piece in unpacked.pieces(chunk):
             yield piece
@@ -143,14 +157,21 @@ class _Gzip(_Plain):
     def __init__(self, what: str) -> None:
         self._what = what
         self._inflater = zlib.decompressobj(_GZIP)
+        self._parts = 1
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
         while chunk:
+            if self._inflater.eof:
+                # Several packed parts may follow one another (RFC 1952).
+                self._inflater = zlib.decompressobj(_GZIP)
+                self._parts += 1
+                if self._parts > _MOST_PARTS:
+                    raise self._wrong()
             try:
                 yield self._inflater.decompress(chunk, _PIECE_BYTES)
             except zlib.error:
                 raise self._wrong() from None
-            chunk = self._inflater.unconsumed_tail
+            chunk = self._inflater.unconsumed_tail or self._inflater.unused_data
 
     def end(self) -> None:
         if not self._inflater.eof:

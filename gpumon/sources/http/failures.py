@@ -83,6 +83,9 @@ def failure(
         hint = peer.certificate
     elif any(alert in reason for alert in _WANTS_OURS):
         hint = "it only accepts clients with a certificate that it trusts"
+    elif "mismatch" in reason:
+        # So OpenSSL says of names and of addresses.
+        hint = "name it by a name or an address that its certificate has"
     elif "CERTIFICATE" in reason:
         hint = "point SSL_CERT_FILE to the bundle of the authority that signed its certificate"
     elif "SSL" in reason:

@@ -102,6 +102,7 @@ class _LastBlock:
         self.labels: dict[str, tuple[list[Any], tuple[str | None, ...]]] = {}
         self.lacking: dict[str, Any] = {}
         self.missing: _Reasons = {}
+        self._reported: _Reasons = {}
 
     def reasons(self, raw: dict[str, Any]) -> _Reasons:
         """Reason by field and row, in a map of its own; unknown fields are passed over.
@@ -125,6 +126,12 @@ class _LastBlock:
                     found.update(((field, row), reason) for row, reason in by_row.items())
             self.lacking, self.missing = raw, found
         return dict(self.missing)
+
+    def shared(self, missing: _Reasons) -> _Reasons:
+        """The map of the last report where it equals this one: remembered ticks then share it."""
+        if missing != self._reported:
+            self._reported = missing
+        return self._reported
 
     def label(self, label: str, texts: list[Any]) -> tuple[str | None, ...]:
         """Texts made harmless."""
@@ -278,7 +285,7 @@ class Decoder:
             for label, texts in raw["labels"].items()
             if label in LABELS[name] and len(texts) == len(keys)
         }
-        return Block(last.names, packed, labels, missing)
+        return Block(last.names, packed, labels, last.shared(missing))
 
 
 def _first(raw: dict[str, Any], most: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ that runs gpumon in its own process, with threads perhaps, gets a child that is 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -148,6 +149,8 @@ def _fork(steps: str) -> Child | None:
     def start(theirs: list[int]) -> int:
         # Looking at what is open takes one more, which the child might not get.
         last = max(_open_numbers())
+        # Who looks for garbage writes to every object: pages that both have would become two.
+        gc.freeze()
         pid = os.fork()
         if pid == 0:
             _run(steps, theirs, last)

@@ -39,6 +39,10 @@ _OWN: Final = HOLDER_LABELS.union(
 """Labels in which nodes that are alike differ."""
 
 
+OwnTexts = dict[str, str | None]
+"""By name, what is a GPU's own among texts of its block."""
+
+
 class Form(NamedTuple):
     """What nodes that are alike have in common."""
 
@@ -70,14 +74,19 @@ class Formed:
         self.sheet = _sheet_of(plan, spots, len(uuids))
         """How many are read together; None: only one by one."""
 
-    def plan_of(self, labels: Sequence[Mapping[str, str]], uuids: Sequence[str]) -> NodePlan:
+    def plan_of(
+        self,
+        labels: Sequence[Mapping[str, str]],
+        uuids: Sequence[str],
+        own_texts: Sequence[OwnTexts],
+    ) -> NodePlan:
         """The plan of another node: all but names and labels is one for all of them."""
         plan = self._plan
         renamed = dict(zip(self._uuids, uuids, strict=True))
-        of_uuid = dict(zip(uuids, labels, strict=True))
+        of_uuid = dict(zip(uuids, own_texts, strict=True))
         gpus = plan.gpus
         keys = tuple(renamed[uuid] for uuid in gpus.keys)
-        texts = [_own_texts(of_uuid[uuid]) for uuid in keys]
+        texts = [of_uuid[uuid] for uuid in keys]
         own = {label: tuple(some[label] for some in texts) for label in (*_OWN_TEXTS, *_HOLDERS)}
         host = label_of(labels[0], "host") or ""
         named = {**plan.labels, "host_name": (host,)} if host else plan.labels
@@ -90,7 +99,10 @@ class Formed:
 
 
 def form_of(
-    names: tuple[str, ...], cells: Sequence[int], labels: Sequence[Mapping[str, str]]
+    names: tuple[str, ...],
+    cells: tuple[int, ...],
+    labels: Sequence[Mapping[str, str]],
+    own_texts: Sequence[OwnTexts],
 ) -> Form:
     """What a node has in common with others.
 
@@ -98,25 +110,26 @@ def form_of(
         names: Metrics that were asked for.
         cells: Which values there are.
         labels: Of each GPU.
+        own_texts: Of each GPU, too.
     """
     return Form(
         names,
-        tuple(cells),
+        cells,
         tuple(
             tuple(sorted(pair for pair in some.items() if pair[0] not in _OWN)) for some in labels
         ),
-        tuple(
-            tuple(name for name, text in _own_texts(some).items() if text is not None)
-            for some in labels
-        ),
+        tuple(tuple(name for name, text in some.items() if text is not None) for some in own_texts),
     )
 
 
-def _own_texts(labels: Mapping[str, str]) -> dict[str, str | None]:
+def own_texts_of(labels: Mapping[str, str]) -> OwnTexts:
     """What a block has of one GPU in which nodes that are alike differ."""
+    found = {name: label_of(labels, name) for name in _OWN_TEXTS}
+    if HOLDER_LABELS.isdisjoint(labels):
+        # None holds it, as labels of most fleets have it: Slurm knows.
+        return {**found, "label_jobs": None, "label_pods": None}
     node = Gathered()
     node.hold("", labels)
-    found = {name: label_of(labels, name) for name in _OWN_TEXTS}
     jobs, pods = (" ".join(some.get("", ())) or None for some in (node.jobs, node.pods))
     return {**found, "label_jobs": jobs, "label_pods": pods}
 

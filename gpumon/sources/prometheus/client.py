@@ -122,7 +122,11 @@ class Client:
                 # A server may repeat what it was sent.
                 message = message.replace(secret, "(the secret)")
             raise FetchError(
-                plain(message), error.hint, is_refused=error.is_refused, is_busy=error.is_busy
+                plain(message),
+                error.hint,
+                is_refused=error.is_refused,
+                is_busy=error.is_busy,
+                is_of_question=error.is_of_question,
             ) from None
 
     async def close(self) -> None:
@@ -163,7 +167,7 @@ class Client:
             if kind == "text/html":
                 raise error_of(web_page(_PEER, status))
             if status != HTTPStatus.OK and kind != "application/json":
-                raise _status(status)
+                raise _status(status, is_bare=url.startswith("http:"))
             if status == HTTPStatus.TOO_MANY_REQUESTS:
                 raise _busy()
             if kind not in _TYPES:
@@ -179,8 +183,8 @@ class Client:
         try:
             return opened(bytes(body), status, orders)
         except FetchError as error:
-            is_cheap = status in AWAY
-            raise FetchError(error.message, error.hint, is_refused=is_cheap) from None
+            error.is_refused = status in AWAY
+            raise
 
     def _refused(self, status: int) -> FetchError:
         address = self._address
@@ -250,14 +254,16 @@ def _context(address: EngineAddress) -> ssl.SSLContext | None:
     return context
 
 
-def _status(status: int) -> FetchError:
-    """Any other answer without data."""
+def _status(status: int, *, is_bare: bool) -> FetchError:
+    """Any other answer without data; without TLS that may be what is missing."""
     if status == HTTPStatus.NOT_FOUND:
         message = "has no such interface (HTTP 404)"
         return FetchError(message, "check the prefix: what comes before /api/v1/")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return _busy()
     hint = f"look at the log of the server, or of the proxy in front of it; {RETRIED}"
+    if is_bare and status == HTTPStatus.BAD_REQUEST:
+        hint = _PEER.speaks_no_http
     return FetchError(f"answers with an error (HTTP {status})", hint, is_refused=status in AWAY)
 
 

@@ -13,11 +13,14 @@ from gpumon.model.text import plain
 from gpumon.sources.exporters.host_names import HOST_NAME, KINDS, PARTS
 from gpumon.sources.exporters.host_plan import DISTINGUISHING, host_plan
 from gpumon.sources.exposition.parse import Page, Sample
+from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.probes.rates import Rates
 from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.host_past import KnownHosts
+from gpumon.sources.prometheus.unanswered import RAISE, Unanswered, of_question
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpumon.model.records.block import Block
     from gpumon.sources.prometheus.client import Client
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 MOST_HOSTS: Final = 1024
 """Of a fleet with more nodes, or a server with more hosts, GPUs or none, no host is asked about:
 each has some hundred values, which are read one by one (our choice)."""
+
+MOST_TIMING: Final = 4
+"""Metrics of an exporter of which one after another is asked when it was sampled: the server may
+refuse one with many series, and answer one with few (our choice)."""
 
 _NODE: Final = "node_"
 
@@ -57,6 +64,28 @@ class Hosts:
         self._client = client
         self._rates: dict[tuple[str, str], Rates] = {}
         self._last: dict[tuple[str, str], _Last] = {}
+        self._unanswered = Unanswered()
+        self._own_names: dict[str, str] = {}
+        """What each address that was seen in the last poll calls itself; empty: nothing."""
+        self._counts: dict[str, int] = {}
+        self._cpu_counts: dict[str, int] = {}
+        self._timing: dict[str, str] = {}
+
+    def known(self, nodes: Iterable[str]) -> KnownHosts:
+        """Hosts of the last poll that are some nodes', whether their samples are present or old."""
+        places = _Places(nodes)
+        node_of = {
+            instance: node
+            for instance, name in self._own_names.items()
+            if (node := places.node_of(_PORT.sub("", instance), name))
+        }
+        return KnownHosts(node_of, self._counts, self._cpu_counts, self._timing)
+
+    @property
+    def remarks(self) -> list[tuple[str, str]]:
+        """What the last poll left out, with a way out."""
+        found = self._unanswered.remark(RAISE)
+        return [found] if found else []
 
     async def poll(
         self, names: Collection[str], nodes: Collection[str], at: float, limit_s: float
@@ -72,6 +101,8 @@ class Hosts:
         Raises:
             FetchError: There is no answer.
         """
+        self._unanswered = Unanswered()
+        self._own_names, self._counts, self._cpu_counts, self._timing = {}, {}, {}, {}
         known = [name for name in PARTS if name in names]
         if not known or len(nodes) > MOST_HOSTS:
             return {}
@@ -79,13 +110,19 @@ class Hosts:
         if len(sampled_at) > MOST_HOSTS:
             return {}
         samples: dict[str, list[Sample]] = {}
+        timed = {begin for by_exporter in sampled_at.values() for begin in by_exporter}
         for name in known:
-            for labels, value in await self._rows(_question(name), at):
+            if not name.startswith((*timed,)):
+                continue
+            rows = await self._rows_of(name, question_of(name), at)
+            if rows:
+                self._counts[name] = len(rows)
+            for labels, value in rows:
                 samples.setdefault(labels["instance"], []).append(
                     Sample(name=name, labels=labels, value=value, sampled_at=None, place=None)
                 )
         cpus = await self._cpus(at) if _CPUS in known else {}
-        own_names = await self._rows(f"max by (instance,nodename) ({HOST_NAME})", at)
+        own_names = await self._rows_of(HOST_NAME, f"max by (instance,nodename) ({HOST_NAME})", at)
         of_instance = {one["instance"]: one.get("nodename", "") for one, _ in own_names}
         places = _Places(nodes)
         found: dict[str, dict[str, Block]] = {}
@@ -101,21 +138,39 @@ class Hosts:
         gone = {key for key in self._last if key[0] not in sampled_at}
         for key in gone:
             del self._last[key], self._rates[key]
+        self._own_names = {one: of_instance.get(one, "") for one in sampled_at}
+        self._cpu_counts = cpus
         return found
 
     async def _read_times(self, known: Collection[str], at: float) -> dict[str, dict[str, float]]:
         """When each exporter of each address was last read, Unix time."""
         found: dict[str, dict[str, float]] = {}
         for begin in _PREFIXES:
-            first = next((name for name in known if name.startswith(begin)), None)
-            question = f"max by (instance) (timestamp({first}))"
-            for labels, value in await self._rows(question, at) if first else ():
+            some = [name for name in known if name.startswith(begin)]
+            for labels, value in await self._rows_of_any(some, begin, at):
                 found.setdefault(labels["instance"], {})[begin] = value
         return found
 
+    async def _rows_of_any(
+        self, names: Sequence[str], begin: str, at: float
+    ) -> list[tuple[dict[str, str], float]]:
+        """When the samples of an exporter were taken: of one page all are of the same time."""
+        for turn, name in enumerate(names[:MOST_TIMING], 1):
+            try:
+                rows = await self._rows(times_of(name), at)
+            except FetchError as error:
+                of_question(error)
+                if turn == min(len(names), MOST_TIMING):
+                    self._unanswered.take(f"{begin}*", error)
+            else:
+                self._timing[begin] = name
+                return rows
+        return []
+
     async def _cpus(self, at: float) -> dict[str, int]:
         question = f"count by (instance) (max by (instance,cpu) ({_CPUS}))"
-        return {one["instance"]: int(value) for one, value in await self._rows(question, at)}
+        rows = await self._rows_of(_CPUS, question, at)
+        return {one["instance"]: int(value) for one, value in rows}
 
     def _blocks(
         self, key: tuple[str, str], node: str, samples: list[Sample], sampled_at: float, cpus: int
@@ -134,6 +189,16 @@ class Hosts:
         self._last[key] = _Last(sampled_at, blocks)
         return blocks
 
+    async def _rows_of(
+        self, name: str, question: str, at: float
+    ) -> list[tuple[dict[str, str], float]]:
+        """The answer about one metric; none where the server gives none about this one."""
+        try:
+            return await self._rows(question, at)
+        except FetchError as error:
+            self._unanswered.take(name, error)
+            return []
+
     async def _rows(self, question: str, at: float) -> list[tuple[dict[str, str], float]]:
         answer = response.vector(await self._client.ask("query", response.at_instant(question, at)))
         rows = [
@@ -143,10 +208,16 @@ class Hosts:
         return [row for row in rows if row[0].get("instance")]
 
 
-def _question(name: str) -> str:
+def question_of(name: str) -> str:
+    """What is asked about a metric; CPUs are added up."""
     if name == _CPUS:
         return f"sum by (instance,mode) (max by (instance,cpu,mode) ({name}))"
     return f"max by ({_BY}) ({name})"
+
+
+def times_of(name: str) -> str:
+    """What is asked to learn when an exporter with a metric was read."""
+    return f"max by (instance) (timestamp({name}))"
 
 
 class _Places:

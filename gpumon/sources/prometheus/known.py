@@ -93,6 +93,7 @@ class Labels:
         self._labels: dict[str, Labelled | None] = {}
         """The same of texts with all labels."""
         self._texts: dict[str, str] = {}
+        """Texts of labels made harmless, each once."""
         self._rows: list[tuple[list[Key], Mapping[Key, int]]] = []
         self._rows_in: WeakKeyDictionary[Order, Mapping[Key, int]] = WeakKeyDictionary()
         """The row of each GPU in answers that have every one."""
@@ -138,13 +139,20 @@ class Labels:
         self._rows = [*self._rows[-MOST_ORDERS + 1 :], (keys, rows)]
         return rows
 
-    def hear(self, answer: Answer, known: dict[Key, Known], wanted: Set[Key]) -> tuple[int, int]:
+    def hear(
+        self,
+        answer: Answer,
+        known: dict[Key, Known],
+        wanted: Set[Key],
+        sampled_at: float | None = None,
+    ) -> tuple[int, int]:
         """Take in which GPUs an answer has, and when they were sampled.
 
         Args:
             answer: The answer.
             known: GPUs of earlier answers; gets these.
             wanted: Those that have values.
+            sampled_at: Taken for the time of all; None: the answer's values are the times.
 
         Returns:
             The numbers of series that name none, and that cannot be read.
@@ -157,12 +165,13 @@ class Labels:
         found: Sequence[Labelled | None]
         is_taken, left_out = False, 0
         if order and named:
-            found, times = named.found, order[1]
+            found, times = named.found, _times(order[1], sampled_at)
             if is_taken := not known and wanted >= named.key_set:
                 made = map(Known._make, zip(named.labels, times, repeat(()), strict=False))
                 known.update(zip(named.keys, made, strict=True))
         else:
-            found, times, left_out = response.by_labels(answer, self._labels, self._labelled)
+            found, given, left_out = response.by_labels(answer, self._labels, self._labelled)
+            times = _times(given, sampled_at)
             self._is_learning = True
             if order:
                 self._remember(order[0], found)
@@ -195,12 +204,21 @@ class Labels:
         key = key_of(labels)
         if key is None:
             return None
-        made = harmless(labels)
         texts = self._texts
         if len(texts) > MOST_TEXTS:
             texts.clear()
-        shared = {texts.setdefault(n, n): texts.setdefault(t, t) for n, t in made.items()}
-        return Labelled(key, shared)
+        # Most texts are those of other GPUs, too.
+        for text in (*labels, *labels.values()):
+            if text not in texts:
+                made = plain(text)
+                texts[text] = texts.setdefault(made, made)
+        shared = {texts[name]: texts[text] for name, text in labels.items()}
+        return Labelled(key, with_host(shared))
+
+
+def _times(given: array[float], sampled_at: float | None) -> array[float]:
+    """When each series was sampled: as given, or one time in place of all."""
+    return given if sampled_at is None else array("d", [sampled_at]) * len(given)
 
 
 def _take_in(
@@ -234,7 +252,11 @@ def key_of(labels: Mapping[str, str]) -> Key | None:
 
 def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels made harmless, with the host that the server asks where the page names none."""
-    found = {plain(name): plain(text) for name, text in labels.items()}
+    return with_host({plain(name): plain(text) for name, text in labels.items()})
+
+
+def with_host(found: dict[str, str]) -> Mapping[str, str]:
+    """Harmless labels with the host that the server asks where the page names none."""
     if label_of(found, "host") is None and found.get("instance"):
         found[LABELS["host"][0]] = re.sub(r":[0-9]{1,5}$", "", found["instance"])
     return found

@@ -7,6 +7,7 @@ the time between two samples, not by that between two polls.
 from __future__ import annotations
 
 from array import array
+from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from gpumon.sources.prometheus.alike import (
     batches,
     columns_of,
     form_of,
+    own_texts_of,
     side_by_side,
 )
 
@@ -68,6 +70,8 @@ class Nodes:
         self._forms: dict[Form, Formed] = {}
         self._places: dict[int, _Place] = {}
         """What labels that live name of host and number: nearly all are those of the last poll."""
+        self._seats: _Seats | None = None
+        """Who reads what, where all of the last poll was of the present and nothing shared."""
 
     def read(
         self, seen: Seen, now: float, limit_s: float
@@ -79,6 +83,31 @@ class Nodes:
             now: Unix time on our own clock.
             limit_s: Age from which on a sample is not of the present.
         """
+        poll = _Poll(seen)
+        readers = self._seats.again(poll, limit_s) if self._seats else None
+        old: dict[str, float] = {}
+        beyond: set[str] = set()
+        if readers is None:
+            readers, old, beyond = self._seat(poll, limit_s)
+        alike: dict[Sheet, list[_NodeReader]] = {}
+        for reader in readers:
+            if (sheet := reader.sheet) is not None:
+                alike.setdefault(sheet, []).append(reader)
+        for sheet, several in alike.items():
+            if len(several) >= MANY:
+                poll.read_together(several, sheet)
+        readings = [reader.node_reading(poll, now) for reader in readers]
+        errors = self._missed(seen, old, {reader.host for reader in readers} | beyond)
+        if beyond:
+            text = f"reports more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
+            errors.append(SourceError("", text, "ask a server that holds only some of them"))
+        return readings, errors
+
+    def _seat(
+        self, poll: _Poll, limit_s: float
+    ) -> tuple[list[_NodeReader], dict[str, float], set[str]]:
+        """Who reads which GPUs; nodes without a present sample, and those beyond the most."""
+        seen = poll.seen
         hosts: dict[str, list[tuple[int, str, Key]]] = {}
         beyond: set[str] = set()
         old: dict[str, float] = {}
@@ -100,8 +129,7 @@ class Nodes:
         if len(self._places) > 2 * len(seen.known):
             # Most of them no series has any more.
             self._places.clear()
-        poll, readers = _Poll(seen), []
-        alike: dict[Sheet, list[_NodeReader]] = {}
+        readers = []
         for host, places in sorted(hosts.items()):
             reader = self._readers.get(host)
             if reader is None:
@@ -109,17 +137,10 @@ class Nodes:
             # In the order of their numbers, as that of UUIDs differs from node to node.
             reader.hear(poll, [key for *_, key in sorted(places)])
             readers.append(reader)
-            if (sheet := reader.sheet) is not None:
-                alike.setdefault(sheet, []).append(reader)
-        for sheet, several in alike.items():
-            if len(several) >= MANY:
-                poll.read_together(several, sheet)
-        readings = [reader.node_reading(poll, now) for reader in readers]
-        errors = self._missed(seen, old, hosts.keys() | beyond)
-        if beyond:
-            text = f"reports more than {MOST_NODES:,} nodes; {len(beyond):,} are left out"
-            errors.append(SourceError("", text, "ask a server that holds only some of them"))
-        return readings, errors
+        is_shared = any(one.others for one in seen.known.values())
+        is_plain = readers and not (old or beyond or is_shared)
+        self._seats = _Seats(poll, readers, self._places) if is_plain else None
+        return readers, old, beyond
 
     def remember(self, events: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:
         """Take in Xids of the past, of nodes that are known: GPU; Unix time, UUID, number."""
@@ -243,6 +264,24 @@ class _Poll:
         self.which = [numbers[id(column.rows)] for column in columns]
         """Which of them is that of each metric."""
         self.values = [column.values for column in columns]
+        self._cells: dict[tuple[int, tuple[object, ...]], tuple[int, ...]] = {}
+
+    def cells_of(self, count: int, gaps: tuple[tuple[bool, ...] | None, ...]) -> tuple[int, ...]:
+        """Which values so many places of a node have; most nodes have the same.
+
+        Args:
+            count: Places.
+            gaps: Of each metric, which places have none; None: all have one.
+        """
+        cells = self._cells.get((count, gaps))
+        if cells is None:
+            cells = self._cells[count, gaps] = tuple(
+                metric * count + place
+                for metric, gap in enumerate(gaps)
+                for place in range(count)
+                if gap is None or not gap[place]
+            )
+        return cells
 
     def read_together(self, readers: Sequence[_NodeReader], sheet: Sheet) -> None:
         """Give nodes of one form their values and columns, made of all at once."""
@@ -264,6 +303,47 @@ class _Poll:
                 reader.given = _Given(rows[number].tobytes(), columns, number)
 
 
+class _Seats:
+    """Who reads which GPUs, for the next poll that has the same ones: nearly every one."""
+
+    def __init__(
+        self, poll: _Poll, readers: list[_NodeReader], places: Mapping[int, _Place]
+    ) -> None:
+        """As a poll has them, each of which a reader has heard."""
+        self._of_poll = (poll.names, poll.which)
+        self._rows = poll.rows
+        self._readers = readers
+        self._keys = [*poll.seen.known]
+        self._labels = [one.labels for one in poll.seen.known.values()]
+        numbers = {reader.host: number for number, reader in enumerate(readers)}
+        of_gpus = [numbers[places[id(labels)].host] for labels in self._labels]
+        self._order = np.argsort(of_gpus, kind="stable")
+        """GPUs, those of one reader beside one another."""
+        self._firsts = np.searchsorted(np.sort(of_gpus), np.arange(len(readers)))
+
+    def again(self, poll: _Poll, limit_s: float) -> list[_NodeReader] | None:
+        """The readers, which have heard a poll; None: it has other GPUs, or old samples."""
+        known = poll.seen.known
+        if (poll.names, poll.which) != self._of_poll or len(known) != len(self._keys):
+            return None
+        # The same objects, as nothing new was read: compared one by one in no time.
+        is_same = (
+            all(map(is_, poll.rows, self._rows))
+            and [*known] == self._keys
+            and all(map(is_, (one.labels for one in known.values()), self._labels))
+            and not any(one.others for one in known.values())
+        )
+        if not is_same:
+            return None
+        times = np.array([one.sampled_at for one in known.values()])
+        if not (poll.seen.asked_at - times <= limit_s).all():
+            return None
+        newest = np.maximum.reduceat(times[self._order], self._firsts).tolist()
+        for reader, sampled_at in zip(self._readers, newest, strict=True):
+            reader.sampled_at = sampled_at
+        return self._readers
+
+
 class _Given(NamedTuple):
     """What was made of a node's values together with those of others."""
 
@@ -278,7 +358,7 @@ class _NodeReader:
     """One node, as its own page would report it."""
 
     def __init__(self, host: str, forms: dict[Form, Formed]) -> None:
-        self._host = host
+        self.host = host
         self._forms = forms
         """Shared by all nodes of a server."""
         self.sampled_at = 0.0
@@ -329,42 +409,41 @@ class _NodeReader:
         gaps = [
             None if None not in rows else tuple(row is None for row in rows) for rows in self.rows
         ]
-        of_metrics = (len(wanted), *(gaps[which] for which in poll.which))
+        of_metrics = tuple(gaps[which] for which in poll.which)
+        counted = (len(wanted), of_metrics)
         labels += [other for _, other in shared]
-        is_same = of_metrics == self._gaps and labels == self._labels and poll.names == self._names
+        is_same = counted == self._gaps and labels == self._labels and poll.names == self._names
         if self._plan is None or not is_same:
-            self._learn(poll, places, [_again(seen, key, other) for key, other in shared])
-            self._names, self._gaps, self._labels = poll.names, of_metrics, labels
+            further = [_again(seen, key, other) for key, other in shared]
+            self._learn(poll, places, of_metrics, further)
+            self._names, self._gaps, self._labels = poll.names, counted, labels
             self._data = b""
 
     def node_reading(self, poll: _Poll, now: float) -> NodeReading:
         """What a poll that it has heard brings of it."""
         assert self._plan is not None
         age_s = poll.seen.asked_at - self.sampled_at
-        return NodeReading(self._host, self._reading(self._plan, poll, now), age_s)
+        return NodeReading(self.host, self._reading(self._plan, poll, now), age_s)
 
     def _learn(
         self,
         poll: _Poll,
         places: Sequence[tuple[Key, Mapping[str, str]]],
+        gaps: tuple[tuple[bool, ...] | None, ...],
         further: Sequence[Sample],
     ) -> None:
         """How it is read, as the first of its kind, and which value is which of the plan's."""
         labels = [some for _, some in places]
         uuids = tuple(uuid for (uuid, _), _ in places)
-        cells = [
-            metric * len(places) + place
-            for metric, which in enumerate(poll.which)
-            for place, row in enumerate(self.rows[which])
-            if row is not None
-        ]
+        cells = poll.cells_of(len(places), gaps)
         # An instance's values are its own, and a GPU's plan may hold those of several places.
         is_plain = len(set(uuids)) == len(places) and not any(part for (_, part), _ in places)
         is_plain = is_plain and not further
-        form = form_of(poll.names, cells, labels)
+        own = [own_texts_of(some) for some in labels]
+        form = form_of(poll.names, cells, labels, own)
         self._formed = self._forms.get(form) if is_plain else None
         if self._formed is not None:
-            self._plan, self._spots = self._formed.plan_of(labels, uuids), self._formed.spots
+            self._plan, self._spots = self._formed.plan_of(labels, uuids, own), self._formed.spots
             return
         spots = [Spot(*divmod(cell, len(places))) for cell in cells]
         samples = [
@@ -401,9 +480,9 @@ class _NodeReader:
             is_made = given is not None and not given.columns.is_odd[given.number]
             gpus = given.columns.block(given.number, plan.gpus) if given and is_made else None
             self._last = self._memory.reading(
-                plan, values, frozenset(), self.sampled_at, self._host, (), gpus
+                plan, values, frozenset(), self.sampled_at, self.host, (), gpus
             )
         still_s = self.sampled_at - self._changed_at
         if still_s > HUNG_S and plan.counts_energy:
-            return Reading(plan.host_name, {}, (hung_error(self._host, still_s),))
+            return Reading(plan.host_name, {}, (hung_error(self.host, still_s),))
         return self._memory.with_events(self._last, plan, values, now)

@@ -29,14 +29,15 @@ from gpumon.sources.exporters.series_layout import (
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.hosts import MATCHED
-from gpumon.sources.prometheus.known import Labels, with_job
+from gpumon.sources.prometheus.known import Column, Labels, with_job
 from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, SAMPLED_AT
+from gpumon.sources.prometheus.unanswered import RAISE, Unanswered, of_question
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
 
     from gpumon.sources.prometheus.client import Client
-    from gpumon.sources.prometheus.known import Column, Key, Known
+    from gpumon.sources.prometheus.known import Key, Known
     from gpumon.sources.prometheus.response import Answer
 
 SETTLED_S: Final = 2.0
@@ -73,6 +74,8 @@ KNOWN: Final = (*METRICS, *SMI, *NVML)
 
 JOB_ID: Final = f"{NVML_PREFIX}jobId"
 """Princeton's nvidia_gpu_prometheus_exporter reports a GPU's job as this value."""
+
+_RAISE_OR_RECORD: Final = f"{RAISE}, or have it record rules: gpumon config rules"
 
 _OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+|{MATCHED}"
 _UUIDS: Final = LABELS["uuid"]
@@ -124,6 +127,12 @@ class Questions:
         self._labels = Labels()
         self._warnings: dict[str, None] = {}
         self._left_out = 0
+        self._unanswered = Unanswered()
+        """Metrics of the last poll that the server gives no answer about."""
+        self._timeless: FetchError | None = None
+        """Why the last poll has no times of samples; None: it has."""
+        self._unpaced: FetchError | None = None
+        """Why it is not known how often there is a sample; None: it was not refused."""
 
     @property
     def identifying(self) -> tuple[str, ...]:
@@ -144,7 +153,8 @@ class Questions:
         Raises:
             FetchError: There is nothing to see; its message has the reason.
         """
-        self._warnings, self._left_out = {}, 0
+        self._warnings, self._left_out, self._unanswered = {}, 0, Unanswered()
+        self._timeless = self._unpaced = None
         self._labels.begin()
         self._client.renew()
         now = response.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
@@ -181,10 +191,7 @@ class Questions:
         self._recorded = recorded if SAMPLED_AT in found else set()
         self._is_large = False
         if self._recorded:
-            answer = self._noted(
-                await self._client.ask("query", response.at_instant(f"count({SAMPLED_AT})", now))
-            )
-            self._is_large = any(row.value > MANY_GPUS for row in response.vector(answer).rows)
+            self._is_large = await self._is_beyond(MANY_GPUS, now)
         self._names = tuple(name for name in KNOWN if name in found or name in self._recorded)
         if not self._names:
             seen = sum(name.startswith("DCGM_FI_") for name in found)
@@ -200,6 +207,16 @@ class Questions:
         self._identifying = [name for name in self._identifying if name in found]
         # It may have been changed since.
         self._interval_s = None
+
+    async def _is_beyond(self, most: int, now: float) -> bool:
+        """Whether more GPUs are recorded; where they are too many to be counted, too."""
+        try:
+            question = response.at_instant(f"count({SAMPLED_AT})", now)
+            answer = self._noted(await self._client.ask("query", question))
+        except FetchError as error:
+            of_question(error)
+            return True
+        return any(row.value > most for row in response.vector(answer).rows)
 
     def _hosts(self, near: Sequence[str]) -> str:
         """What selects the nodes that are watched closer, by any name of the label."""
@@ -225,10 +242,21 @@ class Questions:
         else:
             near = ""
         found = await _all([self._column(name, at, near) for name in names])
+        self._unanswered.refuse(len(names))
+        # What has no values cannot be asked either when they were sampled.
+        self._identifying = [one for one in self._identifying if one not in self._unanswered]
         # An empty one is no error: nothing has reported it of late.
         return dict(zip(names, found, strict=True))
 
     async def _column(self, name: str, at: float, near: str) -> Column:
+        """The values of one metric; none where the server gives no answer about this one."""
+        try:
+            return await self._answered(name, at, near)
+        except FetchError as error:
+            self._unanswered.take(name, error)
+            return Column({}, ())
+
+    async def _answered(self, name: str, at: float, near: str) -> Column:
         """The values of one metric; the rows themselves are let go at once."""
         by = ",".join(PARTS)
         live = f"max by ({by}) ({name}{near})"
@@ -255,21 +283,24 @@ class Questions:
         nameless = 0
         orders = {id(column.rows): column.rows for column in values.values()}
         wanted: set[Key] = set().union(*orders.values())
-        by = ",".join(ALL)
-        recorded = [f"{SAMPLED_AT} + 0"] if self._recorded else []
+        recorded = 1 if self._recorded else 0
         for turn in range(MOST_IDENTIFYING):
             rest = wanted - known.keys()
-            if turn < len(recorded):
-                question = recorded[turn]
+            if turn < recorded:
+                try:
+                    answer, sampled_at = await self._instant(f"{SAMPLED_AT} + 0", at), None
+                except FetchError as error:
+                    # Each metric has the same, with more work for the server.
+                    of_question(error)
+                    continue
             else:
                 if recorded and not rest:
                     break
-                name = self._identifying_metric(turn - len(recorded), rest, values)
+                name = self._identifying_metric(turn - recorded, rest, values)
                 if name is None:
                     break
-                question = f"max by ({by}) (timestamp({name}))"
-            answer = await self._instant(question, at)
-            bare, left_out = self._labels.hear(answer, known, wanted)
+                answer, sampled_at = await self._sampled(name, at)
+            bare, left_out = self._labels.hear(answer, known, wanted, sampled_at)
             nameless += bare
             self._left_out += left_out
         self._labels.forget(wanted)
@@ -277,9 +308,21 @@ class Questions:
             await self._name_jobs(known, at)
         return known, nameless
 
+    async def _sampled(self, name: str, at: float) -> tuple[Answer, float | None]:
+        """The labels of all with a metric, and when each was sampled, or all in place of it.
+
+        To look up when a sample was taken is more to a server than its value, which it has given.
+        """
+        by = ",".join(ALL)
+        try:
+            return await self._instant(f"max by ({by}) (timestamp({name}))", at), None
+        except FetchError as error:
+            self._timeless = of_question(error)
+        return await self._instant(f"max by ({by}) ({name})", at), at
+
     async def _name_jobs(self, known: dict[Key, Known], at: float) -> None:
         """Add the jobs that values name."""
-        jobs = await self._queried(f"max by ({','.join(PARTS)}) ({JOB_ID})", at)
+        jobs = await self._column(JOB_ID, at, "")
         for key in known.keys() & jobs.rows.keys():
             one, number = known[key], jobs.values[jobs.rows[key]]
             known[key] = one._replace(others=with_job(one.labels, one.others, number))
@@ -289,7 +332,10 @@ class Questions:
     ) -> str | None:
         """The metric that a turn asks when GPUs were heard; None: no further one knows."""
         if turn >= len(self._identifying):
-            counts = {name: len(rest & column.rows.keys()) for name, column in values.items()}
+            # Most metrics are of the same GPUs.
+            rows = {id(column.rows): column.rows for column in values.values()}
+            of_rows = {one: len(rest & some.keys()) for one, some in rows.items()}
+            counts = {name: of_rows[id(column.rows)] for name, column in values.items()}
             best = max(counts, key=lambda name: counts[name])
             if not counts[best]:
                 return None
@@ -298,7 +344,16 @@ class Questions:
         return self._identifying[turn]
 
     async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
-        """Time between two samples, of the slowest of some nodes; None: there are not two."""
+        """Time between two samples, of the slowest of some nodes; None: not known."""
+        for most in (MOST_LONG, 1):
+            try:
+                return await self._longest_gap(at, known, most)
+            except FetchError as error:
+                self._unpaced = of_question(error)
+        return None
+
+    async def _longest_gap(self, at: float, known: Mapping[Key, Known], most: int) -> float | None:
+        """The same of so many nodes at most; None: no two samples are there."""
         chosen = {
             label_of(one.labels, "host"): uuid
             for one in known.values()
@@ -307,7 +362,7 @@ class Questions:
         name = SAMPLED_AT if self._recorded else self._identifying[0]
         found = []
         for label in _UUIDS if chosen else ():
-            some = "|".join(list(chosen.values())[:MOST_LONG])
+            some = "|".join(list(chosen.values())[:most])
             question = f'{name}{{{label}=~"{some}"}}[{INTERVAL_BACK_S:.0f}s]'
             answer = await self._client.ask("query", response.at_instant(question, at))
             for times in response.times(self._noted(answer)):
@@ -329,6 +384,14 @@ class Questions:
             more = f" (and {len(warnings) - 1:,} more)" if len(warnings) > 1 else ""
             text = f"warns, and some of its values may be missing: {warnings[0]}{more}"
             found.append((text, "look at the stores behind it"))
+        if unanswered := self._unanswered.remark(_RAISE_OR_RECORD):
+            found.append(unanswered)
+        if error := self._timeless:
+            text = "does not say how old its values are, each may be 5 min old"
+            found.append((f"{text}: {error.message}", _RAISE_OR_RECORD))
+        if (error := self._unpaced) and self._interval_s is None:
+            text = "does not say how often it reads GPUs, so that no past is asked for"
+            found.append((f"{text}: {error.message}", RAISE))
         if self._left_out:
             text = f"{self._left_out:,} series of its answers cannot be read and are left out"
             found.append((text, "check which program listens there, and its version"))

@@ -9,25 +9,36 @@ from __future__ import annotations
 import asyncio
 from array import array
 from math import ceil, isfinite, isnan, nan
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from gpumon.model.staleness import stale_after_s
-from gpumon.sources.exporters.dcgm import FIRST_BLANK
+from gpumon.model.text import plain
+from gpumon.sources.exporters.dcgm import FIRST_BLANK, with_labels
 from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.series_layout import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.host_past import HostColumns, HostPast, KnownHosts
+from gpumon.sources.prometheus.hosts import question_of, times_of
 from gpumon.sources.prometheus.known import Column, Known, harmless, key_of
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import SETTLED_S, Seen
 from gpumon.sources.prometheus.rules import ALL, PARTS
+from gpumon.sources.prometheus.unanswered import RAISE, of_question
 from gpumon.sources.source import PastFrames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from gpumon.model.records.block import Block
     from gpumon.sources.prometheus.client import Client
+    from gpumon.sources.prometheus.host_past import Series
     from gpumon.sources.prometheus.known import Key
+    from gpumon.sources.prometheus.nodes import NodeReading
+
+K = TypeVar("K")
+
+NO_HOSTS: Final = KnownHosts({}, {}, {}, {})
 
 NEAR_S: Final = 3600.0
 """So far back every sample is wanted, as history stores every one."""
@@ -40,6 +51,13 @@ FINEST_S: Final = 5.0
 
 MOST_VALUES: Final = 4_000_000
 """Values of one past: some ten seconds of a core for both sides (measured: 2 to 3 µs each)."""
+
+MOST_OF_HOSTS: Final = MOST_VALUES // 4
+"""The same of hosts, each of which has some hundred values: of a hundred hosts a value each minute
+of the last hour (our choice)."""
+
+FINEST_OF_HOSTS_S: Final = 15.0
+"""History stores what hosts show each ten seconds, and most sites read them more seldom."""
 
 MOST_AT_ONCE: Final = 100_000
 """Values of one answer: 3 MB, decoded in less than 0.1 s, as another thread draws meanwhile."""
@@ -94,12 +112,16 @@ class Recalled(NamedTuple):
     """Why the rest is missing; None: nothing is."""
     is_gap: bool = False
     """Whether it is only what was missed while the server did not answer."""
+    hosts: HostPast | None = None
+    """What there is of hosts; None: nothing."""
+    lesser: tuple[str, FetchError] | None = None
+    """What else is missing, and why."""
 
     @property
     def remark(self) -> tuple[str, str] | None:
         """What is missing and why, with a way out; None: nothing is."""
         if self.failure is None:
-            return None
+            return None if self.lesser is None else _lesser(*self.lesser)
         what = "has nothing older than an hour" if self.parts else "has no past"
         if self.is_gap:
             what = "has nothing of the time in which it was not read"
@@ -135,7 +157,8 @@ class Recalled(NamedTuple):
     def steps(self, url: str) -> Iterator[PastFrames]:
         """Frames of every step as they would have come then, the oldest first."""
         nodes = Nodes()
-        limit_s = max(2.0 * self.interval_s, stale_after_s(0.0))
+        hosts = self.hosts.walk() if self.hosts else None
+        limit_s = past_limit_s(self.interval_s)
         for part in self.parts:
             begin, step_s, steps = part.stretch
             for step in range(steps):
@@ -151,7 +174,32 @@ class Recalled(NamedTuple):
                 )
                 now = at - self.ahead_s
                 found, _ = nodes.read(seen, now, limit_s)
+                if hosts is not None:
+                    found = merged(found, hosts.at(at))
                 yield PastFrames(now, step_s, frames_of(found, url, now, 0.0, limit_s))
+
+
+def _lesser(what: str, error: FetchError) -> tuple[str, str]:
+    return f"{what}: {error.message}", f"{RAISE} where it has one; {_LESS}"
+
+
+def past_limit_s(interval_s: float) -> float:
+    """Age from which on a sample of the past is not of its step."""
+    return max(2.0 * interval_s, stale_after_s(0.0))
+
+
+def merged(
+    readings: Sequence[NodeReading], found: Mapping[str, Mapping[str, Block]]
+) -> list[NodeReading]:
+    """The reading of each node with the blocks of its host."""
+    made = []
+    for one in readings:
+        blocks = {**one.reading.blocks, **(of_host := found.get(one.node, {}))}
+        own = one.reading.blocks.get("node")
+        if own is not None and "node" in of_host:
+            blocks["node"] = with_labels(of_host["node"], own.labels)
+        made.append(one._replace(reading=one.reading._replace(blocks=blocks)))
+    return made
 
 
 def _at(columns: Mapping[Key, array[float]], step: int) -> Column:
@@ -161,7 +209,12 @@ def _at(columns: Mapping[Key, array[float]], step: int) -> Column:
 
 
 def stretches(
-    series: int, interval_s: float, until: float, back_s: float, fewest: int = FEWEST_STEPS
+    series: int,
+    interval_s: float,
+    until: float,
+    back_s: float,
+    fewest: int = FEWEST_STEPS,
+    values: int = MOST_VALUES,
 ) -> tuple[Stretch, ...]:
     """What is asked about, the newest first; of a large fleet less, and that coarser.
 
@@ -171,8 +224,9 @@ def stretches(
         until: Unix time before which all of it lies.
         back_s: How far back it may reach.
         fewest: With fewer steps none of it is asked about.
+        values: So many at most.
     """
-    most = MOST_VALUES // max(1, series)
+    most = values // max(1, series)
     step_s = max(interval_s, FINEST_S)
     near_s = min(NEAR_S, back_s)
     while step_s < FAR_STEP_S and near_s / step_s > 0.75 * most:
@@ -210,15 +264,20 @@ class Recall:
         self._client = client
         self._back_s = back_s
         self._monotonic = monotonic
+        self._lesser: tuple[str, FetchError] | None = None
 
-    async def past(self, seen: Seen, identifying: Sequence[str], now: float) -> Recalled:
+    async def past(
+        self, seen: Seen, identifying: Sequence[str], now: float, hosts: KnownHosts = NO_HOSTS
+    ) -> Recalled:
         """What the server has of the time before a poll; never raises for want of an answer.
 
         Args:
             seen: The poll: only metrics that it has are asked about.
             identifying: Metrics whose samples' times count.
             now: Unix time of the poll on our own clock.
+            hosts: Those that are known.
         """
+        self._lesser = None
         interval_s = seen.interval_s or FAR_STEP_S
         counts = {name: len(one.values) for name, one in seen.values.items() if one.values}
         series = sum(counts.values()) + sum(counts.get(name, 0) for name in identifying)
@@ -236,6 +295,7 @@ class Recall:
                 found.insert(0, await self._stretch(one, counts, known, identifying, limit))
         except FetchError as error:
             failure = error
+        of_hosts = await self._hosts(hosts, interval_s, until, limit) if found else None
         # Who holds a GPU now need not have held it then.
         unheld = {
             key: Known(
@@ -251,7 +311,55 @@ class Recall:
             ahead_s=seen.asked_at - now,
             failure=failure,
             is_gap=self._is_gap,
+            hosts=of_hosts,
+            lesser=self._lesser,
         )
+
+    async def _hosts(
+        self, known: KnownHosts, interval_s: float, until: float, limit: float
+    ) -> HostPast | None:
+        """What the server has of hosts, after all of GPUs; None: nothing."""
+        series = sum(known.counts.values())
+        if not (series and known.nodes):
+            return None
+        fewest = 1 if self._is_gap else FEWEST_STEPS
+        finest_s = max(interval_s, FINEST_OF_HOSTS_S)
+        found: list[HostColumns] = []
+        try:
+            for one in stretches(series, finest_s, until, self._back_s, fewest, MOST_OF_HOSTS):
+                found.insert(0, await self._of_hosts(one, known, limit))
+        except FetchError as error:
+            what = "has nothing older of hosts" if found else "has no past of hosts"
+            self._lesser = what, error
+        return HostPast(known, found, past_limit_s(interval_s)) if found else None
+
+    async def _of_hosts(self, stretch: Stretch, known: KnownHosts, limit: float) -> HostColumns:
+        """What it has of one stretch; a metric whose past is too much is missing."""
+        nodes = known.nodes
+
+        def instance_of(labels: Mapping[str, str]) -> str | None:
+            instance = plain(labels.get("instance", ""))
+            return instance if instance in nodes else None
+
+        def series_of(labels: Mapping[str, str]) -> Series | None:
+            if instance_of(labels) is None:
+                return None
+            return tuple(sorted((plain(name), plain(text)) for name, text in labels.items()))
+
+        most = min(MOST_STEPS, max(1, MOST_AT_ONCE // max(1, *known.counts.values())))
+        pieces = _Pieces(self._client, stretch, most, limit, self._monotonic)
+        sampled_at = {
+            (instance, begin): times
+            for begin, name in known.timing.items()
+            for instance, times in (await pieces.columns(times_of(name), instance_of)).items()
+        }
+        values: dict[str, Mapping[Series, array[float]]] = {}
+        for name in known.counts:
+            try:
+                values[name] = await pieces.columns(question_of(name), series_of)
+            except FetchError as error:
+                self._lesser = f"has no past of {name}", of_question(error)
+        return HostColumns(*stretch, sampled_at, values)
 
     async def _gone(self, identifying: Sequence[str], at: float) -> dict[Key, Known]:
         """Every GPU of the last hour: that one has vanished shows only who knows that it was."""
@@ -259,7 +367,13 @@ class Recall:
         for name in identifying:
             question = f"max by ({','.join(ALL)}) (last_over_time({name}[{NEAR_S:.0f}s]))"
             params = {"query": question, "time": f"{at:.3f}", "nocache": "1"}
-            for labels, _ in response.vector(await self._client.ask("query", params)).rows:
+            try:
+                answer = await self._client.ask("query", params)
+            except FetchError as error:
+                # All samples of an hour at once are more than any piece of the past.
+                self._lesser = "does not name GPUs that vanished", of_question(error)
+                return found
+            for labels, _ in response.vector(answer).rows:
                 key = key_of(labels)
                 if key is not None:
                     found.setdefault(key, Known(harmless(labels), 0.0))
@@ -276,15 +390,28 @@ class Recall:
         most = min(MOST_STEPS, max(1, MOST_AT_ONCE // max(1, *counts.values())))
         pieces = _Pieces(self._client, stretch, most, limit, self._monotonic)
         by = ",".join(PARTS)
+        begin, step_s, _ = stretch
+
+        def key_in(labels: Mapping[str, str]) -> Key | None:
+            key = key_of(labels)
+            return key if key in known else None
+
         sampled_at: dict[Key, array[float]] = {}
         for name in identifying:
-            for key, times in (
-                await pieces.columns(f"max by ({by}) (timestamp({name}))", known)
-            ).items():
+            question = f"max by ({by}) (timestamp({name}))"
+            try:
+                columns = await pieces.columns(question, key_in)
+            except FetchError as error:
+                self._lesser = "does not say how old values of the past are", of_question(error)
+                columns = await pieces.columns(f"max by ({by}) ({name})", key_in)
+                for column in columns.values():
+                    for step, value in enumerate(column):
+                        column[step] = nan if isnan(value) else begin + step * step_s
+            for key, times in columns.items():
                 before = sampled_at.setdefault(key, times)
                 if before is not times:
                     sampled_at[key] = array("d", map(_later, before, times))
-        values = {name: await pieces.columns(f"max by ({by}) ({name})", known) for name in counts}
+        values = {name: await pieces.columns(f"max by ({by}) ({name})", key_in) for name in counts}
         return StretchValues(stretch, values, sampled_at)
 
 
@@ -305,14 +432,16 @@ class _Pieces:
     ) -> None:
         self._client = client
         self._stretch = stretch
-        self._most = most
+        self._most = self._largest = most
         self._limit = limit
         self._monotonic = monotonic
 
-    async def columns(self, question: str, known: Mapping[Key, Known]) -> dict[Key, array[float]]:
-        """The values of one question by GPU, one a step."""
+    async def columns(
+        self, question: str, key_in: Callable[[Mapping[str, str]], K | None]
+    ) -> dict[K, array[float]]:
+        """The values of one question, one a step, by what labels name; None: nothing."""
         begin, step_s, count = self._stretch
-        found: dict[Key, array[float]] = {}
+        found: dict[K, array[float]] = {}
         first = 0
         while first < count:
             some = min(self._most, count - first)
@@ -322,8 +451,8 @@ class _Pieces:
                 continue
             first += some
             for labels, pairs in answer:
-                key = key_of(labels)
-                if key is None or key not in known:
+                key = key_in(labels)
+                if key is None:
                     continue
                 column = found.get(key)
                 if column is None:
@@ -353,6 +482,8 @@ class _Pieces:
         except FetchError as error:
             # Who is asked too often must not be asked more and smaller questions.
             if some == 1 or error.is_busy:
+                # Another question may be less.
+                self._most = self._largest
                 raise
             return None
         finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from array import array
+from contextlib import suppress
+from http import HTTPStatus
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -80,7 +82,8 @@ def opened(body: bytes, status: int, orders: Orders | None = None) -> Answer:
     found = cut_of(body, orders)
     cut, envelope = (None, body) if found is None else found
     try:
-        parsed = json.loads(envelope)
+        # VictoriaMetrics repeats bytes of a label as its page had them, UTF-8 or not.
+        parsed = json.loads(envelope.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict) or parsed.get("status") not in ("success", "error"):
@@ -90,9 +93,15 @@ def opened(body: bytes, status: int, orders: Orders | None = None) -> Answer:
     if parsed["status"] == "error":
         kind, text = _text(parsed.get("errorType")), _text(parsed.get("error"))
         message = f"answers with an error (HTTP {status}): {kind or 'error'}: {text}"
-        raise FetchError(plain(message), "look at the log of the server; gpumon asks again")
+        # So all of them refuse what they could not evaluate, or what is too much for their limits.
+        is_of_question = status == HTTPStatus.UNPROCESSABLE_ENTITY
+        hint = "look at the log of the server; gpumon asks again"
+        raise FetchError(plain(message), hint, is_of_question=is_of_question)
     listed = parsed.get("warnings")
     warnings = [one for one in map(_text, listed if isinstance(listed, list) else ()) if one]
+    if parsed.get("isPartial") is True:
+        # So says VictoriaMetrics' cluster where a part of its storage is away.
+        warnings.append("its answer is partial")
     if len(warnings) > MOST_WARNINGS:
         warnings[MOST_WARNINGS:] = [f"and {len(warnings) - MOST_WARNINGS:,} more warnings"]
     return Answer(parsed.get("data"), tuple(warnings), cut)
@@ -186,11 +195,10 @@ def by_labels(
     except KeyError:
         # Some are new, as nearly never.
         pass
-    for text in dict.fromkeys(labels):
-        if text not in known:
-            parsed = _labels(text)
-            known[text] = None if parsed is None else read(parsed)
-            left_out += parsed is None
+    new = [text for text in dict.fromkeys(labels) if text not in known]
+    for text, parsed in zip(new, _all_labels(new), strict=True):
+        known[text] = None if parsed is None else read(parsed)
+        left_out += parsed is None
     return [known[text] for text in labels], values, left_out
 
 
@@ -206,13 +214,29 @@ def in_order(answer: Answer) -> tuple[Order, array[float]] | None:
     return answer.cut.order, answer.cut.values
 
 
+def _all_labels(texts: list[str]) -> list[Mapping[str, str] | None]:
+    """Labels from between their braces, of many series; None: they are none."""
+    joined = "},{".join(texts)
+    # As many braces as part them: none is within a text, so that each is read by itself.
+    if joined.count("{") == joined.count("}") == len(texts) - 1:
+        with suppress(ValueError, RecursionError):
+            parsed = json.loads(f"[{{{joined}}}]")
+            if len(parsed) == len(texts):
+                return [one if _is_labels(one) else None for one in parsed]
+    return [*map(_labels, texts)]
+
+
+def _is_labels(parsed: Mapping[str, Any]) -> bool:
+    return {*map(type, parsed.values())} <= {str}
+
+
 def _labels(text: str) -> Mapping[str, str] | None:
     """Labels from between their braces; None: they are none."""
     try:
         parsed = json.loads(f"{{{text}}}")
     except (ValueError, RecursionError):
         return None
-    return parsed if all(isinstance(one, str) for one in parsed.values()) else None
+    return parsed if _is_labels(parsed) else None
 
 
 def samples(answer: Answer) -> list[Samples]:

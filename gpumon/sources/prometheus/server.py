@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame
 from gpumon.model.text import plain
-from gpumon.sources.exporters.dcgm import with_labels
 from gpumon.sources.exporters.pauses import Pauses, rest
+from gpumon.sources.exporters.series_layout import label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.http.outage import Outage
@@ -23,11 +23,12 @@ from gpumon.sources.prometheus.client import TIMEOUT_S, Client
 from gpumon.sources.prometheus.hosts import Hosts
 from gpumon.sources.prometheus.nodes import Nodes, frames_of, limit_of
 from gpumon.sources.prometheus.questions import Questions
-from gpumon.sources.prometheus.recall import Recall
+from gpumon.sources.prometheus.recall import Recall, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpumon.sources.prometheus.host_past import KnownHosts
     from gpumon.sources.prometheus.nodes import NodeReading
     from gpumon.sources.prometheus.questions import Seen
     from gpumon.sources.prometheus.recall import Recalled
@@ -196,7 +197,7 @@ class PrometheusServer:
             message = f"gpumon could not handle its answer: {words}"
             return self._failed(message, way_out), False, False
         self._outage.read(began)
-        self._begin_recall(questions, seen, now)
+        self._begin_recall(questions, seen, now, hosts)
         shown = (*seen.remarks, *remarks)
         if self._remark and self._clock.monotonic() - self._recalled_at < REMARKED_S:
             shown = (*shown, self._remark)
@@ -208,10 +209,10 @@ class PrometheusServer:
         if not readings:
             text = "holds no present sample of a GPU"
             hint = "look at the server's targets: dcgm-exporter may be down"
-            frames += self._failed(text, hint, is_read=True)
+            frames += self._failed(text, hint, is_read=True, odd=odd)
         return frames, True, False
 
-    def _begin_recall(self, questions: Questions, seen: Seen, now: float) -> None:
+    def _begin_recall(self, questions: Questions, seen: Seen, now: float, hosts: Hosts) -> None:
         """Ask for the past beside the polls, where it is wanted and not asked for yet."""
         at, before = self._clock.now(), self._seen_at
         self._seen_at = at
@@ -228,13 +229,20 @@ class PrometheusServer:
         if not is_first:
             back_s = min(back_s, at - before + GAP_INTERVALS * seen.interval_s)
         recall = Recall(self._client, back_s, self._clock.monotonic, is_gap=not is_first)
-        self._task = asyncio.create_task(self._recall(recall, questions.identifying, seen, now))
+        nodes = {label_of(one.labels, "host") or "" for one in seen.known.values()}
+        asked = self._recall(recall, questions.identifying, seen, now, hosts.known(nodes - {""}))
+        self._task = asyncio.create_task(asked)
 
     async def _recall(
-        self, recall: Recall, identifying: tuple[str, ...], seen: Seen, now: float
+        self,
+        recall: Recall,
+        identifying: tuple[str, ...],
+        seen: Seen,
+        now: float,
+        hosts: KnownHosts,
     ) -> None:
         try:
-            recalled = await recall.past(seen, identifying, now)
+            recalled = await recall.past(seen, identifying, now, hosts)
         except Exception as error:  # noqa: BLE001 - no answer may end the polling
             self._remark = f"gpumon could not handle its past: {error!r}", "please report this line"
             self._is_recalling = False
@@ -246,14 +254,16 @@ class PrometheusServer:
         else:
             self._is_recalling = False
 
-    def _failed(self, message: str, hint: str, *, is_read: bool = False) -> list[Frame]:
-        error = SourceError(self.url, plain(message), hint)
+    def _failed(
+        self, message: str, hint: str, *, is_read: bool = False, odd: tuple[SourceError, ...] = ()
+    ) -> list[Frame]:
+        errors = (SourceError(self.url, plain(message), hint), *odd)
         now, over_at = self._clock.now(), None
         if not is_read:
             # As of the samples themselves two of the server's intervals count, where it has any.
             period_s = max(self._interval_s, self.poll_period_s, RETRY_S[0])
             over_at = self._outage.failed(now, self._clock.monotonic(), period_s)
-        frame = Frame(origin=self.url, node="", taken_at=now, errors=(error,), over_at=over_at)
+        frame = Frame(origin=self.url, node="", taken_at=now, errors=errors, over_at=over_at)
         return [frame]
 
 
@@ -266,11 +276,4 @@ async def _with_hosts(
     except FetchError as error:
         # Of its GPUs all is known.
         return readings, [(f"reports nothing about hosts: {error.message}", error.hint)]
-    made = []
-    for one in readings:
-        blocks = {**one.reading.blocks, **(of_host := found.get(one.node, {}))}
-        own = one.reading.blocks.get("node")
-        if own is not None and "node" in of_host:
-            blocks["node"] = with_labels(of_host["node"], own.labels)
-        made.append(one._replace(reading=one.reading._replace(blocks=blocks)))
-    return made, []
+    return merged(readings, found), hosts.remarks

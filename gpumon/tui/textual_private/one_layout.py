@@ -29,6 +29,9 @@ def draw_afresh(screen: Screen[Any]) -> None:
 class PaintedOnce(Screen[None]):
     """A screen that draws nothing itself: its widgets cover all of it."""
 
+    BLANK = True
+    """Textual makes its lines all the same, below the widgets: empty ones take no style apart."""
+
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     """Both widgets that are concerned paint themselves."""
 
@@ -51,6 +54,9 @@ class PaintedOnce(Screen[None]):
     def _on_screen_resume(self, event: ScreenResume) -> None:
         """Come to the top; what is laid out there for the first time is painted with that."""
         is_new = self.outer_size != self.app.size
+        if is_new:
+            # Each of its widgets has read its styles as it was mounted, a moment ago.
+            event.refresh_styles = False
         resume = getattr(super(), "_on_screen_resume", None)
         if resume is not None:
             event.prevent_default()

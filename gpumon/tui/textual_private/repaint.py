@@ -10,12 +10,13 @@ from textual.filter import ANSIToTruecolor
 from textual.geometry import NULL_OFFSET, Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
+from textual.strip import Strip
 
 from gpumon.tui.textual_private.cropping import cropped
 
 if TYPE_CHECKING:
     from textual.geometry import Offset, Region
-    from textual.strip import Strip
     from textual.widget import Widget
 
     _Mixin = Widget
@@ -57,6 +58,19 @@ class PlainLines(_Mixin):
     Textual's own asks for some forty rules of style with every line, to find none of these.
     """
 
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        """Its own: who types a filter has it painted, all of it, with every letter."""
+        # Private to textual: another of its versions makes the one that it always makes.
+        start = getattr(self.app, "_start_widget", None)
+        if start is not None and vars(self).get("_vertical_scrollbar", self) is None:
+            thickness = self.scrollbar_size_vertical
+            made = PlainScrollBar(vertical=True, name="vertical", thickness=thickness)
+            self._vertical_scrollbar = made
+            made.display = False
+            start(self, made)
+        return super().vertical_scrollbar
+
     _width_now: int | None = None
     """While lines are drawn, how many cells each has."""
 
@@ -96,6 +110,16 @@ class PlainLines(_Mixin):
         for one in filters:
             lines = [line.apply_filter(one, ground) for line in lines]
         return lines if is_whole else [cropped(line, first, end) for line in lines]
+
+
+class PlainScrollBar(PlainLines, ScrollBar):
+    """Textual's own bar, of which each line is a finished one."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The bar; blank where what it belongs to was removed, of which a last frame may come."""
+        if self.parent is None:
+            return [Strip.blank(crop.width)] * crop.height
+        return super().render_lines(crop)
 
 
 class LongList(PlainLines, ScrollView, inherit_bindings=False):

@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from gpumon.cli import GC_THRESHOLDS
 from gpumon.cli.commands import watch
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.request import chosen_targets, settings_with
@@ -33,7 +34,7 @@ def main() -> int:
     request = request_of(options, settings, chosen_targets([target], settings), is_to_tty=False)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(*GC_THRESHOLDS)
     sampler = watch._sampler(request, float(period))
     newest = sampler._newest
     take = newest.take

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.worlds.node import without_gpus
 from tests.worlds.tick import AT, BUSY, fleet, gpu, tick
 
 
@@ -64,3 +65,19 @@ async def test_the_machine_is_shown_again_every_other_second(stage):
         assert "90 %  MEM" in s.text
         await s.press("comma")
         assert "20 %  MEM" in s.text
+
+
+async def test_a_machine_whose_gpus_cannot_be_read_shows_its_host_all_the_same(stage):
+    async with stage(without_gpus("desk"), (120, 40)) as s:
+        await s.press("2")
+        (line,) = [line for line in s.lines if "host desk" in line]
+        assert "CPU 37 % of 64 CPUs" in line
+        assert "process" not in s.text.partition("host desk")[2].partition("quit")[0]
+
+
+async def test_a_machine_of_which_nothing_is_known_has_no_pane(stage):
+    made = without_gpus("desk")
+    nodes = {"desk": made.nodes["desk"]._replace(blocks={}, taken_at=None)}
+    async with stage(made._replace(nodes=nodes), (120, 40)) as s:
+        await s.press("2")
+        assert "host desk" not in s.text

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from textual._compositor import LayoutUpdate
+from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from tests.worlds.tick import fleet
@@ -45,6 +47,39 @@ def sized(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Screen, "_refresh_layout", noted)
     return laid_out
+
+
+@pytest.mark.parametrize("keys", [("enter",), ("2",), ("f",)], ids="".join)
+async def test_the_widgets_of_a_view_that_opens_read_their_styles_once(stage, monkeypatch, keys):
+    read: list[Any] = []
+    apply = Stylesheet.apply
+
+    def noted(sheet: Stylesheet, node: Any, **options: Any) -> None:
+        read.append(node)
+        apply(sheet, node, **options)
+
+    monkeypatch.setattr(Stylesheet, "apply", noted)
+    async with stage(fleet()) as s:
+        read.clear()
+        await s.press(*keys)
+        # What takes the keys reads them again for that.
+        rest = [one for one in s.app.screen.walk_children() if one is not s.app.screen.focused]
+        assert len(rest) >= 4
+        assert [read.count(one) for one in rest] == [1] * len(rest)
+
+
+async def test_a_screen_that_its_widgets_cover_makes_no_lines(stage, monkeypatch):
+    made: list[Any] = []
+    render = StylesCache.render_widget
+
+    def noted(cache: Any, widget: Any, crop: Any) -> Any:
+        made.append(widget)
+        return render(cache, widget, crop)
+
+    monkeypatch.setattr(StylesCache, "render_widget", noted)
+    async with stage(fleet()) as s:
+        await s.press("enter")
+        assert s.app.screen not in made
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,22 @@ async def test_plain_lines_are_those_of_textual(stage, way, is_ascii):
                 assert cells(ours) == cells(theirs), widget
 
 
+async def test_a_scrollbar_is_made_of_plain_lines_and_has_none_once_it_is_removed(stage):
+    async with stage(fleet(), size=(80, 12)) as s:
+        await s.press("2")
+        grid = s.app.screen.grid
+        bar = grid.vertical_scrollbar
+        assert isinstance(bar, PlainLines)
+        assert bar.display
+        whole = Region(0, 0, *bar.size)
+        theirs = Widget.render_lines(bar, whole)
+        assert cells(bar.render_lines(whole)) == cells(theirs)
+        bar.refresh()
+        bar._detach()
+        assert {strip.text for strip in bar.render_lines(whole)} == {" "}
+        bar._attach(grid)
+
+
 class Recording(App[None]):
     """Keeps what widgets tell their screen."""
 

@@ -49,6 +49,29 @@ sys.exit(gpumon.cli.main())
 """
 """gpumon that Ctrl-C reaches while a class is made of text, as dataclasses and named tuples are."""
 
+WITH_A_THREAD = """
+import atexit, os, sys, threading, time
+
+import gpumon.cli
+import gpumon.cli.commands.doctor as module
+
+class TakenApart:
+    def __del__(self, write=os.write):
+        write(2, b"taken apart")
+
+def doctor(_words):
+    threading.Thread(target=time.sleep, args=(600.0,), daemon=True).start()
+    atexit.register(sys.stdout.write, " and the last")
+    sys.stdout.write("a line")
+    return 3
+
+sys.at_the_end = TakenApart()
+module.doctor = doctor
+sys.argv = ["gpumon", "doctor"]
+sys.exit(gpumon.cli.main())
+"""
+"""gpumon one of whose threads is still at it as the command ends, for example in an import."""
+
 
 def started(*words, stdout=subprocess.PIPE):
     command = [sys.executable, "-m", "gpumon", *words]
@@ -100,16 +123,25 @@ def test_while_it_looks(words, number, code, said):
     said(ended(process.returncode, told))
 
 
-def test_while_python_executes_text(tmp_path):
-    """Python remembers that, and would end by the signal whatever code it is given later."""
-    (tmp_path / "interrupted.py").write_text(WHILE_TEXT_IS_EXECUTED)
+def run_text(tmp_path, text):
+    (tmp_path / "program.py").write_text(text)
     paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     done = subprocess.run(
-        [sys.executable, "-m", "interrupted"],
+        [sys.executable, "-m", "program"],
         capture_output=True, text=True, timeout=300, check=False,
         env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
-    assert (done.returncode, done.stderr, done.stdout) == (130, "", "")
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_while_python_executes_text(tmp_path):
+    """Python remembers that, and would end by the signal whatever code it is given later."""
+    assert run_text(tmp_path, WHILE_TEXT_IS_EXECUTED) == (130, "", "")
+
+
+def test_python_is_not_taken_apart_under_a_thread_that_still_runs(tmp_path):
+    """Some of such ends are a SIGSEGV."""
+    assert run_text(tmp_path, WITH_A_THREAD) == (3, "a line and the last", "")
 
 
 @pytest.mark.parametrize(("number", "code"), ENDS)

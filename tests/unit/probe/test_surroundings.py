@@ -89,6 +89,32 @@ def test_processes_are_told_when_they_are_read(
     assert has_processes == [True, True, False, False, True, False]
 
 
+def test_what_has_ended_since_it_was_listed_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
+    for pid in (77, 78):
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/stat").write_text(stat_line(pid, "python"))
+    contexts = [(pid, Row(f"{pid}/GPU-a", 0.0)) for pid in (77, 78)]
+    time = Time()
+    around = Surroundings(str(tmp_path), time.monotonic)
+    around.start()
+
+    def held(is_new: bool) -> list[str] | None:
+        time.now += 1.0
+        around.ask([], [77, 78])
+        around.wait()
+        rows = around.still_held(contexts, is_new)
+        return None if rows is None else [row.key for row in rows]
+
+    assert held(is_new=True) == ["77/GPU-a", "78/GPU-a"]
+    (tmp_path / "proc/77/stat").unlink()
+    assert held(is_new=False) == ["78/GPU-a"]
+    assert held(is_new=False) is None
+    assert held(is_new=True) == ["78/GPU-a"]
+
+
 class Names:
     """A directory of users that answers when a test lets it."""
 

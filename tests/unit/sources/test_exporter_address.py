@@ -33,6 +33,16 @@ def test_a_page_is_written_as_a_url(text: str, url: str, node: str, has_name: bo
     assert target.pages == (PageAddress(url, node, has_name),)
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [("dcgm+http://gpu01", "gpu01"), ("dcgm+http://proxy:80/gpu01/metrics", "proxy/gpu01/metrics")],
+)
+def test_an_error_names_a_page_by_its_path_where_that_is_not_the_usual_one(
+    text: str, where: str
+) -> None:
+    assert parse(text).pages[0].where == where
+
+
 def test_hosts_may_be_a_hostlist() -> None:
     target = parse("dcgm+http://gpu[001-003],login:9400/metrics")
     assert [page.node for page in target.pages] == ["gpu001", "gpu002", "gpu003", "login"]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpumon.report.filter.tree import FilterError
     from gpumon.report.text.cells import Line
     from gpumon.tui.actions.action import Action, ViewName
+    from gpumon.tui.time_travel import Place
     from gpumon.tui.widgets.text.prompt import Prompt
 
 NAMED_S: Final = 10.0
@@ -58,6 +59,8 @@ class View(HandOff):
         """What takes the keys while it is open."""
         self._drawn_size: Size | None = None
         """For which size the tick at hand is drawn; None: it is not."""
+        self.drawn_place: Place | None = None
+        """Where in time the status on screen says that it is; None: live, or not drawn yet."""
 
     # To be given by each view
 
@@ -170,6 +173,7 @@ class View(HandOff):
             right = f"mine  {right}"
         self.crumbs.show_lines([crumb_line(self.gpumon.name_shown, self.trail(), right, width)])
         mood = self.gpumon.mood
+        self.drawn_place = mood.place
         if self._command_line(width) is None:
             status = status_line(tick, mood, width)
         else:

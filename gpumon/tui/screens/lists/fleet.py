@@ -52,7 +52,7 @@ class MapView(RootView, ColumnFiltered):
 
     def __init__(self) -> None:
         super().__init__()
-        self.map = FleetMap(self._write_around)
+        self.map = FleetMap(self._write_around, self.steps_before)
         self.head = Lines(id="head")
         self.legend = GlyphLines()
         self.details = Lines(is_bar=True, id="details")

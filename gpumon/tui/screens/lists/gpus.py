@@ -77,13 +77,15 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
     def _room_below(self) -> int:
         """Lines that the table leaves; none where a queue says whose GPUs are, or too few."""
         digest = self.digest
-        if digest is None or not digest.tick.gpus:
+        if digest is None:
             return 0
         tick = digest.tick
         if tick.queue_at is not None or tick.jobs:
             return 0
         if max(len(tick.gpus), len(tick.nodes)) > self.size.height:
             # Rows of a large fleet are made in steps, and fill the screen anyway.
+            return 0
+        if all(node.taken_at is None for node in tick.nodes.values()):
             return 0
         left = self.size.height - len(digest.gpu_rows) - _FRAME
         return left if left >= _LEAST_LINES else 0
@@ -112,6 +114,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         """Those of a few hundred nodes at a time, then whose they are, and what each loses."""
         yield from digest.gpu_row_steps()
         yield from lookup_steps(digest)
+        yield
 
     def head_lines(self, digest: Digest, width: int) -> list[Line]:
         """Only when nodes have gone silent, or processes run where no job does."""

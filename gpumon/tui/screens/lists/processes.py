@@ -23,7 +23,11 @@ from gpumon.report.next_steps.roads import has_this_machine
 from gpumon.report.tables.process import unread_words
 from gpumon.report.text import units
 from gpumon.report.text.cells import Tone, paragraph
-from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED, silent_nodes_lines
+from gpumon.report.wording.empty_states import (
+    PROCESSES_NOT_REPORTED,
+    has_only_nodes,
+    silent_nodes_lines,
+)
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.command_lines import CommandLineView
 from gpumon.tui.screens.base.fleet_view import FleetView
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.base.held_process import Described
+    from gpumon.model.fault import SourceError
     from gpumon.model.records.cluster import Process
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.tables.process import ProcessRow
@@ -101,6 +106,10 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
         if gpus:
             return ("No process is on the GPUs in view.", "Tab shows the other views.")
         return ("No GPU is known, so no process either.", "e shows what the targets report.")
+
+    def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
+        """None where the head shows them."""
+        return () if has_only_nodes(digest.tick) else super().errors_behind(digest)
 
     def open_row(self, row: ProcessRow) -> None:
         """The process over time: its curves, those of its GPU and of what surrounds it."""

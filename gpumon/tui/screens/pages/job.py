@@ -77,7 +77,7 @@ class JobScreen(RankView, TableView["RankRow"]):
     def on_screen_resume(self) -> None:
         """Ask for closer sampling of the job's GPUs; another job may have had it meanwhile."""
         digest = self.gpumon.digest
-        view = digest.tick.job(self.job_id) if digest else None
+        view = digest.job(self.job_id) if digest else None
         wish = Wish(zoom_nodes=view.job.nodes, zoom_gpus=view.gpu_uuids) if view else Wish()
         self.gpumon.wish(wish)
         super().on_screen_resume()
@@ -89,12 +89,12 @@ class JobScreen(RankView, TableView["RankRow"]):
 
     def trail(self) -> tuple[str, ...]:
         """Where one came from, then this one."""
-        view = self.digest.tick.job(self.job_id) if self.digest else None
+        view = self.digest.job(self.job_id) if self.digest else None
         return (*self._came_from, f"{self.label} {view.job.name}" if view else self.label)
 
     def rows(self, digest: Digest) -> Sequence[RankRow]:
         """The job's ranks and GPUs; nothing once it has left the queue."""
-        view = digest.tick.job(self.job_id)
+        view = digest.job(self.job_id)
         if view is None:
             return ()
         digest.find_stakes(view.gpu_uuids)
@@ -109,7 +109,7 @@ class JobScreen(RankView, TableView["RankRow"]):
 
     def rows_below(self, digest: Digest) -> int | None:
         """A line for each rank and GPU, or room to say why there is none."""
-        view = digest.tick.job(self.job_id)
+        view = digest.job(self.job_id)
         if view is None or len(view.gpu_uuids) + len(view.ranks) > _FEW:
             return None
         return len(self.rows(digest)) or _NOTICE
@@ -119,7 +119,7 @@ class JobScreen(RankView, TableView["RankRow"]):
 
         Small terminals cut the end.
         """
-        view = digest.tick.job(self.job_id)
+        view = digest.job(self.job_id)
         if view is None:
             return []
         lines = stale_job_lines(digest, view, width)
@@ -150,7 +150,7 @@ class JobScreen(RankView, TableView["RankRow"]):
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """Ended, pending, or without telemetry."""
-        view = digest.tick.job(self.job_id)
+        view = digest.job(self.job_id)
         if view is None:
             return gone_job_words(digest, self.label, self.job_id)
         if view.job.state == "PENDING":
@@ -170,7 +170,7 @@ class JobScreen(RankView, TableView["RankRow"]):
 
     def _begin(self) -> None:
         """Put the cursor on the rank at fault, once there are rows: it may be out of sight."""
-        view = self.digest.tick.job(self.job_id) if self.digest else None
+        view = self.digest.job(self.job_id) if self.digest else None
         rows = self.grid.table[1]
         if self.digest is None or view is None or self._has_begun or not rows:
             return
@@ -188,12 +188,12 @@ class JobScreen(RankView, TableView["RankRow"]):
 
     def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
         """Those of its own nodes; of a job that is not in the queue all, as they may say why."""
-        view = digest.tick.job(self.job_id)
+        view = digest.job(self.job_id)
         return super().errors_behind(digest) if view is None else job_errors(digest, view)
 
     def amount(self) -> str:
         """`5 ranks, 8 GPUs`."""
-        view = self.digest.tick.job(self.job_id) if self.digest else None
+        view = self.digest.job(self.job_id) if self.digest else None
         if view is None or self.grid.needle:
             return super().amount()
         asked = asked_gpus(view.job)

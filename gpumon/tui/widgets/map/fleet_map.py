@@ -51,10 +51,19 @@ class FleetMap(PlainLines, ScrollView, inherit_bindings=False):
     class Moved(Message):
         """The cursor or the mouse is on another cell."""
 
-    def __init__(self, on_shown: Callable[[], None] = lambda: None) -> None:
-        """Begin with nothing to draw; `on_shown` is called with every tick that is drawn."""
+    def __init__(
+        self,
+        on_shown: Callable[[], None] = lambda: None,
+        prepare: Callable[[Digest], Iterable[None]] = lambda _digest: (),
+    ) -> None:
+        """Begin with nothing to draw.
+
+        Args:
+            on_shown: Called with every tick that is drawn.
+            prepare: Steps that make it quick to call.
+        """
         super().__init__()
-        self._on_shown = on_shown
+        self._on_shown, self._prepare = on_shown, prepare
         self.slices = Slices(self.set_timer, typed_s=last_key(self))
         self.field: MapField = FIELDS[0]
         self.grouping = GROUPINGS[0]
@@ -111,6 +120,7 @@ class FleetMap(PlainLines, ScrollView, inherit_bindings=False):
         while (asked := self._asked) is not None and asked is not shown:
             made = yield from self._desk.steps(asked, self.field, self.grouping)
             shown = asked
+            yield from self._prepare(asked.digest)
             yield from self._take(made)
 
     def _take(self, made: Arranged) -> Iterator[None]:
@@ -118,11 +128,12 @@ class FleetMap(PlainLines, ScrollView, inherit_bindings=False):
         before, self.marks = self.marks, made.marks
         self._clusters = made.clusters
         is_new = self._arrange()
+        if is_new and self.layout_now is not None:
+            yield from self._redraw_lines(self._in_sight(), self._on_shown)
+            return
         self._on_shown()
         if not is_new:
             yield from self._redraw_changed(before)
-        elif self.layout_now is not None:
-            yield from self._redraw_lines(self._in_sight())
 
     def set_notice(self, notice: Sequence[Line]) -> None:
         """Show this text while there is nothing to draw."""
@@ -215,10 +226,21 @@ class FleetMap(PlainLines, ScrollView, inherit_bindings=False):
         else:
             yield from self._redraw_lines(lines)
 
-    def _redraw_lines(self, lines: Sequence[int]) -> Iterator[None]:
-        """Make these lines again, one a step; until then each stays as it was, or empty."""
+    def _redraw_lines(
+        self, lines: Sequence[int], first: Callable[[], None] | None = None
+    ) -> Iterator[None]:
+        """Make these lines again, one a step; until then each stays as it was, or empty.
+
+        Args:
+            lines: Their numbers.
+            first: What is done before, in a step of its own.
+        """
         self._coming = set(lines)
         try:
+            if first is not None:
+                yield
+                first()
+                yield
             for line in lines:
                 was = self._images.pop(line, None)
                 self._coming.discard(line)

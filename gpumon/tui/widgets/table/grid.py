@@ -10,14 +10,14 @@ from textual.message import Message
 from textual.strip import Strip
 
 from gpumon.report.facts.columns import Sorting, chosen_of, widened
-from gpumon.report.text.cells import Cell, Line
 from gpumon.tui.look.theme import look_of
-from gpumon.tui.textual_private.repaint import LongList, announce
+from gpumon.tui.textual_private.repaint import announce
 from gpumon.tui.widgets.table import column_layout
 from gpumon.tui.widgets.table.column_layout import followed_steps
 from gpumon.tui.widgets.table.release import release
 from gpumon.tui.widgets.table.row_steps import Asked, Desk, needle_of
 from gpumon.tui.widgets.table.row_strips import RowStrips
+from gpumon.tui.widgets.table.sortable_list import SortableList
 from gpumon.tui.widgets.table.table_spec import Moved, Plan
 from gpumon.tui.widgets.table.titles import MARGIN, title_strip
 from gpumon.tui.widgets.text.strips import line_strip
@@ -38,7 +38,7 @@ __all__ = ["MARGIN", "Grid", "Plan"]
 R = TypeVar("R")
 
 
-class Grid(LongList, Generic[R], inherit_bindings=False):
+class Grid(SortableList[R], Generic[R], inherit_bindings=False):
     """Rows and columns with a cursor that keeps to its row while the order changes."""
 
     can_focus = True
@@ -78,6 +78,8 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         self._asked: Asked[R] | None = None
         self._found: list[R] = []
         """The first rows that pass, while others are still tried."""
+        self._first: list[R] = []
+        """The same object once they are shown without being a screenful."""
         self._under_way: Asked[R] | None = None
         """What is being arranged, as long as none of it is shown."""
         self._is_late = False
@@ -226,6 +228,7 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
             self.is_counting = False
         else:
             self.slices.run(self._steps(), self._show_part, is_answer=is_answer)
+            release(self.app, *self._desk.left())
 
     def _steps(self) -> Iterator[bool]:
         """Filter and sort until the newest tick is shown; true where there is a part to show."""
@@ -267,17 +270,30 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return self.is_counting and self._under_way is not None and len(self._found) >= needed
 
     def _show_part(self) -> None:
-        """Show a screenful of what a key asked for as soon as there is one."""
+        """Show a screenful of what a key asked for; of a filter's finds the first before that."""
         self._is_late = True
-        asked = self._under_way
-        if self._has_part and asked is not None:
+        if (asked := self._under_way) is None:
+            return
+        if self._has_part:
             self._under_way = None
             self._take(asked.digest, list(self._found))
+        elif self._found and self._found is not self._first and self._is_free(asked.digest):
+            self._first = self._found
+            self._take(asked.digest, list(self._found))
+
+    def _is_free(self, digest: Digest) -> bool:
+        """Whether the cursor need not go from the first of a few finds to its row among others."""
+        if not (self.is_counting and self._is_from_top and digest is self._digest):
+            return False
+        row, passes = self.current, self._passes
+        if row is None or passes is None or self.plan.key(row) != self._cursor_key:
+            return True
+        return not passes(digest, row)
 
     def _take(self, digest: Digest, rows: Sequence[R], near: int | None = None) -> None:
         """Show these rows, keep the cursor on its row, which is `near`, redraw what changed."""
         if self._all is not self._desk.all:
-            release(self.app, list(self._all))
+            release(self.app, list(self._all), *self._desk.left())
         self._digest, self._all = digest, self._desk.all
         count = len(self._rows)
         was_in_view, cursor = self._is_in_view, self._cursor
@@ -287,8 +303,10 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         at = cursor if near is None else near
         among, at = (rows[: self._page], 0) if self._is_from_top else (rows, at)
         self._cursor = column_layout.followed(among, self.plan.key, at, self._cursor_key)
-        if len(rows) != count:
+        # A few finds come alone for a moment: for them the scrollbar is not taken away.
+        if len(rows) >= self._page or not self.is_counting:
             self.virtual_size = Size(0, len(rows) + 1)
+        if len(rows) != count:
             self._redraw_rows(*range(len(rows), min(count, self.scroll_offset.y + self._page)))
         if not rows or not count:
             self.refresh()
@@ -425,54 +443,6 @@ class Grid(LongList, Generic[R], inherit_bindings=False):
         return self.bring_into_view(self._cursor, self._page)
 
     # Sorting
-
-    @property
-    def _shown_sorting(self) -> Sorting:
-        """What the titles say: at first the column that leads the order then."""
-        sorting = self.sorting
-        if sorting.key is not None or not self._placed:
-            return sorting
-        plan = self.plan
-        return Sorting(plan.led_by, sorting.is_descending == plan.is_rising)
-
-    def sort_as_before(self, sorting: Sorting) -> None:
-        """Sort as the user chose earlier, unless the table no longer has that column."""
-        if sorting == self.sorting:
-            return
-        keys = {None} | {c.key for c in self.plan.columns if c.order is not None}
-        if sorting.key in keys:
-            self.sorting = sorting
-            self._arrange()
-
-    def sort_next(self) -> None:
-        """Sort by the next column that is on screen and has an order, in the end as at first."""
-        self.sort_by(column_layout.key_after(self._placed, self._sorted_by_now))
-
-    @property
-    def _sorted_by_now(self) -> str | None:
-        """The column by which rows are in order: at first its own where it is the leftmost."""
-        if self.sorting.key is not None:
-            return self.sorting.key
-        first = column_layout.key_after(self._placed, None)
-        return first if first == self.plan.led_by else None
-
-    def sort_aside(self, steps: int) -> None:
-        """Sort by the column so many to the right on screen, the last followed by the first."""
-        key = column_layout.key_aside(self._placed, self._sorted_by_now, steps)
-        if key is not None:
-            self.sort_by(key)
-
-    def sort_by(self, key: str | None) -> None:
-        """Sort by a column, the second time the other way; None: as at first."""
-        if key is not None and key == self.sorting.key:
-            self.reverse()
-            return
-        column = next((c for c in self.plan.columns if c.key == key), None)
-        self._set_sorting(Sorting(key, column.is_descending if column else False))
-
-    def reverse(self) -> None:
-        """Reverse the order."""
-        self._set_sorting(Sorting(self.sorting.key, not self.sorting.is_descending))
 
     def _set_sorting(self, sorting: Sorting) -> None:
         self.sorting = sorting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from gpumon.tui.widgets.table.arranging import passing_steps, sorted_steps
+from gpumon.tui.widgets.table.arranging import RUN, containing_steps, passing_steps, sorted_steps
 from gpumon.tui.widgets.table.table_spec import Plan, RowShelf
 
 if TYPE_CHECKING:
@@ -82,13 +82,21 @@ class Desk(Generic[R]):
         self._sorted: tuple[Sorting, Sequence[R]] | None = None
         self._passing: tuple[Callable[[Digest, R], bool] | None, Sequence[R]] = (None, ())
         """A filter, and which of `all` pass it."""
+        self._texts: tuple[Sequence[R], list[str]] = ((), [])
+        """Rows in the order in which a word was looked for last, and the texts of the first."""
         self._shelf: RowShelf[R] = RowShelf(plan)
         self.search = self._shelf.search
         self._orders = {c.key: c.order for c in plan.columns if c.order is not None}
 
     def cleared(self) -> tuple[Held, ...]:
         """What it holds of every row, to be let go of."""
-        return self._shelf.cleared()
+        return *self._shelf.cleared(), *self.left()
+
+    def left(self) -> tuple[Held, ...]:
+        """What is needed no more since this was asked last, to be let go of."""
+        held = tuple(self._shelf.left)
+        self._shelf.left.clear()
+        return held
 
     def steps(
         self,
@@ -106,7 +114,12 @@ class Desk(Generic[R]):
             found: Takes those at the top as soon as they are known to be there.
         """
         if asked is not self.ready:
-            yield from self._take(asked, sorting)
+            try:
+                yield from self._take(asked, sorting)
+            finally:
+                if asked is not self.ready:
+                    # It was broken off, and may be the last to hold this tick's rows.
+                    self._shelf.left.append(list(asked.digest.rows_by_node))
         whole = self._whole(sorting)
         if whole is None:
             if passes is not None and passes is self._passing[0]:
@@ -115,9 +128,20 @@ class Desk(Generic[R]):
             self._sorted = (sorting, whole)
         if passes is None:
             return whole
+        # A filter that there is has imported it; a terminal that starts has none.
+        from gpumon.report.filter.bind import Wanted
+
         digest = asked.digest
         # In order first: what is on top is known to be there long before all rows are tried.
-        yield from passing_steps(whole, lambda row: passes(digest, row), found)
+        if isinstance(passes, Wanted):
+            if self._texts[0] is not whole:
+                self._texts = (whole, [])
+            texts = self._texts[1]
+            yield from containing_steps(
+                whole, texts, lambda row: self.search(digest, row), passes.word, found
+            )
+        else:
+            yield from passing_steps(whole, lambda row: passes(digest, row), found)
         self._passing = (passes, found)
         return found
 
@@ -128,13 +152,15 @@ class Desk(Generic[R]):
         """
         yield from asked.prepare(asked.digest)
         rows, before = asked.rows(), self.ready
+        if len(rows) > RUN:
+            yield
         if before is None or before.digest is not asked.digest or rows is not self._given:
             every = yield from self._shelf.in_first_order(asked.digest, rows)
             in_order: tuple[Sorting, Sequence[R]] | None = None
             if sorting.key in self._orders:
                 in_order = (sorting, (yield from self._in_order(asked.digest, every, sorting)))
             self.all, self._given, self._sorted = every, rows, in_order
-            self._passing = (None, ())
+            self._passing, self._texts = (None, ()), ((), [])
         self.ready = asked
         self._shelf.drop_others(asked.digest)
 
@@ -143,7 +169,9 @@ class Desk(Generic[R]):
     ) -> Generator[None, None, list[R]]:
         order = self._orders[sorting.key or ""]
         return (
-            yield from sorted_steps(rows, lambda row: order(digest, row), sorting.is_descending)
+            yield from sorted_steps(
+                rows, lambda row: order(digest, row), sorting.is_descending, self._shelf.left
+            )
         )
 
     def _sorted_again(self, sorting: Sorting) -> Generator[None, None, list[R]]:

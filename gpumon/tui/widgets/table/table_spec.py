@@ -67,6 +67,8 @@ class RowShelf(Generic[R]):
         self._searched: Digest | None = None
         self._read: dict[str, str] = {}
         """By key: the texts of the tick that was searched last."""
+        self.left: list[Held] = []
+        """What is needed no more, to be let go of some at a time."""
 
     def in_first_order(
         self, digest: Digest, rows: Sequence[R]
@@ -76,7 +78,7 @@ class RowShelf(Generic[R]):
             self._texts = {}
         order, key = self._plan.order, self._plan.key
         if not self._plan.is_steady:
-            return (yield from sorted_steps(rows, lambda row: order(digest, row)))
+            return (yield from sorted_steps(rows, lambda row: order(digest, row), left=self.left))
         keys: list[str] = []
         for start in range(0, len(rows), RUN):
             keys += map(key, rows[start : start + RUN])
@@ -90,7 +92,9 @@ class RowShelf(Generic[R]):
             yield
         if keys != self._keys or basis != self._basis or self._age >= STEADY_TICKS:
             every = range(len(rows))
-            self._places = yield from sorted_steps(every, lambda at: order(digest, rows[at]))
+            self._places = yield from sorted_steps(
+                every, lambda at: order(digest, rows[at]), left=self.left
+            )
             self._keys, self._basis, self._age = keys, basis, 0
         found: list[R] = []
         places = self._places
@@ -102,8 +106,7 @@ class RowShelf(Generic[R]):
 
     def search(self, digest: Digest, row: R) -> str:
         """The text of a row, made once: each key typed looks through those of all rows."""
-        if digest is not self._searched:
-            self._searched, self._read = digest, {}
+        self._search_in(digest)
         key = self._plan.key(row)
         text = self._read.get(key)
         if text is None:
@@ -129,4 +132,10 @@ class RowShelf(Generic[R]):
     def drop_others(self, digest: Digest) -> None:
         """Let go of any other tick: whole fleets hang on it."""
         if self._searched is not digest:
-            self._searched, self._read = None, {}
+            self._search_in(None)
+
+    def _search_in(self, digest: Digest | None) -> None:
+        """Begin with the texts of another tick."""
+        if digest is not self._searched:
+            self.left += [self._read] if self._read else []
+            self._searched, self._read = digest, {}

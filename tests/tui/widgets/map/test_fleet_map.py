@@ -376,3 +376,27 @@ async def test_lines_that_were_not_drawn_to_the_end_are_drawn_of_the_next_tick(s
         await s.pilot.pause()
         assert drawn._coming == set()
         assert s.text == done
+
+
+async def test_the_words_around_a_map_that_is_all_new_have_a_step_of_their_own(stage, monkeypatch):
+    monkeypatch.setattr("gpumon.tui.screens.lists.fleet.LARGE", 30)
+    async with stage(many(60), (80, 24)) as s:
+        await s.press(FLEET)
+        drawn = s.app.screen.map
+        drawn.slices.finish()
+        await s.pilot.pause()
+        done = []
+        monkeypatch.setattr(drawn, "_prepare", lambda _digest: iter((done.append("counted"),)))
+        monkeypatch.setattr(drawn, "_on_shown", lambda: done.append("written"))
+        with monkeypatch.context() as held:
+            held.setattr(drawn.slices, "go_on", lambda: None)
+            await s.press("b")
+            steps = drawn.slices._steps
+            while not drawn._coming:
+                next(steps)
+        assert done == ["counted"]
+        next(steps)
+        assert done == ["counted", "written"]
+        assert drawn._coming == set(drawn._in_sight())
+        drawn.slices.finish()
+        assert drawn._coming == set()

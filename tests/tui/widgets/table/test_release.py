@@ -12,6 +12,7 @@ from gpumon.report.facts.tick_index import Digest
 from gpumon.tui.widgets.map.fleet_map import FleetMap
 from gpumon.tui.widgets.map.rank_chart import RankChart
 from gpumon.tui.widgets.table import release as release_module
+from gpumon.tui.widgets.table.arranging import EACH, RUN, sorted_steps
 from gpumon.tui.widgets.table.grid import Grid
 from gpumon.tui.widgets.table.release import release_steps
 from gpumon.tui.widgets.text.reader import Reader
@@ -19,6 +20,7 @@ from gpumon.tui.widgets.text.time_slices import Slices
 from tests.tui.test_resize import VIEWS
 from tests.tui.widgets.table.test_grid import GridApp, Row, rows
 from tests.tui.widgets.text.test_time_slices import COUNT, Later, sliced
+from tests.worlds.steps import outcome
 from tests.worlds.tick import fleet, tick
 
 CLOSED = {
@@ -152,6 +154,39 @@ async def test_few_rows_are_freed_at_once(freed_later):
         app.grid.show(Digest(tick()), rows(3))
         await pilot.pause()
         assert left_by_turn(freed_later) == [0]
+
+
+async def test_the_rows_of_a_tick_that_never_came_to_be_shown_are_freed_in_steps(freed_later):
+    app = GridApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.grid.show(Digest(tick()), rows(COUNT))
+        app.grid.slices.finish()
+        await pilot.pause()
+        sliced(app)
+        given = Digest(tick())
+        given.rows_by_node.extend([row] for row in held_rows(23))
+        app.grid.show(given, rows(COUNT))
+        app.grid.show(Digest(tick()), rows(COUNT))
+        del given
+        app.grid.reverse()
+        assert left_by_turn(freed_later)[:6] == [23, 18, 13, 8, 3, 0]
+
+
+def test_what_is_there_of_an_order_that_is_broken_off_is_left_to_be_freed_in_steps():
+    left = []
+    work = sorted_steps(range(3 * RUN), lambda row: (-row,), left=left)
+    for _ in range(2 * RUN // EACH + 3):
+        next(work)
+    work.close()
+    assert [len(run) for run in left] == [RUN, RUN]
+
+
+def test_nothing_is_left_of_an_order_that_is_found():
+    left = []
+    assert outcome(sorted_steps(range(2 * RUN), lambda row: (row,), left=left)) == list(
+        range(2 * RUN)
+    )
+    assert left == []
 
 
 def test_lists_and_texts_by_key_are_emptied_from_the_end(freed_later):

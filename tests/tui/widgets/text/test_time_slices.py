@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import random
+from contextlib import asynccontextmanager
 
 import pytest
 
 from gpumon.report.facts.columns import arranged
 from gpumon.report.facts.tick_index import Digest
-from gpumon.tui.widgets.table.arranging import EACH, RUN, passing_steps, sorted_steps
+from gpumon.tui.widgets.table.arranging import (
+    EACH,
+    RUN,
+    containing_steps,
+    passing_steps,
+    sorted_steps,
+)
 from gpumon.tui.widgets.text.time_slices import GAP_S, HUSH_S, SLICE_S, STARVED_S, Slices
 from tests.tui.widgets.table.test_grid import GridApp, drawn, rows
 from tests.worlds.steps import outcome
@@ -194,6 +201,21 @@ def test_filtering_in_steps_keeps_the_order():
     assert found == list(range(0, 3 * EACH + 1, 3))
 
 
+@pytest.mark.parametrize("known", [0, 1, 2 * EACH, 3 * EACH + 1])
+def test_looking_for_a_word_in_steps_keeps_the_order_and_every_text(known):
+    rows_given = range(3 * EACH + 1)
+    texts, made, found = list(map(str, rows_given[:known])), [], []
+
+    def text_of(row):
+        made.append(row)
+        return str(row)
+
+    outcome(containing_steps(rows_given, texts, text_of, "7", found))
+    assert found == [row for row in rows_given if "7" in str(row)]
+    assert texts == list(map(str, rows_given))
+    assert made == list(rows_given[known:])
+
+
 def sliced(app):
     """Make the table pause after each step, and have it go on only when a test says so."""
     later = Later(readings=1)
@@ -204,11 +226,19 @@ def sliced(app):
 COUNT = 8 * EACH
 
 
-async def test_a_filter_shows_its_first_screenful_before_it_has_seen_every_row():
+@asynccontextmanager
+async def whole_table():
+    """A table all of whose rows are shown, and its pilot."""
     app = GridApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.grid.show(Digest(tick()), rows(COUNT))
         app.grid.slices.finish()
+        await pilot.pause()
+        yield app, pilot
+
+
+async def test_a_filter_shows_its_first_screenful_before_it_has_seen_every_row():
+    async with whole_table() as (app, pilot):
         later = sliced(app)
         app.grid.set_needle("5")
         await pilot.pause()
@@ -222,11 +252,7 @@ async def test_a_filter_shows_its_first_screenful_before_it_has_seen_every_row()
 
 
 async def test_a_filter_shows_its_finds_from_the_first_on_wherever_the_cursor_was():
-    app = GridApp()
-    async with app.run_test(size=(40, 12)) as pilot:
-        app.grid.show(Digest(tick()), rows(COUNT))
-        app.grid.slices.finish()
-        await pilot.pause()
+    async with whole_table() as (app, pilot):
         app.grid.move_to(COUNT - 5)
         later = sliced(app)
         app.grid.set_needle("5")
@@ -237,6 +263,42 @@ async def test_a_filter_shows_its_finds_from_the_first_on_wherever_the_cursor_wa
         await pilot.pause()
         assert app.grid.current.key == "r5"
         assert drawn(app)[1:4] == ["r5 5", "r15 15", "r25 25"]
+
+
+async def test_the_first_finds_are_shown_before_there_is_a_screenful():
+    async with whole_table() as (app, pilot):
+        later = sliced(app)
+        app.grid.set_needle("77")
+        await pilot.pause()
+        assert app.grid.is_counting
+        assert drawn(app)[1:4] == ["r77 77", "r177 177", ""]
+        assert app.grid.show_vertical_scrollbar
+        later.all_turns()
+        await pilot.pause()
+        passing = [row for row in rows(COUNT) if "77" in row.key]
+        assert app.grid.table[1] == passing
+        assert app.grid.virtual_size.height == len(passing) + 1
+
+
+async def test_few_finds_that_are_all_leave_no_scrollbar():
+    async with whole_table() as (app, pilot):
+        later = sliced(app)
+        app.grid.set_needle("r177")
+        later.all_turns()
+        await pilot.pause()
+        assert drawn(app)[1:3] == ["r177 177", "r1770 1770"]
+        assert app.grid.virtual_size.height == len(app.grid.rows) + 1
+
+
+async def test_the_first_finds_wait_for_a_screenful_where_the_cursor_is_on_another_find():
+    async with whole_table() as (app, _):
+        app.grid.move_to(377)
+        later = sliced(app)
+        app.grid.set_needle("77")
+        assert app.grid.current.key == "r377"
+        assert len(app.grid.rows) == COUNT
+        later.all_turns()
+        assert app.grid.current.key == "r377"
 
 
 async def test_a_cursor_goes_back_to_its_row_with_the_filter_unless_it_was_moved():
@@ -317,11 +379,7 @@ async def test_a_sort_asked_for_while_a_tick_is_arranged_holds_for_the_newest_ti
 
 
 async def test_a_key_is_answered_with_the_tick_at_hand_while_a_newer_one_is_put_in_order():
-    app = GridApp()
-    async with app.run_test(size=(40, 12)) as pilot:
-        app.grid.show(Digest(tick()), rows(COUNT))
-        app.grid.slices.finish()
-        await pilot.pause()
+    async with whole_table() as (app, pilot):
         later = sliced(app)
         app.grid.show(Digest(tick()), rows(COUNT, 1))
         app.grid.set_needle("r5")

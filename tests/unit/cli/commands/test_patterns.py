@@ -13,14 +13,25 @@ from tests.unit.detect.learning.test_patterns import gathered
 from tests.worlds.schemas import checked
 
 
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory):
-    """A short one; nobody needs its labels."""
-    path = tmp_path_factory.mktemp("patterns") / "a.gpumon"
-    words = ["--seed", "5", "--for", "40m", "--period", "30", "--nodes", "3x4"]
+def simulated(folder, span):
+    """A recording; nobody needs its labels."""
+    path = folder / "a.gpumon"
+    words = ["--seed", "5", "--for", span, "--period", "30", "--nodes", "3x4"]
     assert main(["simulate", str(path), *words]) == 0
     path.with_name(path.name + ".labels.json").unlink()
     return str(path)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    """Long enough for a pattern."""
+    return simulated(tmp_path_factory.mktemp("patterns"), "40m")
+
+
+@pytest.fixture(scope="module")
+def moment(tmp_path_factory):
+    """A recording for tests that are given their patterns."""
+    return simulated(tmp_path_factory.mktemp("moment"), "2m")
 
 
 def test_it_tells_what_is_unexplained_and_of_how_much(recording, capsys):
@@ -61,16 +72,16 @@ def state(tmp_path, monkeypatch):
     return tmp_path / "gpumon" / "patterns.json", found
 
 
-def test_a_pattern_gets_a_name_that_can_be_taken_back(recording, state, capsys):
+def test_a_pattern_gets_a_name_that_can_be_taken_back(moment, state, capsys):
     path, found = state
-    assert main(["patterns", recording, "--name", "2=slow_copies", "--name", "1=sleepers"]) == 0
+    assert main(["patterns", moment, "--name", "2=slow_copies", "--name", "1=sleepers"]) == 0
     assert "named: sleepers, version 1, in " in capsys.readouterr().err
     assert path.stat().st_mode & 0o777 == 0o600
     told = {one.name: one for one in named_patterns()}
     assert told.keys() == {"slow_copies", "sleepers"}
     assert told["slow_copies"].traits == found.patterns[1].traits
     assert told["slow_copies"].exemplar == found.patterns[1].exemplar.job_id
-    assert main(["patterns", recording, "--name", "3=sleepers"]) == 0
+    assert main(["patterns", moment, "--name", "3=sleepers"]) == 0
     capsys.readouterr()
     assert main(["patterns", "--named", "--json"]) == 0
     listed = checked("named-patterns-1", capsys.readouterr().out)["patterns"]
@@ -106,10 +117,10 @@ def test_a_pattern_gets_a_name_that_can_be_taken_back(recording, state, capsys):
     ],
 )
 def test_a_name_that_cannot_be_given_is_told_and_nothing_is_kept(
-    recording, state, capsys, words, told
+    moment, state, capsys, words, told
 ):
     path, _ = state
-    assert main(["patterns", recording, *words]) == 1
+    assert main(["patterns", moment, *words]) == 1
     assert told in capsys.readouterr().err
     assert not path.exists()
 
@@ -137,18 +148,18 @@ def test_nothing_to_undo_and_nothing_named(state, capsys):
     assert capsys.readouterr().out.startswith("no pattern has a name yet")
 
 
-def test_a_file_of_names_that_is_none_is_left_as_it_is(recording, state, capsys):
+def test_a_file_of_names_that_is_none_is_left_as_it_is(moment, state, capsys):
     path, _ = state
     path.parent.mkdir(parents=True)
     path.write_text("not mine", encoding="utf-8")
-    for words in (["--named"], ["--undo", "x"], [recording, "--name", "1=x"]):
+    for words in (["--named"], ["--undo", "x"], [moment, "--name", "1=x"]):
         assert main(["patterns", *words]) == 1
         assert f"{path}: no JSON" in capsys.readouterr().err
     assert path.read_text(encoding="utf-8") == "not mine"
 
 
-def test_a_folder_that_cannot_be_written_is_named(recording, state, capsys):
+def test_a_folder_that_cannot_be_written_is_named(moment, state, capsys):
     path, _ = state
     path.parent.parent.joinpath("gpumon").write_text("", encoding="utf-8")
-    assert main(["patterns", recording, "--name", "1=x"]) == 1
+    assert main(["patterns", moment, "--name", "1=x"]) == 1
     assert str(path) in capsys.readouterr().err

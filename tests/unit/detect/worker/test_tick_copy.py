@@ -11,6 +11,7 @@ import pytest
 
 from gpumon.detect.wire.protocol import encode, receive, send
 from gpumon.detect.wire.tick_messages import Sender
+from gpumon.detect.wire.work_mark import WorkMark
 from gpumon.detect.worker.tuning import Tuning
 from gpumon.detect.worker.worker import Worker
 from gpumon.fleet.history.chunk import Chunk, ChunkShape
@@ -35,7 +36,8 @@ class Monitor:
         self.worker.start()
         self.sender = Sender()
         start = {"kind": "start", "paths": paths, "installed": False, "muted": []}
-        send(self.sock, encode({**start, "tuning": Tuning()}))
+        self.mark = WorkMark()
+        send(self.sock, encode({**start, "tuning": Tuning()}), [self.mark.fd])
         self.kinds_until("ready")
 
     def kinds_until(self, last):

@@ -97,13 +97,17 @@ def test_what_a_neighbour_moved_is_not_the_jobs_once_it_has_left():
     assert found.confidence != "hypothesis"
 
 
-def moving(minutes, *, cores_per_gb=0.0, base=3e6, every=3, seed=3, host=True):
+def moving(
+    minutes, *, cores_per_gb=0.0, base=3e6, every=3, seed=3, host=True, sleeps=0.02, ripple=0.0
+):
     """A job that worked and rests, beside traffic that comes and goes; its one finding.
 
     Args:
         minutes: How long it rests.
         cores_per_gb: CPUs of the job's own that go with a gigabyte a second.
         base: Traffic between two bursts, bytes a second.
+        sleeps: CPUs that the job's own programs use while they wait.
+        ripple: How much the traffic between two bursts varies, as a part of it.
         every: Bursts come every so many minutes on average.
         seed: Of the traffic.
         host: Whether the job's own CPU time is seen.
@@ -119,10 +123,11 @@ def moving(minutes, *, cores_per_gb=0.0, base=3e6, every=3, seed=3, host=True):
     scene.run(WORKED_S, all_of(uuids, WORKING))
     values = {**all_of(uuids[:2], HELD), **all_of(uuids[2:], WORKING)}
     for _ in range(minutes):
-        rate = base + (dice.uniform(1e8, 6e8) if dice.random() < 1 / every else 0.0)
+        rate = base * (1.0 + dice.gauss(0.0, ripple))
+        rate += dice.uniform(1e8, 6e8) if dice.random() < 1 / every else 0.0
         scene.host("n", **{**QUIET_HOST, "net_rx_bytes_per_s": rate})
         if host:
-            own = 0.02 + dice.gauss(0.0, 0.001) + cores_per_gb * rate / 1e9
+            own = sleeps + dice.gauss(0.0, 0.001) + cores_per_gb * rate / 1e9
             scene.cgroup("42", **{**QUIET_GROUP, "job_cpu_cores_used": own})
         scene.run(60.0, values)
     (found,) = IdleHeld().evaluate(scene.view())
@@ -156,15 +161,29 @@ def test_traffic_that_comes_with_the_jobs_own_cpu_time_may_be_its_own(cores_per_
 @pytest.mark.parametrize(
     ("minutes", "given"),
     [
-        (70, {"base": 2e8}),
+        (70, {"base": 2e8, "sleeps": 0.06}),
         (70, {"host": False}),
         (70, {"base": 9e7, "every": 1000}),
+        (70, {"base": 1.1e8, "every": 1000, "ripple": 0.06}),
+        (70, {"base": 7e8, "every": 1000, "ripple": 0.06, "cores_per_gb": 0.3}),
         (31, {}),
     ],
-    ids=["a steady stream below", "CPUs unseen", "no burst", "too short"],
+    ids=[
+        *("a steady stream below", "CPUs unseen", "no burst", "as much as its CPUs could move"),
+        *("a steady stream of its own", "too short"),
+    ],
 )
 def test_where_that_cannot_be_told_traffic_stays_a_doubt(minutes, given):
     assert moving(minutes, **given).confidence == "hypothesis"
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+@pytest.mark.parametrize("given", [{"base": 2.4e8}, {"base": 5e8, "every": 1000, "ripple": 0.06}])
+def test_a_steady_stream_is_anothers_where_its_cpus_could_not_have_moved_it(given, seed):
+    """With two hundredths of a CPU nobody moves hundreds of MB/s, even if nothing is stored."""
+    found = moving(70, seed=seed, **given)
+    assert found.confidence == "supported"
+    assert "MB/s" not in found.summary
 
 
 READS = "process_io_read_bytes_per_s"

@@ -87,6 +87,12 @@ def test_of_jobs_that_claim_one_gpu_it_is_the_last_either_way():
     assert Digest(given_tick).holder(uuid) is Digest(given_tick).job_by_gpu[uuid] is other
 
 
+def test_a_job_that_names_no_node_holds_its_gpus_all_the_same():
+    view, gpus = job_with_gpus("1", {"n1": 2})
+    nameless = view._replace(job=view.job._replace(nodes=()))
+    assert Digest(tick((nameless,), gpus)).holder(uuid_of("n1", 0)) is nameless
+
+
 def test_all_of_a_large_fleet_are_looked_up_in_steps():
     jobs = tuple(str(number) for number in range(1_200))
     given_tick = jobs_tick(jobs=jobs, gpus=1, findings=[finding(f"job:{job}") for job in jobs[::5]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from gpumon.report.facts import charges, groups, slurm_nodes
@@ -12,11 +13,13 @@ from gpumon.report.facts.groups import partition_row_steps, partition_rows
 from gpumon.report.facts.slurm_nodes import room_steps, rooms
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.fleet_map import map as fleet_map
+from gpumon.report.fleet_map import numbered_nodes
 from gpumon.report.fleet_map.map import unit_steps, units
-from gpumon.report.fleet_map.numbered_nodes import roster_of
+from gpumon.report.fleet_map.numbered_nodes import NO_JOB, Holders, holders_of, roster_of
 from gpumon.report.tables import node as node_table
 from gpumon.report.tables.node import node_row_steps, node_rows
 from tests.worlds.queue import cluster, slurm_node
+from tests.worlds.steps import outcome
 from tests.worlds.tick import finding, job_with_gpus, tick, uuid_of
 
 NODES = 23
@@ -110,3 +113,20 @@ def test_the_nodes_of_a_map_are_numbered_in_steps(step):
     assert list(unit_steps(digest)) == []
     assert units(digest) == units(Digest(fleet_tick()))
     assert len(units(digest)) == NODES
+
+
+def test_who_holds_the_gpus_of_a_map_is_looked_up_in_steps(step, monkeypatch):
+    monkeypatch.setattr(numbered_nodes, "STEP", step)
+    digest = Digest(fleet_tick())
+    roster = outcome(roster_of(digest, None))
+    held = [view.gpu_uuids for view in digest.tick.jobs]
+    made = Holders(roster, held)
+    grown = growth(made.complete(), lambda: np.flatnonzero(made.of_row != NO_JOB))
+    assert max(grown) == 2 * step
+    assert sum(grown) == 2 * NODES
+    at_once = outcome(holders_of(roster, digest.tick.jobs, None))
+    places = [held[job].index(uuid) for uuid, job in zip(roster.index, at_once.of_row, strict=True)]
+    assert places == [0, 1] * NODES
+    assert made.of_row.tolist() == at_once.of_row.tolist()
+    assert at_once.counts.tolist() == [2] * NODES
+    assert outcome(holders_of(roster, digest.tick.jobs, at_once)) is at_once

@@ -11,10 +11,12 @@ from gpumon.model.records.block import Block, column_for
 from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.slurm_nodes import used_gpus
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.fleet_map import all_nodes
+from gpumon.report.fleet_map.all_nodes import FleetMarks
 from gpumon.report.fleet_map.columns import FleetColumns
 from gpumon.report.fleet_map.map import MapMarks, units
 from gpumon.report.fleet_map.marks import FIELDS
-from tests.worlds.map import columns_of, fleet_marks
+from tests.worlds.map import FIELD, columns_of, fleet_marks
 from tests.worlds.queue import slurm_node
 from tests.worlds.tick import AT, BUSY, IDLE, finding, gpu, job_with_gpus, tick
 
@@ -45,7 +47,18 @@ def test_the_values_of_a_tick_are_looked_up_in_steps():
     fleet_tick = joined(tick((), (gpu("n1", 0), gpu("n2", 0))))
     columns = columns_of(Digest(fleet_tick))
     again = FleetColumns(columns.digest, columns.roster).complete(columns)
-    assert sum(1 for _ in again) == 4
+    assert sum(1 for _ in again) == 5
+
+
+@pytest.mark.parametrize(("jobs", "steps"), [(4, 1), (12, 3)])
+def test_what_is_found_of_gpus_is_marked_in_steps(monkeypatch, jobs, steps):
+    monkeypatch.setattr(all_nodes, "STEP", 4)
+    made = [job_with_gpus(str(number), {f"n{number}": 1}) for number in range(jobs)]
+    found = tuple(finding(f"job:{number}") for number in range(jobs))
+    views, gpus = tuple(view for view, _ in made), [one for _, some in made for one in some]
+    columns = columns_of(Digest(joined(tick(views, gpus, findings=found))))
+    unmarked = sum(1 for _ in FleetMarks(columns, FIELD["power"]).complete())
+    assert sum(1 for _ in FleetMarks(columns, FIELD["verdict"]).complete()) == unmarked + steps
 
 
 def mixture(seed, is_joined):

@@ -11,6 +11,7 @@ from gpumon.model.finding import Confidence, Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Process
 from gpumon.report.lists.once import table
+from tests.worlds.node import without_gpus
 from tests.worlds.tick import BUSY, failed, finding, fleet, gpu, job_with_gpus, tick
 
 
@@ -109,3 +110,15 @@ def test_of_one_user_only_that_users_processes_are_listed():
 
 def test_where_a_queue_is_asked_processes_have_their_jobs_page():
     assert "PROGRAM" not in table(tick((), [held("desk", 3, "ada")]))
+
+
+def test_a_machine_whose_gpus_cannot_be_read_shows_its_host():
+    lines = table(without_gpus("desk")).split("\n")
+    (line,) = [line for line in lines if line.startswith("host desk")]
+    assert "CPU 37 % of 64 CPUs" in line
+
+
+def test_a_machine_of_which_nothing_is_known_has_no_line():
+    made = without_gpus("desk")
+    nodes = {"desk": made.nodes["desk"]._replace(blocks={}, taken_at=None)}
+    assert "host desk" not in table(made._replace(nodes=nodes))

@@ -13,6 +13,8 @@ from gpumon.report.pages import machine_glance as machine_glance_module
 from gpumon.report.pages.machine_glance import CELL_S, PAST_CELLS, Commands, machine_glance
 from gpumon.report.text.cells import Cell
 from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
+from tests.worlds import mig as mig_world
+from tests.worlds.mig import on_cut
 from tests.worlds.tick import AT, BUSY, gpu, tick
 
 GIB = 2.0**30
@@ -207,13 +209,17 @@ def test_without_a_process_it_shows_that():
     assert "No process is on its GPUs." in lines_of(machine(1))
 
 
+def without_processes(gpu):
+    """As an exporter reports it."""
+    missing = {**gpu.block.missing, ("process_count", gpu.row): Reason.NOT_SHARED}
+    columns = {key: one for key, one in gpu.block.columns.items() if key != "process_count"}
+    return gpu._replace(block=gpu.block._replace(columns=columns, missing=missing))
+
+
 def test_where_processes_are_not_reported_it_does_not_claim_that_there_is_none():
     made = machine(1, process_count=None)
     (uuid,) = uuids(made)
-    block = made.gpus[uuid].block
-    missing = {**block.missing, ("process_count", 0): Reason.NOT_SHARED}
-    silent = made.gpus[uuid]._replace(block=block._replace(missing=missing))
-    lines = lines_of(made._replace(gpus={uuid: silent}))
+    lines = lines_of(made._replace(gpus={uuid: without_processes(made.gpus[uuid])}))
     assert PROCESSES_NOT_REPORTED in lines
     assert "No process is on its GPUs." not in lines
 
@@ -235,3 +241,38 @@ def test_the_past_is_drawn_in_blocks_that_do_not_move():
     (again,) = [one for one in lines_of(later, history=reader) if one.startswith("GPU ")]
     moved = later.at // CELL_S != AT // CELL_S
     assert (again.split(" °C  ")[1][:PAST_CELLS] == past) is not moved
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        ({}, "0 of 3 in use"),
+        ({71: (1, 0)}, "1 of 3 in use"),
+        ({71: (1, 0), 72: (5, 1), 73: (5, 1)}, "2 of 3 in use"),
+        ({71: (1, 0), 72: (None, None)}, "3 instances"),
+    ],
+)
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_gpu_in_mig_mode_says_how_many_of_its_instances_are_used(places, words, width):
+    processes = tuple(on_cut(pid, "ada") for pid in places)
+    made = mig_world.picture({"context": mig_world.contexts(places)}, processes)
+    whole, cut, other = [line for line in lines_of(made, width=width) if line.startswith("GPU ")]
+    assert f"MIG  {words}" in cut
+    assert "– %" not in cut
+    assert "MIG" not in whole + other
+    # What follows stands below what follows on the other lines.
+    assert cut.index("MEM ") == whole.index("MEM ")
+
+
+def test_where_no_process_is_reported_the_instances_are_counted_alone():
+    made = mig_world.picture()
+    gpus = {uuid: without_processes(one) for uuid, one in made.gpus.items()}
+    (cut,) = [line for line in lines_of(made._replace(gpus=gpus)) if line.startswith("GPU 1")]
+    assert "MIG  3 instances" in cut
+
+
+def test_a_stale_gpu_in_mig_mode_claims_nothing_of_its_instances():
+    (cut,) = [
+        line for line in lines_of(mig_world.picture(is_stale=True)) if line.startswith("GPU 1")
+    ]
+    assert "MIG" not in cut

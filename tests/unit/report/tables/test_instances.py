@@ -83,6 +83,13 @@ def test_cells_show_what_the_instance_has_of_its_own():
     assert shown(digest, first, "node").text == "n1"
 
 
+def test_compute_instances_that_share_a_gpu_instance_say_whose_the_values_are():
+    """NVML measures GPU instances: one of two compute instances may be idle at 61 %."""
+    digest = Digest(picture())
+    words = [shown(digest, row, "why").text for row in digest.gpu_rows[2:5]]
+    assert words == ["MIG 3g.40gb", *["MIG 1c.2g.20gb; values of all 1:5"] * 2]
+
+
 @pytest.mark.parametrize("key", WHOLE_GPU)
 def test_what_only_the_whole_gpu_has_is_neither_shown_nor_sorted_by(key):
     digest = Digest(picture())

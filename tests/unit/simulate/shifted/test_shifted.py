@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,29 @@ def test_every_value_lies_within_the_catalogue_s_bounds(samples):
                     assert label in LABELS[name]
                     assert len(texts) == len(block.keys)
     assert {"gpu_util_ratio", "sm_active_ratio", "job_cpu_cores_used", "nic_tx_bytes_per_s"} <= seen
+
+
+def test_a_job_s_cpu_time_is_the_counter_that_its_rate_is_made_of(small, samples):
+    """No probe tells the rate without it; it began before the recording where the job did."""
+    told = {}
+    for at, frames in samples:
+        for frame in frames:
+            block = frame.block("cgroup")
+            for row, job_id in enumerate(block.keys):
+                value = block.value("job_cpu_us", row), block.value("job_cpu_cores_used", row)
+                told.setdefault((frame.node, job_id), []).append((at, *value))
+    grown = [
+        (later[1] - first[1], 1e6 * rate * (later[0] - first[0]))
+        for rows in told.values()
+        for first, later in pairwise(rows)
+        for rate in [later[2]]
+    ]
+    assert all(more >= 0 for more, _ in grown)
+    assert sum(more for more, _ in grown) == pytest.approx(sum(rate for _, rate in grown), rel=0.1)
+    start_at = {small._slurm.ids[job.number]: START + job.start_s for job in small._fleet.jobs}
+    early = [rows[0][1] for (_, job_id), rows in told.items() if start_at[job_id] < START - 60]
+    assert early
+    assert min(early) > 0
 
 
 def test_a_gpu_draws_what_its_board_may(samples, small):

@@ -94,9 +94,13 @@ def test_each_kind_of_content_that_is_a_page_is_one(server: PageServer, content:
     assert fetched(server.url) == PAGE
 
 
-def test_a_packed_page_is_unpacked(server: PageServer) -> None:
-    headers = kind(KIND, ("Content-Encoding", "gzip"))
+@pytest.mark.parametrize("name", ["gzip", "x-gzip"])
+def test_a_packed_page_is_unpacked_in_one_part_or_several(server: PageServer, name: str) -> None:
+    headers = kind(KIND, ("Content-Encoding", name))
     server.answer = Answer(gzip.compress(PAGE), headers=headers)
+    assert fetched(server.url) == PAGE
+    parts = gzip.compress(PAGE[:5]) + gzip.compress(b"") + gzip.compress(PAGE[5:])
+    server.answer = Answer(parts, headers=headers)
     assert fetched(server.url) == PAGE
 
 
@@ -115,7 +119,15 @@ def test_a_few_bytes_that_unpack_to_any_number_are_cut_off(server: PageServer, s
     assert message == "its page is larger than 8 MiB and was cut off"
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(PAGE)[:-12]])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"no gzip",
+        gzip.compress(PAGE)[:-12],
+        gzip.compress(PAGE) + b"more",
+        gzip.compress(b"") * 65 + gzip.compress(PAGE),
+    ],
+)
 def test_what_is_packed_wrongly_says_so(server: PageServer, body: bytes, said: Say) -> None:
     server.answer = Answer(body, headers=kind(KIND, ("Content-Encoding", "gzip")))
     assert "compressed with gzip, but it is not" in failed(said, server.url)[0]
@@ -178,6 +190,8 @@ def test_a_line_without_an_end_is_given_up(
         (Answer(b"<html>no", headers=kind("text/html; charset=x")), "a web page", "port"),
         (Answer(b"\n<!DOCTYPE html>", headers=kind("text/plain")), "a web page", "port"),
         (Answer(b"{}", headers=kind("application/json")), "application/json", "path"),
+        (Answer(b"Client sent an HTTP request", "400 Bad"), "HTTP 400", "wants dcgm+https://"),
+        (Answer(b"\n", headers=kind("application/vnd.google.protobuf")), "protobuf", "text"),
         (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), "is not HTTP", "https"),
         (Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Le"), "broke off", "port"),
         (Answer(raw=b""), "broke off", "port"),

@@ -83,6 +83,10 @@ def page_with(*others: dict[str, str]) -> bytes:
     return "".join(lines).encode()
 
 
+EXPORTER = {"pod": "nvidia-dcgm-exporter-x7k2p", "namespace": "gpu-operator", "container": "dcgm"}
+"""Labels that Prometheus gives a page of Kubernetes: of the exporter itself."""
+
+
 @pytest.mark.parametrize(
     ("others", "jobs", "pods"),
     [
@@ -95,6 +99,8 @@ def page_with(*others: dict[str, str]) -> bytes:
         ([{"pod": "train-0", "namespace": "ml", "container": "main"}], None, "ml/train-0/main"),
         ([{"pod": "train-0"}, {"pod": "x", "namespace": "y"}], None, "train-0 y/x"),
         ([{"exported_pod": "a", "exported_namespace": "b"}], None, "b/a"),
+        ([{"exported_pod": "a", "exported_namespace": "b", **EXPORTER}], None, "b/a"),
+        ([EXPORTER], None, None),
         ([{"namespace": "ml", "container": "main"}], None, None),
         ([{"pod": "A b", "namespace": "ml"}], None, None),
     ],

@@ -216,3 +216,48 @@ def test_what_is_written_as_the_format_says_is_read_as_the_reference_reads_it(
     assert sorted(map(repr, expected)) == sorted(
         repr((one.name, dict(one.labels), one.value)) for one in found.samples
     )
+
+
+@pytest.mark.parametrize("word", ["Inf", "+Inf", "-Inf", "NaN", "inf", "1e5", ".5", "5.", "+1"])
+def test_a_value_is_what_prometheus_itself_reads(word: str) -> None:
+    (sample,) = parse(f"a {word}\n".encode()).samples
+    assert sample.value == float(word) or math.isnan(float(word))
+
+
+@pytest.mark.parametrize("word", ["0x1p-2", "0X1.8P3", "0x10", "1_000", "0x_1p2", "1,5", "１"])
+def test_other_numbers_of_go_are_none_as_prometheus_refuses_them_too(word: str) -> None:
+    """Its parser keeps to what Go read before 1.13: neither `p` nor `_` is in a number."""
+    page = parse(f"a {word}\nb 2\n".encode())
+    assert [sample.name for sample in page.samples] == ["b"]
+    assert "not a number" in page.wrong[0]
+
+
+def test_a_histogram_in_one_value_is_passed_over() -> None:
+    body = (
+        b"# TYPE h histogram\n"
+        b'h{le="{count:1}"} 3\n'
+        b"h {count:12,sum:3.5,schema:3,zero_threshold:1e-4,zero_count:0} 1.0 st@0.5\n"
+        b'h{uuid="GPU-0"} {count:17,sum:3.5,bucket:[0.1:8,+Inf:17]} # {a="b"} 0.5\n'
+        b"s {count:2,sum:3}\n"
+        b"a 5\n"
+    )
+    page = parse(body)
+    assert [(one.name, one.value) for one in page.samples] == [("h", 3.0), ("a", 5.0)]
+    assert page.wrong == ()
+    assert parse(b"h {count:12,sum:3.5}\n").wrong == (
+        "it has only histograms in one value, which gpumon does not read",
+    )
+    assert parse(b"h {count:12,sum:3.5\na 5\n").wrong[0].startswith("a line is not a series")
+
+
+@pytest.mark.parametrize(
+    ("line", "at"),
+    [
+        (b"a_total 5 st@1700000000.5", None),
+        (b'a_total{b=" st@1"} 5 17 st@1700000000.5', 17.0),
+        (b'a_total 5 17 st@1e9 # {trace="c"} 1', 17.0),
+    ],
+)
+def test_when_a_counter_began_is_passed_over(line: bytes, at: float | None) -> None:
+    (sample,) = parse(line + b"\n# EOF\n").samples
+    assert (sample.name, sample.value, sample.sampled_at, sample.place) == ("a_total", 5, at, None)

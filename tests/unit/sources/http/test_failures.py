@@ -32,6 +32,11 @@ PEER = Peer(
         (httpx.ConnectError("[SSL: WRONG] certificate expired"), "expired", "renew it"),
         (httpx.ConnectError("CERTIFICATE_VERIFY_FAILED"), "CERTIFICATE", "SSL_CERT_FILE"),
         (
+            httpx.ConnectError("CERTIFICATE_VERIFY_FAILED: Hostname mismatch, certificate is not"),
+            "Hostname mismatch",
+            "a name or an address that its certificate has",
+        ),
+        (
             ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert"),
             "cannot be reached: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED]",
             "clients with a certificate that it trusts",

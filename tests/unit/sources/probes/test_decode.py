@@ -25,6 +25,7 @@ from gpumon.sources.probes.rates import DERIVED, RATES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpumon.model.records.block import Block
     from gpumon.model.records.frame import Frame
 
 NOW = 1_760_000_000.0
@@ -234,6 +235,21 @@ def test_reasons_are_for_one_row_or_for_all() -> None:
     gpus = decoded(line({"power_w": [1.0, None]}, missing=missing, keys=("a", "b"))).block("gpu")
     assert [gpus.reason("temp_c", row) for row in (0, 1)] == [Reason.LOST] * 2
     assert [gpus.reason("power_w", row) for row in (0, 1)] == [None, Reason.NO_PERMISSION]
+
+
+def test_reports_with_the_same_reasons_share_one_map_of_them() -> None:
+    """Hundreds of ticks are remembered, and of links alone that is a map of thousands."""
+    decoder = Decoder("local")
+
+    def reported(missing: dict[str, str]) -> Block:
+        text = line({"temp_c": [41]}, missing=missing)
+        return decoder.frame(text, "n1", now=100.0, heard_s=1.0).block("gpu")
+
+    first, second = (reported({"mem_temp_c": "lost"}) for _ in range(2))
+    assert second.missing is first.missing
+    other = reported({"mem_temp_c": "failed"})
+    assert other.reason("mem_temp_c", 0) is Reason.FAILED
+    assert first.reason("mem_temp_c", 0) is Reason.LOST
 
 
 def test_what_is_unknown_is_left_out() -> None:

@@ -43,6 +43,13 @@ def labels(uuid: str = "GPU-0", host: str = "gpu01", **more: str) -> dict[str, s
     return {name: text for name, text in given.items() if text}
 
 
+def too_much() -> Answer:
+    """What Prometheus answers where a question is beyond its limits."""
+    text = "query processing would load too many samples into memory in query execution"
+    body = {"status": "error", "errorType": "execution", "error": text}
+    return Answer(json.dumps(body).encode(), "422 No", headers=JSON)
+
+
 class Engine(PageServer):
     """Holds series by name, each with its labels and value, all of one age."""
 
@@ -57,12 +64,18 @@ class Engine(PageServer):
         self.fault: Answer | None = None
         self.refused: str | None = None
         """What no question may be about."""
+        self.too_much: tuple[str, ...] = ()
+        """What the server's limits allow no question about."""
+        self.too_much_past: tuple[str, ...] = ()
+        """What they allow no question about over time."""
         self.most_steps: int | None = None
         """Of a question about the past; None: any number."""
         self.past_s = 7200.0
         """How far back the server knows anything."""
         self.grows = 0.0
         """By so much every value grows in a second of the past."""
+        self.grows_by: dict[str, float] = {}
+        """The same of single metrics."""
         self.warnings: list[str] = []
         self.now_s = time.time
         self.asked: list[tuple[str, dict[str, str]]] = []
@@ -101,6 +114,8 @@ class Engine(PageServer):
             return answer_of(sorted(self.series), **more)
         if self.refused and self.refused in params.get("query", ""):
             return Answer(b"no", "403 Forbidden")
+        if any(name in params.get("query", "") for name in self.too_much):
+            return too_much()
         if path == "query":
             return answer_of(self.result(params), **more)
         if path == "query_range":
@@ -109,12 +124,12 @@ class Engine(PageServer):
 
     def range_fault(self, params: dict[str, str]) -> Answer | None:
         """The answer in place of a past, as servers refuse what is too much for them."""
+        if any(name in params["query"] for name in self.too_much_past):
+            return too_much()
         steps = (float(params["end"]) - float(params["start"])) / float(params["step"]) + 1
         if self.most_steps is None or steps <= self.most_steps:
             return None
-        text = "query processing would load too many samples into memory in query execution"
-        body = {"status": "error", "errorType": "execution", "error": text}
-        return Answer(json.dumps(body).encode(), "422 No", headers=JSON)
+        return too_much()
 
     def long_result(self, params: dict[str, str]) -> dict[str, Any]:
         """Every step of a question; values grow by the second, as counters do."""
@@ -127,9 +142,10 @@ class Engine(PageServer):
             at += step
         begun = self.now_s() - self.past_s
         result = []
+        grows = self.grows_by.get(by[3], self.grows)
         for own, value in self.series.get(by[3], []):
             pairs = [
-                [t, repr(t - 0.5 if by[2] else value + (t - begun) * self.grows)]
+                [t, repr(t - 0.5 if by[2] else value + (t - begun) * grows)]
                 for t in times
                 if t >= begun
             ]

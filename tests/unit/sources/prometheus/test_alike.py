@@ -160,3 +160,51 @@ def test_of_many_nodes_none_is_read_by_itself(monkeypatch: pytest.MonkeyPatch) -
     assert not errors
     assert len(readings) == HOSTS == len(asked)
     assert None not in asked
+
+
+def later(seen: Seen, by_s: float, *, is_new: bool = False) -> Seen:
+    """The same GPUs in a later poll with other values; `is_new`: read anew."""
+    known = {key: one._replace(sampled_at=one.sampled_at + by_s) for key, one in seen.known.items()}
+    values = {
+        name: Column(
+            {**column.rows} if is_new else column.rows, array("d", [v + 1 for v in column.values])
+        )
+        for name, column in seen.values.items()
+    }
+    return seen._replace(asked_at=seen.asked_at + by_s, known=known, values=values)
+
+
+def test_gpus_that_are_those_of_the_last_poll_are_not_looked_up_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(random.Random, "random", lambda _: 0.5)
+    fleet, nodes, other = Fleet(3), Nodes(), Nodes()
+    at = 1_800_000_000.0
+    seen = fleet.poll(at)
+    again, anew = later(seen, 30.0), later(seen, 30.0, is_new=True)
+    heard: list[object] = []
+    real = nodes_module._NodeReader.hear
+    monkeypatch.setattr(
+        nodes_module._NodeReader, "hear", lambda *given: (heard.append(given[0]), real(*given))[1]
+    )
+    for one in (nodes, other):
+        one.read(seen, at, 60.0)
+    heard.clear()
+    found = nodes.read(again, at + 30.0, 60.0)
+    assert not heard
+    wanted = other.read(anew, at + 30.0, 60.0)
+    assert len(heard) == HOSTS
+    assert (plain(found[0]), found[1]) == (plain(wanted[0]), wanted[1])
+    # What is old, shared or labelled otherwise is looked at one by one.
+    key = next(iter(again.known))
+    one = again.known[key]
+    for changed in (
+        one._replace(sampled_at=at - 900.0),
+        one._replace(others=({**one.labels, "hpc_job": "9"},)),
+        one._replace(labels={**one.labels, "hpc_job": "8"}),
+    ):
+        heard.clear()
+        nodes.read(again, at + 30.0, 60.0)
+        found = nodes.read(again._replace(known={**again.known, key: changed}), at + 30.0, 60.0)
+        assert heard
+        assert (plain(found[0]), found[1]) != (plain(wanted[0]), wanted[1])

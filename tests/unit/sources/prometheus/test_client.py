@@ -164,6 +164,7 @@ TEXT = (("Content-Type", "text/plain"),)
 @pytest.mark.parametrize(
     ("answer", "words", "way_out"),
     [
+        (Answer(b"Client sent an HTTP request", "400 Bad", TEXT), "HTTP 400", "+https://"),
         (Answer(status="401 No"), "does not let gpumon in (HTTP 401)", "token_file"),
         (Answer(status="403 No"), "does not let gpumon in (HTTP 403)", "login_file"),
         (Answer(b"x", "404 No", TEXT), "no such interface (HTTP 404)", "prefix"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpumon.sources.exporters.host_names import PARTS
+from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import hosts as module
 from gpumon.sources.prometheus.hosts import Hosts
 from gpumon.sources.prometheus.response import opened
@@ -49,11 +50,16 @@ class Server:
         self.host = host
         self.instances = instances or ("gpu01.site:9100",)
         self.asked: list[str] = []
+        self.refused: tuple[str, ...] = ()
+        """No question with one of these in it has an answer."""
+        self.is_of_question = True
 
     async def ask(self, path: str, params: Mapping[str, str]) -> Answer:
         assert (path, params["nocache"]) == ("query", "1")
         question = params["query"]
         self.asked.append(question)
+        if any(words in question for words in self.refused):
+            raise FetchError(REFUSED, "ask less", is_of_question=self.is_of_question)
         result = [
             {"metric": labels, "value": [self.at, repr(v)]} for labels, v in self.rows(question)
         ]
@@ -79,6 +85,9 @@ class Server:
                 is_sum = asked.re is _SUM
                 sums[key] = sums.get(key, 0.0) + number if is_sum else number
         return [(dict(key), value) for key, value in sums.items()]
+
+
+REFUSED = "is too much"
 
 
 def polled(hosts: Hosts, server: Server, *nodes: str) -> Mapping[str, Mapping[str, Block]]:
@@ -165,3 +174,75 @@ def test_the_server_adds_up_cpus_and_every_metric_is_of_one_table() -> None:
     assert any(one.startswith("sum by (instance,mode)") for one in server.asked)
     assert not any("node_odd" in one for one in server.asked)
     assert set(PAGE) <= PARTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("refused", "said", "missing"),
+    [
+        (("node_load1)",), "node_load1", "load_1m"),
+        (("(sum by", "sum by (instance,mode)"), "node_cpu_seconds_total", "cpu_total_ticks"),
+        (("count by",), "node_cpu_seconds_total", "cpu_count"),
+        (("node_load1)", "node_memory_MemTotal_bytes)"), "node_load1 and 1 more", "load_1m"),
+    ],
+)
+def test_a_metric_of_hosts_that_is_too_much_is_left_out_by_its_name(
+    refused: tuple[str, ...], said: str, missing: str
+) -> None:
+    server = Server()
+    server.refused = refused
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    node = polled(hosts, server, "gpu01")["gpu01"]["node"]
+    assert node.value(missing, 0) is None
+    assert node.value("net_rx_bytes", 0) == 7e6
+    ((text, hint),) = hosts.remarks
+    assert text == f"shows no {said}: {REFUSED}"
+    assert hint == "raise that limit of the server"
+    server.refused, server.at = (), AT + 10.0
+    assert polled(hosts, server, "gpu01")["gpu01"]["node"].value("load_1m", 0) == 3.5
+    assert hosts.remarks == []
+
+
+def test_when_an_exporter_was_read_another_of_its_metrics_says_as_well() -> None:
+    server = Server()
+    server.refused = ("timestamp(node_cpu_seconds_total)",)
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    assert polled(hosts, server, "gpu01")["gpu01"]["node"].value("load_1m", 0) == 3.5
+    assert hosts.remarks == []
+
+
+def test_an_exporter_whose_times_are_too_much_is_left_out_and_the_others_stay() -> None:
+    """Without the time between two samples no counter would give a rate."""
+    server = Server()
+    server.refused = ("timestamp(node_",)
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    assert polled(hosts, server, "gpu01")["gpu01"].keys() == {"filesystem"}
+    assert hosts.remarks == [(f"shows no node_*: {REFUSED}", "raise that limit of the server")]
+    assert not any(one.endswith("(node_load1)") for one in server.asked)
+
+
+def test_names_of_hosts_that_are_too_much_leave_those_that_are_known_by_address() -> None:
+    server = Server()
+    server.refused = ("nodename",)
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    assert polled(hosts, server, "gpu01").keys() == {"gpu01"}
+    assert hosts.remarks[0][0] == f"shows no node_uname_info: {REFUSED}"
+
+
+def test_a_server_that_fails_is_asked_no_more_about_hosts() -> None:
+    server = Server()
+    server.refused, server.is_of_question = ("node_load1)",), False
+    with pytest.raises(FetchError, match=REFUSED):
+        polled(Hosts(server), server, "gpu01")  # type: ignore[arg-type]
+
+
+def test_a_host_whose_samples_are_old_is_known_by_its_past() -> None:
+    server = Server("10.0.0.7:9100", "login1:9100")
+    server.age_s = 60.0
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    assert not polled(hosts, server)
+    known = hosts.known(["gpu01"])
+    assert known.nodes == {"10.0.0.7:9100": "gpu01", "login1:9100": "gpu01"}
+    assert known.timing == {"node_": "node_cpu_seconds_total", "lustre_": "lustre_read_bytes_total"}
+    assert known.counts["node_load1"] == 2
+    assert known.cpus["10.0.0.7:9100"] == 4
+    assert hosts.known(["gpu02"]).nodes == {}

@@ -30,6 +30,25 @@ def test_an_envelope_holds_data_and_warnings() -> None:
     assert given.warnings == ("one� store", "is down")
 
 
+def test_an_answer_that_calls_itself_partial_warns() -> None:
+    assert opened({"status": "success", "data": [], "isPartial": True}).warnings == (
+        "its answer is partial",
+    )
+    assert opened({"status": "success", "data": [], "isPartial": False}).warnings == ()
+
+
+def test_a_label_that_is_no_utf_8_costs_no_other_series() -> None:
+    """VictoriaMetrics repeats its bytes (seen of 1.79)."""
+    rows = b'{"metric":{"a":"H\xff\xe2"},"value":[1.5,"2"]},{"metric":{"a":"b"},"value":[1.5,"3"]}'
+    body = b'{"status":"success","data":{"resultType":"vector","result":[' + rows + b"]}}"
+    for one in (body, body.replace(b'"value":[', b'"value": [')):
+        found = response.vector(response.opened(one, 200)).rows
+        assert [(row.labels["a"], row.value) for row in found] == [
+            ("H\ufffd\ufffd", 2.0),
+            ("b", 3.0),
+        ]
+
+
 def test_of_many_warnings_the_first_are_told() -> None:
     given = opened({"status": "success", "data": [], "warnings": [f"w{n}" for n in range(9)]})
     assert given.warnings == ("w0", "w1", "w2", "and 6 more warnings")

@@ -112,6 +112,12 @@ def test_samples_that_are_too_old_are_no_picture_of_now(
     frames = once(opened, engine)
     assert [frame.node for frame in frames] == ["gpu01", "gpu02", ""]
     assert frames[-1].errors[0].message == "holds no present sample of a GPU"
+    # Why that is, the server may know itself.
+    engine.warnings = ["store A is down"]
+    assert [error.message for error in once(opened, engine)[-1].errors] == [
+        "holds no present sample of a GPU",
+        "warns, and some of its values may be missing: store A is down",
+    ]
 
 
 def test_a_node_whose_series_end_is_missed_until_it_is_forgotten(
