@@ -10,6 +10,7 @@ _OTHERS: Final = "all that other targets report"
 _ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubling to 60 s"
 _CLIENT: Final = "tests/unit/sources/prometheus/test_client.py::"
 _ELSE: Final = (_CLIENT + "test_whatever_else_answers_is_named_with_the_way_out",)
+_QUESTIONS: Final = "tests/unit/sources/prometheus/test_questions.py::"
 _RECALL: Final = "tests/unit/sources/prometheus/test_recall.py::"
 _SERVER: Final = "tests/unit/sources/prometheus/test_server.py::"
 
@@ -34,6 +35,37 @@ PROMETHEUS: Final = (
         "has no past: answers with an error",
         "the time before gpumon's start: it is asked in ever smaller pieces first",
         (_RECALL + "test_a_server_without_a_past_says_so_in_one_line_and_its_present_stands",),
+    ),
+    Fault(
+        "a metric is beyond a limit of Prometheus",
+        "its other values",
+        "shows no DCGM_FI_DEV",
+        "that metric, which is named",
+        (_QUESTIONS + "test_a_metric_that_is_too_much_for_the_server_is_left_out_by_its_name",),
+    ),
+    Fault(
+        "a metric of hosts is beyond a limit of Prometheus",
+        "its other values, those of hosts among them",
+        "shows no node_load5",
+        "that metric, which is named",
+        (_QUESTIONS + "test_a_metric_of_hosts_that_is_too_much_is_one_line_and_their_others_stay",),
+    ),
+    Fault(
+        "the times of samples are beyond a limit of Prometheus",
+        "its values",
+        "does not say how old its values are",
+        "their ages: a value may be 5 min old",
+        (
+            _QUESTIONS
+            + "test_where_the_times_of_samples_are_too_much_values_are_shown_and_it_is_said",
+        ),
+    ),
+    Fault(
+        "samples over time are beyond a limit of Prometheus",
+        "its present values",
+        "does not say how often it reads GPUs",
+        "its past, until gpumon has seen two samples",
+        (_QUESTIONS + "test_where_the_interval_is_too_much_the_present_is_shown_and_it_is_said",),
     ),
     Fault(
         "Prometheus reports nothing of an outage that is over",

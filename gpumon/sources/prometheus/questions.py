@@ -32,6 +32,7 @@ from gpumon.sources.prometheus.hosts import MATCHED
 from gpumon.sources.prometheus.known import Column, Labels, with_job
 from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, SAMPLED_AT
 from gpumon.sources.prometheus.unanswered import RAISE, Unanswered, of_question
+from gpumon.sources.prometheus.watched_interval import WatchedInterval
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
@@ -132,7 +133,10 @@ class Questions:
         self._timeless: FetchError | None = None
         """Why the last poll has no times of samples; None: it has."""
         self._unpaced: FetchError | None = None
-        """Why it is not known how often there is a sample; None: it was not refused."""
+        """Why the last poll was not answered how often there is a sample; None: it was."""
+        self._watched = WatchedInterval()
+        self._is_watched = False
+        """Whether that is all that shows how often there is one."""
 
     @property
     def identifying(self) -> tuple[str, ...]:
@@ -164,9 +168,7 @@ class Questions:
         values = await self._values(at, self._hosts(near))
         known, nameless = await self._heard(at, values)
         self._known = known
-        if self._interval_s is None and known:
-            self._interval_s = await self._interval(at, known)
-            self._settled_s = min(SETTLED_S, self._interval_s or SETTLED_S)
+        await self._learn_interval(at, known)
         return Seen(
             asked_at=now,
             known=known,
@@ -343,6 +345,17 @@ class Questions:
             self._identifying.append(INFO if is_bare else best)
         return self._identifying[turn]
 
+    async def _learn_interval(self, at: float, known: Mapping[Key, Known]) -> None:
+        """Ask how often there is a sample; where that is refused, see it from poll to poll."""
+        if self._timeless is None:
+            self._watched.see(known)
+        if self._interval_s is None and known:
+            self._interval_s = await self._interval(at, known)
+            self._is_watched = self._unpaced is not None and self._interval_s is None
+        if self._is_watched:
+            self._interval_s = self._watched.interval_s
+        self._settled_s = min(SETTLED_S, self._interval_s or SETTLED_S)
+
     async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
         """Time between two samples, of the slowest of some nodes; None: not known."""
         for most in (MOST_LONG, 1):
@@ -390,7 +403,7 @@ class Questions:
             text = "does not say how old its values are, each may be 5 min old"
             found.append((f"{text}: {error.message}", _RAISE_OR_RECORD))
         if (error := self._unpaced) and self._interval_s is None:
-            text = "does not say how often it reads GPUs, so that no past is asked for"
+            text = "does not say how often it reads GPUs, so that no past is asked for yet"
             found.append((f"{text}: {error.message}", RAISE))
         if self._left_out:
             text = f"{self._left_out:,} series of its answers cannot be read and are left out"

@@ -30,6 +30,10 @@ MOST_WARNINGS: Final = 3
 LATEST: Final = 2.0**40
 """Seconds beyond which nothing is a Unix time: it is the year 36812."""
 
+OF_QUESTION: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
+"""So servers refuse one question: what they could not evaluate, or what is too much for a limit.
+Mimir's limits on a question's length and time are 400 (its querymiddleware/errors.go, 2.17)."""
+
 _NO_ANSWER: Final = "check host, port and prefix: the server has to speak Prometheus' interface"
 
 
@@ -93,8 +97,7 @@ def opened(body: bytes, status: int, orders: Orders | None = None) -> Answer:
     if parsed["status"] == "error":
         kind, text = _text(parsed.get("errorType")), _text(parsed.get("error"))
         message = f"answers with an error (HTTP {status}): {kind or 'error'}: {text}"
-        # So all of them refuse what they could not evaluate, or what is too much for their limits.
-        is_of_question = status == HTTPStatus.UNPROCESSABLE_ENTITY
+        is_of_question = status in OF_QUESTION
         hint = "look at the log of the server; gpumon asks again"
         raise FetchError(plain(message), hint, is_of_question=is_of_question)
     listed = parsed.get("warnings")

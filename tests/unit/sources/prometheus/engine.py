@@ -43,11 +43,11 @@ def labels(uuid: str = "GPU-0", host: str = "gpu01", **more: str) -> dict[str, s
     return {name: text for name, text in given.items() if text}
 
 
-def too_much() -> Answer:
-    """What Prometheus answers where a question is beyond its limits."""
+def too_much(status: str = "422 No") -> Answer:
+    """What Prometheus answers where a question is beyond its limits; Mimir answers 400, too."""
     text = "query processing would load too many samples into memory in query execution"
     body = {"status": "error", "errorType": "execution", "error": text}
-    return Answer(json.dumps(body).encode(), "422 No", headers=JSON)
+    return Answer(json.dumps(body).encode(), status, headers=JSON)
 
 
 class Engine(PageServer):
@@ -66,6 +66,7 @@ class Engine(PageServer):
         """What no question may be about."""
         self.too_much: tuple[str, ...] = ()
         """What the server's limits allow no question about."""
+        self.status_of_limits = "422 No"
         self.too_much_past: tuple[str, ...] = ()
         """What they allow no question about over time."""
         self.most_steps: int | None = None
@@ -115,7 +116,7 @@ class Engine(PageServer):
         if self.refused and self.refused in params.get("query", ""):
             return Answer(b"no", "403 Forbidden")
         if any(name in params.get("query", "") for name in self.too_much):
-            return too_much()
+            return too_much(self.status_of_limits)
         if path == "query":
             return answer_of(self.result(params), **more)
         if path == "query_range":

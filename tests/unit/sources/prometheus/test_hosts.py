@@ -36,7 +36,7 @@ PAGE = {
     "lustre_read_bytes_total": [({"component": "client", "target": "work-0123456789ab"}, 1e6)],
 }
 _SUM = re.compile(r"sum by \(([\w,]+)\) \(max by \([\w,]+\) \((\w+)\)\)")
-_COUNT = re.compile(r"count by \(([\w,]+)\) \(max by \(([\w,]+)\) \((\w+)\)\)")
+_COUNT = re.compile(r"count by \(([\w,]+)\) \(max by \(([\w,]+)\) \((\w+)\{mode=\"idle\"\}\)\)")
 _MAX = re.compile(r"max by \(([\w,]+)\) \((timestamp\()?(\w+)\)?\)")
 
 
@@ -68,7 +68,8 @@ class Server:
 
     def rows(self, question: str) -> list[tuple[dict[str, str], float]]:
         if counted := _COUNT.fullmatch(question):
-            cpus = {labels["cpu"] for labels, _ in PAGE[counted[3]]}
+            idle = (labels for labels, _ in PAGE[counted[3]] if labels["mode"] == "idle")
+            cpus = {labels["cpu"] for labels in idle}
             return [({"instance": one}, float(len(cpus))) for one in self.instances]
         asked = _SUM.fullmatch(question) or _MAX.fullmatch(question)
         assert asked, question

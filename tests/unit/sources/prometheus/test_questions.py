@@ -42,6 +42,15 @@ def test_a_metric_that_is_too_much_for_the_server_is_left_out_by_its_name(
     assert ("and 1 more:" in error.message) is (count == 2)
 
 
+def test_a_limit_that_is_a_bad_request_is_of_one_question_too(engine: Engine, opened: Open) -> None:
+    engine.too_much, engine.status_of_limits = ("DCGM_FI_DEV_FB_USED",), "400 Bad Request"
+    first, _ = once(opened, engine)
+    assert first.block("gpu").value("gpu_util_ratio", 0) == 0.97
+    assert first.block("gpu").value("mem_used_bytes", 0) is None
+    (error,) = first.errors
+    assert "400" in error.message
+
+
 def test_where_all_metrics_are_too_much_for_the_server_it_has_failed(
     engine: Engine, opened: Open
 ) -> None:
@@ -123,6 +132,28 @@ def test_where_the_interval_is_too_much_the_present_is_shown_and_it_is_said(
     (error,) = first.errors
     said(error.message, error.hint)
     assert "no past is asked for" in error.message
+
+
+def test_an_interval_that_is_too_much_is_seen_from_poll_to_poll_and_the_past_asked_for(
+    engine: Engine, opened: Open
+) -> None:
+    engine.too_much = ("[300s]",)
+    source, arrived = opened(engine.target)
+    eventually(lambda: source.recalled() is not None, "a past has come")
+    assert any(path == "query_range" for path, _ in engine.asked)
+    seen = len(arrived())
+    eventually(lambda: len(arrived()) >= seen + 2, "it is read once more")
+    assert arrived()[-1].errors == ()
+
+
+def test_no_interval_is_seen_where_the_times_of_samples_are_too_much(
+    engine: Engine, opened: Open
+) -> None:
+    engine.too_much = ("[300s]", "timestamp(")
+    source, arrived = opened(engine.target)
+    eventually(lambda: len(arrived()) >= 6, "it has been read again")
+    assert not source.is_recalling
+    assert any("no past is asked for" in one.message for frame in arrived() for one in frame.errors)
 
 
 def test_jobs_by_a_metric_that_is_too_much_are_missing_and_it_is_named(
