@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.sources.exporters.gpu_names import (
@@ -22,17 +20,14 @@ from gpumon.sources.exporters.gpu_names import (
     SMI_PREFIX,
 )
 from gpumon.sources.exporters.host_names import PARTS as HOST_PARTS
-from gpumon.sources.exporters.series_layout import (
-    LABELS,
-    label_of,
-)
+from gpumon.sources.exporters.series_layout import LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.hosts import MATCHED
 from gpumon.sources.prometheus.known import Column, Labels, with_job
 from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, SAMPLED_AT
+from gpumon.sources.prometheus.sample_interval import SampleInterval
 from gpumon.sources.prometheus.unanswered import RAISE, Unanswered, of_question
-from gpumon.sources.prometheus.watched_interval import WatchedInterval
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence, Set
@@ -51,13 +46,6 @@ NAMED_EVERY_S: Final = 300.0
 
 NAMED_BACK_S: Final = 600.0
 """Metrics count that were there in this time."""
-
-INTERVAL_BACK_S: Final = 300.0
-"""From samples of this time follows how often there is one: what is older is not reported any
-more (Prometheus' lookback)."""
-
-MOST_LONG: Final = 8
-"""GPUs of which samples over time are asked for, each of another node."""
 
 MOST_IDENTIFYING: Final = 4
 """Metrics by whose labels and times GPUs are known; one is enough where all exporters are alike."""
@@ -79,10 +67,7 @@ JOB_ID: Final = f"{NVML_PREFIX}jobId"
 _RAISE_OR_RECORD: Final = f"{RAISE}, or have it record rules: gpumon config rules"
 
 _OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+|{MATCHED}"
-_UUIDS: Final = LABELS["uuid"]
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
-_SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
-"""UUIDs that a pattern may hold as they are."""
 
 
 class Seen(NamedTuple):
@@ -122,7 +107,7 @@ class Questions:
         self._known: Mapping[Key, Known] = {}
         """GPUs and instances of the last poll."""
         self._identifying: list[str] = []
-        self._interval_s: float | None = None
+        self._interval = SampleInterval(client, self._noted)
         self._settled_s = SETTLED_S
         """How long ago the instant is that is asked about."""
         self._labels = Labels()
@@ -132,11 +117,6 @@ class Questions:
         """Metrics of the last poll that the server gives no answer about."""
         self._timeless: FetchError | None = None
         """Why the last poll has no times of samples; None: it has."""
-        self._unpaced: FetchError | None = None
-        """Why the last poll was not answered how often there is a sample; None: it was."""
-        self._watched = WatchedInterval()
-        self._is_watched = False
-        """Whether that is all that shows how often there is one."""
 
     @property
     def identifying(self) -> tuple[str, ...]:
@@ -158,7 +138,7 @@ class Questions:
             FetchError: There is nothing to see; its message has the reason.
         """
         self._warnings, self._left_out, self._unanswered = {}, 0, Unanswered()
-        self._timeless = self._unpaced = None
+        self._timeless = None
         self._labels.begin()
         self._client.renew()
         now = response.instant(await self._client.ask("query", {"query": "time()", "nocache": "1"}))
@@ -168,12 +148,14 @@ class Questions:
         values = await self._values(at, self._hosts(near))
         known, nameless = await self._heard(at, values)
         self._known = known
-        await self._learn_interval(at, known)
+        metric = SAMPLED_AT if self._recorded else self.identifying[0]
+        await self._interval.learn(metric, known, at, has_times=self._timeless is None)
+        self._settled_s = min(SETTLED_S, self._interval.s or SETTLED_S)
         return Seen(
             asked_at=now,
             known=known,
             values=values,
-            interval_s=self._interval_s,
+            interval_s=self._interval.s,
             remarks=self._remarks(nameless),
             at=at,
             late_s=LATE_S if self._recorded else 0.0,
@@ -207,8 +189,7 @@ class Questions:
             raise FetchError(message, hint, is_refused=True)
         self._named_at = now
         self._identifying = [name for name in self._identifying if name in found]
-        # It may have been changed since.
-        self._interval_s = None
+        self._interval.forget()
 
     async def _is_beyond(self, most: int, now: float) -> bool:
         """Whether more GPUs are recorded; where they are too many to be counted, too."""
@@ -345,46 +326,6 @@ class Questions:
             self._identifying.append(INFO if is_bare else best)
         return self._identifying[turn]
 
-    async def _learn_interval(self, at: float, known: Mapping[Key, Known]) -> None:
-        """Ask how often there is a sample; where that is refused, see it from poll to poll."""
-        if self._timeless is None:
-            self._watched.see(known)
-        if self._interval_s is None and known:
-            self._interval_s = await self._interval(at, known)
-            self._is_watched = self._unpaced is not None and self._interval_s is None
-        if self._is_watched:
-            self._interval_s = self._watched.interval_s
-        self._settled_s = min(SETTLED_S, self._interval_s or SETTLED_S)
-
-    async def _interval(self, at: float, known: Mapping[Key, Known]) -> float | None:
-        """Time between two samples, of the slowest of some nodes; None: not known."""
-        for most in (MOST_LONG, 1):
-            try:
-                return await self._longest_gap(at, known, most)
-            except FetchError as error:
-                self._unpaced = of_question(error)
-        return None
-
-    async def _longest_gap(self, at: float, known: Mapping[Key, Known], most: int) -> float | None:
-        """The same of so many nodes at most; None: no two samples are there."""
-        chosen = {
-            label_of(one.labels, "host"): uuid
-            for one in known.values()
-            if _SAFE.fullmatch(uuid := label_of(one.labels, "uuid") or "")
-        }
-        name = SAMPLED_AT if self._recorded else self._identifying[0]
-        found = []
-        for label in _UUIDS if chosen else ():
-            some = "|".join(list(chosen.values())[:most])
-            question = f'{name}{{{label}=~"{some}"}}[{INTERVAL_BACK_S:.0f}s]'
-            answer = await self._client.ask("query", response.at_instant(question, at))
-            for times in response.times(self._noted(answer)):
-                gaps = [after - before for before, after in pairwise(times)]
-                found += [median(gaps)] if gaps else []
-            if found:
-                break
-        return max(found, default=None)
-
     def _noted(self, answer: Answer) -> Answer:
         """The answer, once its warnings are noted."""
         self._warnings |= dict.fromkeys(answer.warnings)
@@ -402,9 +343,8 @@ class Questions:
         if error := self._timeless:
             text = "does not say how old its values are, each may be 5 min old"
             found.append((f"{text}: {error.message}", _RAISE_OR_RECORD))
-        if (error := self._unpaced) and self._interval_s is None:
-            text = "does not say how often it reads GPUs, so that no past is asked for yet"
-            found.append((f"{text}: {error.message}", RAISE))
+        if remark := self._interval.remark:
+            found.append(remark)
         if self._left_out:
             text = f"{self._left_out:,} series of its answers cannot be read and are left out"
             found.append((text, "check which program listens there, and its version"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpumon.sources.prometheus.known import Key, Known
-from gpumon.sources.prometheus.watched_interval import MOST_WATCHED, WatchedInterval
+from gpumon.sources.prometheus.sample_interval import MOST_LONG, WatchedInterval
 
 BEGAN = 1_790_000_000.0
 
@@ -45,7 +45,7 @@ def test_who_has_gone_counts_no_more() -> None:
 
 
 def test_of_a_large_fleet_some_nodes_are_watched() -> None:
-    hosts = [f"n{number:03}" for number in range(3 * MOST_WATCHED)]
+    hosts = [f"n{number:03}" for number in range(3 * MOST_LONG)]
     first = dict.fromkeys(hosts, 0.0)
     later = {host: 10.0 + (host == hosts[-1]) for host in hosts}
     assert seen(first, later) == 10.0

@@ -1,0 +1,137 @@
+"""How often a server has a sample of each GPU: it is asked, else seen from one poll to the next."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from gpumon.sources.exporters.series_layout import LABELS, label_of
+from gpumon.sources.http.exchange import FetchError
+from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.unanswered import RAISE, of_question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpumon.sources.prometheus.client import Client
+    from gpumon.sources.prometheus.known import Key, Known
+    from gpumon.sources.prometheus.response import Answer
+
+BACK_S: Final = 300.0
+"""From samples of this time follows how often there is one: what is older is not reported any
+more (Prometheus' lookback)."""
+
+MOST_LONG: Final = 8
+"""GPUs of which samples over time are asked for, each of another node; so many are watched, too."""
+
+_UUIDS: Final = LABELS["uuid"]
+_SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+"""UUIDs that a pattern may hold as they are."""
+
+
+class SampleInterval:
+    """The time between two samples, of the slowest of some nodes."""
+
+    def __init__(self, client: Client, noted: Callable[[Answer], Answer]) -> None:
+        """Ask through a client; every answer is noted."""
+        self._client = client
+        self._noted = noted
+        self._refused: FetchError | None = None
+        self._watched = WatchedInterval()
+        self.s: float | None = None
+        """In seconds; None: not known."""
+
+    def forget(self) -> None:
+        """It may have been changed."""
+        self.s, self._refused = None, None
+
+    async def learn(
+        self, metric: str, known: Mapping[Key, Known], at: float, has_times: bool
+    ) -> None:
+        """Take one poll, and ask where it is not known.
+
+        Args:
+            metric: Whose samples count.
+            known: Every GPU with the time of its newest sample.
+            at: The instant of the poll, Unix time.
+            has_times: Whether these times are those of samples.
+        """
+        if has_times:
+            self._watched.see(known)
+        if self.s is None and known:
+            self.s = await self._asked(metric, known, at)
+        if self._refused:
+            self.s = self._watched.interval_s
+
+    @property
+    def remark(self) -> tuple[str, str] | None:
+        """Why it is not known, with a way out; None: it is, or will be soon."""
+        if self._refused is None or self.s is not None:
+            return None
+        text = "does not say how often it reads GPUs, so that no past is asked for yet"
+        return f"{text}: {self._refused.message}", RAISE
+
+    async def _asked(self, metric: str, known: Mapping[Key, Known], at: float) -> float | None:
+        refused: FetchError | None = None
+        found: float | None = None
+        for most in (MOST_LONG, 1):
+            try:
+                found, refused = await self._longest_gap(metric, known, at, most), None
+                break
+            except FetchError as error:
+                refused = of_question(error)
+        self._refused = refused
+        return found
+
+    async def _longest_gap(
+        self, metric: str, known: Mapping[Key, Known], at: float, most: int
+    ) -> float | None:
+        """The same of so many nodes at most; None: no two samples are there."""
+        chosen = {
+            label_of(one.labels, "host"): uuid
+            for one in known.values()
+            if _SAFE.fullmatch(uuid := label_of(one.labels, "uuid") or "")
+        }
+        found = []
+        for label in _UUIDS if chosen else ():
+            some = "|".join(list(chosen.values())[:most])
+            question = f'{metric}{{{label}=~"{some}"}}[{BACK_S:.0f}s]'
+            answer = await self._client.ask("query", response.at_instant(question, at))
+            for times in response.times(self._noted(answer)):
+                gaps = [after - before for before, after in pairwise(times)]
+                found += [median(gaps)] if gaps else []
+            if found:
+                break
+        return max(found, default=None)
+
+
+class WatchedInterval:
+    """The same from one poll to the next."""
+
+    def __init__(self) -> None:
+        """Nothing has been seen."""
+        self._sampled_at: dict[Key, float] = {}
+        self._gaps_s: dict[Key, float] = {}
+
+    def see(self, known: Mapping[Key, Known]) -> None:
+        """Take one poll: every GPU with the time of its newest sample."""
+        for key in self._sampled_at.keys() - known.keys():
+            del self._sampled_at[key]
+            self._gaps_s.pop(key, None)
+        if not self._sampled_at:
+            of_hosts = {label_of(one.labels, "host"): key for key, one in known.items()}
+            some = [*of_hosts.values()][:MOST_LONG]
+            self._sampled_at = {key: known[key].sampled_at for key in some}
+        for key, before in self._sampled_at.items():
+            now = known[key].sampled_at
+            if now > before:
+                # A poll may miss samples, and never sees them closer than they are.
+                self._gaps_s[key] = min(now - before, self._gaps_s.get(key, now - before))
+                self._sampled_at[key] = now
+
+    @property
+    def interval_s(self) -> float | None:
+        """The longest of them; None: no two samples have been seen."""
+        return max(self._gaps_s.values(), default=None)
