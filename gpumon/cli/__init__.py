@@ -74,6 +74,10 @@ def _end(code: int) -> None:
 
 def _run(words: list[str], *, is_program: bool = False) -> int:
     """Exit code of the command that the words name."""
+    if is_program:
+        from gpumon.base.field_types import leave_as_text
+
+        leave_as_text()
     command = words[0] if words and words[0] in COMMANDS else "watch"
     # Where the main command may look at this machine, its probe starts before anything else.
     if command == "watch" and "local" in words:

@@ -54,7 +54,7 @@ sys.meta_path.insert(0, Shipped())
 """
 
 
-_IMPORT: Final = """
+_BEFORE: Final = """
 import gc, sys, types
 gc.disable()
 def find_library(name):
@@ -62,18 +62,29 @@ def find_library(name):
     return find_library(name)
 sys.modules["ctypes.util"] = types.ModuleType("ctypes.util")
 sys.modules["ctypes.util"].find_library = find_library
-from gpumon.probe.main import main
-del sys.modules["ctypes.util"]
-gc.enable()
 """
 """The binding imports `find_library` and never calls it. What that would import, subprocess and
 tempfile among it, costs every start of a probe 4 ms of CPU. Garbage, of which imports make none, is
 not looked for meanwhile."""
 
+_LAZILY: Final = """
+from gpumon.sources.probes.lazy_binding import load
+load("pynvml")
+"""
+"""Where gpumon is installed; of the binding that travels little is left that is not used."""
 
-def _run(options: dict[str, object]) -> str:
+_IMPORT: Final = """
+from gpumon.probe.main import main
+del sys.modules["ctypes.util"]
+gc.enable()
+"""
+
+_LOCALLY: Final = _BEFORE + _LAZILY + _IMPORT
+
+
+def _run(imports: str, options: dict[str, object]) -> str:
     # Numbers, truth values, words of a fixed list, a hexadecimal nonce: safe as Python literals.
-    return f"{_IMPORT}main(b, {options!r})\n"
+    return f"{imports}main(b, {options!r})\n"
 
 
 def _binding() -> str:
@@ -111,7 +122,7 @@ def start_options(
 
 def local_program(options: dict[str, object]) -> bytes:
     """Bytes for a child of this machine: it imports the installed files, compiled already."""
-    return _framed(_paths() + _run(options))
+    return _framed(_paths() + _run(_LOCALLY, options))
 
 
 def early_start() -> tuple[str, ...]:
@@ -125,7 +136,7 @@ def early_start() -> tuple[str, ...]:
 
 def early_steps() -> str:
     """The same as statements for a child that is made of this process."""
-    return _IMPORT + _RECEIVE
+    return _LOCALLY + _RECEIVE
 
 
 _shipped: dict[str, str] = {}
@@ -157,4 +168,4 @@ def _shipped_sources() -> str:
 
 def remote_program(options: dict[str, object]) -> bytes:
     """Bytes for a node on which nothing is installed but Python: probe and binding travel along."""
-    return _framed(_LOADER % _shipped_sources() + _run(options))
+    return _framed(_LOADER % _shipped_sources() + _run(_BEFORE + _IMPORT, options))
