@@ -19,6 +19,7 @@ _OTHER_EXPORTERS: Final = {
     "slurm_": "an exporter of Slurm, or slurmctld itself: numbers of jobs, not jobs; the target "
     "slurm asks for these",
     "amd_gpu_": "an exporter of AMD's GPUs",
+    "all_smi_": "all-smi",
     "cgroup_": "cgroup_exporter: control groups of jobs, which are not read from pages",
     "lustre_": "lustre_exporter",
     "prometheus_": "Prometheus itself",
@@ -61,7 +62,9 @@ def nothing_in(page: Page, nameless: int, odd: Sequence[tuple[str, str]] = ()) -
         return PlanError("its page is empty", hint)
     if nameless:
         text = f"none of its {nameless:,} series names a GPU by its UUID"
-        return PlanError(text, "gpumon knows GPUs by UUID: have dcgm-exporter add that label")
+        is_dcgm = any(name.startswith(PREFIX) for name in names)
+        who = "dcgm-exporter" if is_dcgm else "the exporter"
+        return PlanError(text, f"gpumon knows GPUs by UUID: have {who} add that label")
     if any(name.startswith(PREFIX) for name in names):
         text = (
             f"has none of DCGM's metrics that gpumon knows, only {', '.join(names[:_SHOWN_NAMES])}"

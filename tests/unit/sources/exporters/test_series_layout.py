@@ -26,11 +26,12 @@ if TYPE_CHECKING:
         (b"go_info 1\namd_gpu_power 1\namd_x 2\n", "amd_gpu_power, amd_x (an exporter of", "9400"),
         (b'node_cpu_info{cpu="0"} 1\n', "node_cpu_info (node_exporter", "collectors"),
         (b"slurm_jobs_running 4\n", "numbers of jobs, not jobs; the target slurm", "9400"),
-        (b"nvidia_smi_index 1\n", "none of its 1 series names a GPU", "UUID"),
+        (b"nvidia_smi_index 1\n", "none of its 1 series names a GPU", "have the exporter add"),
+        (b'all_smi_power{uuid="GPU-1"} 5\n', "all_smi_power (all-smi)", "9400"),
         (b"python_gc 1\ngo_info 1\n", "describes only its own program", "log"),
         (b"node_load1 1\nnode_load1 1\n", "mixes several hosts", "own pages"),
         (b'DCGM_FI_DEV_NAME{UUID="GPU-0"} 1\n', "none of DCGM's metrics", "-f"),
-        (b"DCGM_FI_DEV_GPU_UTIL 1\n", "none of its 1 series names a GPU", "UUID"),
+        (b"DCGM_FI_DEV_GPU_UTIL 1\n", "none of its 1 series names a GPU", "have dcgm-exporter"),
     ],
 )
 def test_what_cannot_be_shown_says_what_was_seen_and_the_way_out(
