@@ -74,11 +74,6 @@ class _Names:
         self._make(name)
         return self._made[name]
 
-    def __delitem__(self, name: str) -> None:
-        """A statement is done with one."""
-        self._make(name)
-        del self._made[name]
-
     def _build(self, body: FunctionType, name: str, *bases: type, **named: object) -> object:
         """A class, or of a structure what makes it."""
 
