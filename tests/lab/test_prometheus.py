@@ -109,9 +109,12 @@ class Engine:
         self.newest.take(self.source.poll())
         return join(self.newest.frames, None, self.newest.node_errors, time.time(), STALE_S)
 
-    def shows(self, *fresh: str) -> bool:
-        nodes = self.joined().nodes.values()
-        return {node.name for node in nodes if node.gpu_uuids and not node.is_stale} == set(fresh)
+    def shows(self, *fresh: str) -> JoinedFleet | None:
+        """What somebody is shown; None: other nodes than these are of the present."""
+        fleet = self.joined()
+        nodes = fleet.nodes.values()
+        found = {node.name for node in nodes if node.gpu_uuids and not node.is_stale}
+        return fleet if found == set(fresh) else None
 
 
 class Judge:
@@ -223,7 +226,7 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
     engines: list[Engine], pages: list[PageServer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for engine in engines:
-        eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.name} is read")
+        fleet = eventually(lambda one=engine: one.shows("gpu01", "gpu02"), f"{engine.name} is read")
         asked = {
             "query": "DCGM_FI_DEV_GPU_UTIL",
             "time": f"{time.time() - 2.0:.3f}",
@@ -231,7 +234,7 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
         }
         answered = httpx.get(f"http://127.0.0.1:{engine.port}/api/v1/query", params=asked)
         assert response.opened(answered.content, 200).cut is not None, answered.text[:200]
-        gpu = engine.joined().gpus["GPU-10"]
+        gpu = fleet.gpus["GPU-10"]
         assert (gpu.node, gpu.value("gpu_util_ratio"), gpu.value("power_w")) == (
             "gpu01",
             0.97,
@@ -241,7 +244,7 @@ def test_gathered_pages_are_shown_and_a_server_or_an_exporter_that_ends_is_stale
         assert gpu.reason("mem_temp_c") is Reason.NOT_SUPPORTED
         assert gpu.reason("remap_failure") is Reason.NOT_SUPPORTED
         assert gpu.reason("tensor_active_ratio") is Reason.NOT_SHARED
-        host = engine.joined().nodes["gpu02"]
+        host = fleet.nodes["gpu02"]
         assert host.block is not None
         assert (host.block.value("load_1m", 0), host.block.value("cpu_count", 0)) == (3.5, 2)
         assert main(["--json", "--for", "0", engine.url]) == 0
@@ -455,8 +458,8 @@ def test_rules_that_are_printed_are_evaluated_and_found(
             eventually(lambda one=engine: has_recorded(one), "the rules are evaluated")
             assert judge.failures() == {}
             engine.source.start(lambda: None)
-            eventually(lambda one=engine: one.shows("gpu01", "gpu02"), "it is read")
-            gpu = engine.joined().gpus["GPU-10"]
+            fleet = eventually(lambda one=engine: one.shows("gpu01", "gpu02"), "it is read")
+            gpu = fleet.gpus["GPU-10"]
             assert (gpu.value("gpu_util_ratio"), gpu.value("energy_j")) == (0.97, None)
             assert gpu.block.label("name", gpu.row) == "NVIDIA H100 80GB HBM3"
             engine.source.wish(Wish(zoom_nodes=("gpu01",)))
