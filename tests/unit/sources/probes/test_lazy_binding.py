@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pynvml
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run(code: str, *paths: str) -> str:
