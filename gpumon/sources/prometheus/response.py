@@ -32,7 +32,8 @@ LATEST: Final = 2.0**40
 
 OF_QUESTION: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
 """So servers refuse one question: what they could not evaluate, or what is too much for a limit.
-Mimir's limits on a question's length and time are 400 (its querymiddleware/errors.go, 2.17)."""
+Mimir's limits on a question's length and time are 400 (grafana/mimir,
+pkg/frontend/querymiddleware/errors.go, at 90aa4cfb)."""
 
 _NO_ANSWER: Final = "check host, port and prefix: the server has to speak Prometheus' interface"
 
