@@ -75,6 +75,8 @@ class Engine:
         self.name = f"{program} of Debian {release}"
         self.file = taken(program, release) or program
         self.folder = folder
+        self.more_words: tuple[str, ...] = ()
+        """Of the command, beside those that every test needs."""
         self.url = f"prometheus+http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self.source = open_source(
@@ -96,7 +98,9 @@ class Engine:
             ),
         }[self.program]
         with (self.folder / f"{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen([self.file, *words], stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [self.file, *words, *self.more_words], stdout=log, stderr=log
+            )
 
     def stop(self) -> None:
         if self.process is not None:
@@ -286,12 +290,13 @@ def is_refused(engine: Engine) -> bool:
 class Growing(PageServer):
     """The page of a node whose energy counts on, at 300 W."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, more: bytes = b"") -> None:
         super().__init__()
         self.host = host
+        self.more = more
 
     def answer_to(self, head: bytes) -> Answer:
-        return Answer(page_at(self.host, time.time()))
+        return Answer(page_at(self.host, time.time()) + self.more)
 
 
 def page_at(host: str, at: float) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.sources.exporters.series_layout import LABELS, label_of
 from gpumon.sources.http.exchange import FetchError
@@ -25,6 +25,9 @@ more (Prometheus' lookback)."""
 
 MOST_LONG: Final = 8
 """GPUs of which samples over time are asked for, each of another node; so many are watched, too."""
+
+LEAST_GAPS: Final = 2
+"""So many must have been seen: one may be of a time in which nobody gathered (our choice)."""
 
 _UUIDS: Final = LABELS["uuid"]
 _SAFE: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -58,11 +61,11 @@ class SampleInterval:
             at: The instant of the poll, Unix time.
             has_times: Whether these times are those of samples.
         """
-        if has_times:
-            self._watched.see(known)
         if self.s is None and known:
             self.s = await self._asked(metric, known, at)
         if self._refused:
+            if has_times:
+                self._watched.see(known)
             self.s = self._watched.interval_s
 
     @property
@@ -70,7 +73,7 @@ class SampleInterval:
         """Why it is not known, with a way out; None: it is, or will be soon."""
         if self._refused is None or self.s is not None:
             return None
-        text = "does not say how often it reads GPUs, so that no past is asked for yet"
+        text = "does not say how often it reads GPUs, so that no past is asked for"
         return f"{text}: {self._refused.message}", RAISE
 
     async def _asked(self, metric: str, known: Mapping[Key, Known], at: float) -> float | None:
@@ -113,13 +116,13 @@ class WatchedInterval:
     def __init__(self) -> None:
         """Nothing has been seen."""
         self._sampled_at: dict[Key, float] = {}
-        self._gaps_s: dict[Key, float] = {}
+        self._gaps: dict[Key, _Gaps] = {}
 
     def see(self, known: Mapping[Key, Known]) -> None:
         """Take one poll: every GPU with the time of its newest sample."""
         for key in self._sampled_at.keys() - known.keys():
             del self._sampled_at[key]
-            self._gaps_s.pop(key, None)
+            self._gaps.pop(key, None)
         if not self._sampled_at:
             of_hosts = {label_of(one.labels, "host"): key for key, one in known.items()}
             some = [*of_hosts.values()][:MOST_LONG]
@@ -127,11 +130,21 @@ class WatchedInterval:
         for key, before in self._sampled_at.items():
             now = known[key].sampled_at
             if now > before:
+                gaps = self._gaps.get(key, _Gaps(now - before, 0))
                 # A poll may miss samples, and never sees them closer than they are.
-                self._gaps_s[key] = min(now - before, self._gaps_s.get(key, now - before))
+                self._gaps[key] = _Gaps(min(now - before, gaps.least_s), gaps.seen + 1)
                 self._sampled_at[key] = now
 
     @property
     def interval_s(self) -> float | None:
-        """The longest of them; None: no two samples have been seen."""
-        return max(self._gaps_s.values(), default=None)
+        """The longest of them; None: of none is it known yet."""
+        known = (one.least_s for one in self._gaps.values() if one.seen >= LEAST_GAPS)
+        return max(known, default=None)
+
+
+class _Gaps(NamedTuple):
+    """What was seen between samples of one GPU."""
+
+    least_s: float
+    seen: int
+    """How many."""

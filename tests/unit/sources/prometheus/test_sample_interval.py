@@ -30,22 +30,29 @@ def test_one_poll_shows_no_interval() -> None:
     assert seen({"a": 0.0}, {"a": 0.0}) is None
 
 
+def test_a_single_gap_may_be_of_the_time_before_anybody_gathered() -> None:
+    assert seen({"a": 0.0}, {"a": 47.0}) is None
+    assert seen({"a": 0.0}, {"a": 47.0}, {"a": 60.0}) == 13.0
+
+
 def test_what_polls_missed_makes_it_no_longer() -> None:
     assert seen({"a": 0.0}, {"a": 34.0}, {"a": 34.0}, {"a": 51.0}, {"a": 102.0}) == 17.0
 
 
 def test_the_slowest_of_several_counts() -> None:
-    assert seen({"a": 0.0, "b": 3.0}, {"a": 9.0, "b": 3.0}, {"a": 18.0, "b": 43.0}) == 40.0
+    polls = [{"a": 0.0, "b": 3.0}, {"a": 9.0, "b": 43.0}, {"a": 18.0, "b": 83.0}]
+    assert seen(*polls) == 40.0
 
 
 def test_who_has_gone_counts_no_more() -> None:
+    assert seen({"a": 0.0, "b": 0.0}, {"a": 8.0, "b": 55.0}, {"a": 16.0, "b": 110.0}) == 55.0
     assert seen({"a": 0.0, "b": 0.0}, {"a": 8.0, "b": 55.0}, {"a": 16.0}) == 8.0
-    assert seen({"a": 0.0}, {"a": 8.0}, {"b": 1.0}) is None
-    assert seen({"a": 0.0}, {"a": 8.0}, {"b": 1.0}, {"b": 21.0}) == 20.0
+    began = [{"a": 0.0}, {"a": 8.0}, {"a": 16.0}]
+    assert seen(*began, {"b": 1.0}) is None
+    assert seen(*began, {"b": 1.0}, {"b": 21.0}, {"b": 41.0}) == 20.0
 
 
 def test_of_a_large_fleet_some_nodes_are_watched() -> None:
     hosts = [f"n{number:03}" for number in range(3 * MOST_LONG)]
-    first = dict.fromkeys(hosts, 0.0)
-    later = {host: 10.0 + (host == hosts[-1]) for host in hosts}
-    assert seen(first, later) == 10.0
+    polls = [{h: at * (10.0 + (h == hosts[-1])) for h in hosts} for at in range(3)]
+    assert seen(*polls) == 10.0
