@@ -11,6 +11,7 @@ _ITS_VALUES: Final = "its values, until it answers: asked again after 1 s, doubl
 _CLIENT: Final = "tests/unit/sources/prometheus/test_client.py::"
 _ELSE: Final = (_CLIENT + "test_whatever_else_answers_is_named_with_the_way_out",)
 _QUESTIONS: Final = "tests/unit/sources/prometheus/test_questions.py::"
+_LIMITS: Final = "tests/lab/test_server_limits.py::"
 _RECALL: Final = "tests/unit/sources/prometheus/test_recall.py::"
 _SERVER: Final = "tests/unit/sources/prometheus/test_server.py::"
 
@@ -67,8 +68,7 @@ PROMETHEUS: Final = (
         "its past, until gpumon has seen three samples",
         (
             _QUESTIONS + "test_where_the_interval_is_too_much_the_present_is_shown_and_it_is_said",
-            "tests/lab/test_server_limits.py::"
-            "test_what_is_beyond_a_servers_limit_costs_itself_alone",
+            _LIMITS + "test_what_is_beyond_a_servers_limit_costs_itself_alone",
         ),
     ),
     Fault(
