@@ -53,7 +53,7 @@ REPEATED: Final = ("link", "mig", "context", "process")
 """Blocks that a probe leaves out while they are as it last reported them."""
 
 _UNLIKE: Final = ("link", "mig")
-"""Those of which little comes again when they are reported: what was made of them is not stored."""
+"""Those of which few values come again when they are reported: no column of them is stored."""
 
 
 _LATEST_S: Final = 2.0**53
@@ -77,10 +77,13 @@ class GarbageError(DamagedError):
 
 
 _KNOWN: Final = {
-    name: frozenset((*LABELS[name], *(f.key for f in CATALOGUE.values() if f.block == name)))
+    name: {
+        key: key for key in (*LABELS[name], *(f.key for f in CATALOGUE.values() if f.block == name))
+    }
     for name in LABELS
 }
-"""Fields and labels of each block: of others no reason is stored, however many there are."""
+"""Fields and labels of each block: of others no reason is stored, however many there are. Frames
+take these texts, not those of their lines: hundreds of remembered ticks then share them."""
 
 
 class _Column(NamedTuple):
@@ -96,6 +99,7 @@ class _LastBlock:
 
     def __init__(self, name: str, keys: list[Any]) -> None:
         self.known = _KNOWN[name]
+        self.has_columns = name not in _UNLIKE
         self.keys = keys
         self.names = tuple(plain(str(key)) for key in keys)
         self.columns: dict[str, _Column] = {}
@@ -113,16 +117,16 @@ class _LastBlock:
         if raw != self.lacking:
             count = len(self.keys)
             found: _Reasons = {}
-            for field, reasons in raw.items():
-                is_known = field in self.known
+            for name, reasons in raw.items():
+                field = self.known.get(name)
                 if isinstance(reasons, str):
                     reason = _REASONS[reasons]
-                    by_row = dict.fromkeys(range(count if is_known else 0), reason)
+                    by_row = dict.fromkeys(range(count if field else 0), reason)
                 else:
                     by_row = {int(row): _REASONS[r] for row, r in reasons.items()}
                 if by_row and not 0 <= min(by_row) <= max(by_row) < count:
                     raise ValueError("a reason for a row that is not there")
-                if is_known:
+                if field:
                     found.update(((field, row), reason) for row, reason in by_row.items())
             self.lacking, self.missing = raw, found
         return dict(self.missing)
@@ -250,9 +254,7 @@ class Decoder:
             keys = raw["keys"]
         last = self._last.get(name)
         if last is None or last.keys != keys:
-            last = _LastBlock(name, keys)
-            if name not in _UNLIKE:
-                self._last[name] = last
+            last = self._last[name] = _LastBlock(name, keys)
         missing = last.reasons(raw["missing"])
         at = [_finite(read_at) for read_at in raw["at"]]
         if len(at) != len(keys):
@@ -260,15 +262,16 @@ class Decoder:
             raise ValueError(message)
         values: dict[str, list[float | int | None]] = {}
         packed: dict[str, array[float] | array[int]] = {}
-        for key, column in raw["columns"].items():
-            field = CATALOGUE.get(key)
+        for reported, column in raw["columns"].items():
+            field = CATALOGUE.get(reported)
             if field is None or field.block != name or len(column) != len(keys):
                 continue
+            key = field.key
             known = last.columns.get(key)
             if known is None or known.raw != column:
                 known = _column(field, column, missing)
                 # What is made of counters changes with them, and garbage has to be reported again.
-                if key not in DERIVED and known.checked is column:
+                if last.has_columns and key not in DERIVED and known.checked is column:
                     last.columns[key] = known
             values[key], packed[key] = known.checked, known.packed
         read_at = {
@@ -281,7 +284,7 @@ class Decoder:
         for key in DERIVED_OF.get(name, ()):
             packed[key] = column_for(False, values.get(key, nothing))
         labels = {
-            label: last.label(label, texts)
+            last.known[label]: last.label(label, texts)
             for label, texts in raw["labels"].items()
             if label in LABELS[name] and len(texts) == len(keys)
         }

@@ -252,6 +252,22 @@ def test_reports_with_the_same_reasons_share_one_map_of_them() -> None:
     assert first.reason("mem_temp_c", 0) is Reason.LOST
 
 
+@pytest.mark.parametrize("block", LABELS)
+def test_equal_reports_of_any_block_share_names_texts_and_reasons(block: str) -> None:
+    """Hundreds of ticks are remembered: what each repeats would be most of the memory they take."""
+    value, lacking, *_ = (f.key for f in CATALOGUE.values() if f.block == block)
+    decoder, label = Decoder("local"), next(iter(LABELS[block]), None)
+    labels = {label: ["cx7"]} if label else {}
+    text = line({value: [1]}, missing={lacking: "lost"}, labels=labels, block=block)
+    first, second = (decoded(text, decoder).block(block) for _ in range(2))
+    assert second.keys is first.keys
+    assert second.missing is first.missing
+    for name in ("columns", "labels"):
+        mine, theirs = (list(getattr(found, name)) for found in (first, second))
+        assert [*map(id, mine)] == [*map(id, theirs)]
+    assert first.columns
+
+
 def test_what_is_unknown_is_left_out() -> None:
     text = line(
         {"temp_c": [1], "root_password": [2], "uid": [3], "power_w": [1, 2]},
