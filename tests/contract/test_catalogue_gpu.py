@@ -50,9 +50,17 @@ INSTANCES = {
 NUMA = {0: "5\n", 1: "0\n", 2: "-1\n"}
 """NUMA node of each GPU as the kernel says it; -1: of none of its own."""
 
+USES = {
+    "context_sm_util_ratio": 20,
+    "context_mem_util_ratio": 31,
+    "context_encoder_util_ratio": 42,
+    "context_decoder_util_ratio": 53,
+}
+"""Percent of the first process of the first GPU; each next place one more, each next GPU three."""
+
 CONTEXTS = (
     "context_mem_used_bytes",
-    "context_sm_util_ratio",
+    *USES,
     "context_gpu_instance",
     "context_compute_instance",
 )
@@ -89,7 +97,8 @@ def publish(node: Standin, step: int) -> None:
         for place, pid in enumerate(pids(gpu)):
             memory = None if place == 2 else 3_000_000_007 + pid
             instance = (gpu + 1, place) if is_cut else None
-            state.process(gpu, pid, memory, 20 + 3 * gpu + place, instance=instance)
+            sm, mem, enc, dec = (base + 3 * gpu + place for base in USES.values())
+            state.process(gpu, pid, memory, sm, mem, instance=instance, video_percent=(enc, dec))
         for place in range(3 if is_cut else 0):
             state.mig(gpu, place, **instance_raw(gpu, place))
     state.write()
@@ -150,7 +159,10 @@ def context_wanted(profile: str, gpu: int, place: int) -> Wanted:
     is_cut = profile == "mig"
     return {
         "context_mem_used_bytes": Reason.NOT_SHARED if place == 2 else 3_000_000_007 + pid,
-        "context_sm_util_ratio": (Reason.NOT_SUPPORTED if is_cut else (20 + 3 * gpu + place) / 100),
+        **{
+            key: Reason.NOT_SUPPORTED if is_cut else (base + 3 * gpu + place) / 100
+            for key, base in USES.items()
+        },
         "context_gpu_instance": gpu + 1 if is_cut else Reason.NOT_SUPPORTED,
         "context_compute_instance": place if is_cut else Reason.NOT_SUPPORTED,
     }
@@ -231,7 +243,7 @@ def assert_first(profile: str, frame: Frame) -> None:
         assert {links.missing.get((key, row)) for key in speeds} == {Reason.NOT_SAMPLED}
     use = Reason.NOT_SUPPORTED if profile == "mig" else Reason.NOT_SAMPLED
     for row in range(len(contexts.keys)):
-        assert contexts.missing.get(("context_sm_util_ratio", row)) is use
+        assert {contexts.missing.get((key, row)) for key in USES} == {use}
     for row in range(len(instances.keys)):
         assert instances.missing.get(("mig_sm_active_ratio", row)) is Reason.NOT_SAMPLED
 

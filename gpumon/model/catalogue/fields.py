@@ -96,16 +96,25 @@ CONTEXT_FIELDS: Final = (
         doc="Device memory of one process on one GPU.",
         origin="nvmlDeviceGetComputeRunningProcesses.usedGpuMemory",
     ),
-    Field(
-        "context_sm_util_ratio",
-        "context",
-        Kind.GAUGE,
-        "ratio",
-        low=0.0,
-        high=1.0,
-        title="SM",
-        doc="Share of time in which the process used an SM of one GPU, since its last sample.",
-        origin="nvmlDeviceGetProcessUtilization.smUtil",
+    *(
+        Field(
+            key,
+            "context",
+            Kind.GAUGE,
+            "ratio",
+            low=0.0,
+            high=1.0,
+            title=title,
+            doc=f"Share of time in which the process {what} of one GPU, since its last sample.",
+            origin=f"nvmlDeviceGetProcessUtilization.{name}",
+            is_kept=name == "smUtil",
+        )
+        for key, title, what, name in (
+            ("context_sm_util_ratio", "SM", "used an SM", "smUtil"),
+            ("context_mem_util_ratio", "MBW", "read or wrote the memory", "memUtil"),
+            ("context_encoder_util_ratio", "ENC", "used the video encoder", "encUtil"),
+            ("context_decoder_util_ratio", "DEC", "used the video decoder", "decUtil"),
+        )
     ),
     Field(
         "context_gpu_instance",

@@ -1,4 +1,4 @@
-"""Processes that hold a context on one GPU: type, memory, and how busy its kernels made the SMs."""
+"""Processes that hold a context on one GPU: type, memory, and how busy they made its units."""
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -20,6 +20,14 @@ COUNTS = ["process_count", "compute_process_count"]
 """What a GPU's row has of them."""
 
 USE = "nvmlDeviceGetProcessUtilization"
+
+USES = (
+    ("context_sm_util_ratio", "smUtil"),
+    ("context_mem_util_ratio", "memUtil"),
+    ("context_encoder_util_ratio", "encUtil"),
+    ("context_decoder_util_ratio", "decUtil"),
+)
+"""What a sample of that call has of one process, in percent."""
 
 NO_INSTANCE = 0xFFFFFFFF
 """The instance of a process on a GPU that is not cut (nvml.h)."""
@@ -82,7 +90,8 @@ class Contexts:
         self._graphics_reason = ""
         """Why it is not known which processes draw, else empty."""
         self._mem_used: Any = None
-        self._use: Dict[int, float] = {}
+        self._use: Dict[int, Any] = {}
+        """Newest sample of each process that used anything."""
         self._use_reason = NOT_SAMPLED
         self._sampled: List[int] = []
         self._last_sample = 0
@@ -96,7 +105,7 @@ class Contexts:
         """Contexts as last listed, the same list while none is new, and their numbers in `row`.
 
         They are listed again when their turn has come, and at once when the GPU's memory in use has
-        changed: no process comes or goes without that. How busy each makes the SMs is asked only
+        changed: no process comes or goes without that. How busy each makes the GPU is asked only
         while a user watches processes: it is one of the dearest calls, and no rule needs it.
         """
         mem_used = row.values.get("mem_used_bytes")
@@ -165,7 +174,7 @@ class Contexts:
         return found
 
     def _sample(self, is_soon: bool = False) -> None:
-        """Learn the SM use since the last sample, by the last sample's own timestamp.
+        """Learn the use since the last sample, by the last sample's own timestamp.
 
         Its clock is none of ours (wall clock or since boot, as the driver likes). The first answer
         averages all samples that the driver still had, so it only gives where the next begins.
@@ -182,7 +191,7 @@ class Contexts:
             if missing.code not in (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS):
                 self._use_reason = missing.reason
                 return
-            # No SM was busy since then: the binding has two ways to report it.
+            # Nothing was busy since then: the binding has two ways to report it.
             found = []
             first = False
         fresh = [sample for sample in found if sample.timeStamp > self._last_sample]
@@ -194,7 +203,7 @@ class Contexts:
         self._sampled = [context.pid for context in self._listed]
         self._use = {}
         for sample in sorted(fresh, key=lambda sample: sample.timeStamp):
-            self._use[int(sample.pid)] = sample.smUtil * 0.01
+            self._use[int(sample.pid)] = sample
 
     def _row(self, context: Context, at: float) -> Row:
         pid = context.pid
@@ -215,11 +224,14 @@ class Contexts:
                 row.missing[key] = NOT_SUPPORTED
             else:
                 row.values[key] = number
-        if self._use_reason:
-            row.missing["context_sm_util_ratio"] = self._use_reason
-        elif pid not in self._sampled:
+        reason = self._use_reason
+        if not reason and pid not in self._sampled:
             # It came after the last sample, which therefore has nothing of it.
-            row.missing["context_sm_util_ratio"] = NOT_SAMPLED
-        else:
-            row.values["context_sm_util_ratio"] = self._use.get(pid, 0.0)
+            reason = NOT_SAMPLED
+        sample = self._use.get(pid)
+        for key, name in USES:
+            if reason:
+                row.missing[key] = reason
+            else:
+                row.values[key] = getattr(sample, name) * 0.01 if sample else 0.0
         return row

@@ -202,6 +202,9 @@ class ProcessValues(TypedDict):
     process_stopped_s: float | None
     process_stuck_s: float | None
     context_sm_util_ratio: float | None
+    context_mem_util_ratio: float | None
+    context_encoder_util_ratio: float | None
+    context_decoder_util_ratio: float | None
     context_gpu_instance: int | None
     context_compute_instance: int | None
 

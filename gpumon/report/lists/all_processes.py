@@ -159,8 +159,13 @@ def _memory(row: ProcessRow) -> float | None:
     return row.process.mem_used_bytes.get(row.uuid)
 
 
-def _sm(row: ProcessRow) -> float | None:
-    return row.context.value("context_sm_util_ratio") if row.context else None
+def _unit_use(part: str, key: str) -> Column[ProcessRow]:
+    """A column of how busy a process makes one of its GPU's units, which sorts."""
+
+    def order(_digest: Digest, row: ProcessRow) -> SortKey | None:
+        return _number(row.context.value(key) if row.context else None)
+
+    return PROCESS_PARTS[part]._replace(order=order, is_descending=True, unit="ratio")
 
 
 def owners(digest: Digest, row: ProcessRow) -> tuple[str, ...]:
@@ -244,7 +249,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     _PART["memory"]._replace(
         order=lambda _d, r: _number(_memory(r)), is_descending=True, unit="bytes"
     ),
-    _PART["sm"]._replace(order=lambda _d, r: _number(_sm(r)), is_descending=True, unit="ratio"),
+    _unit_use("sm", "context_sm_util_ratio"),
     _PART["cores"]._replace(
         order=_of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used"),
         is_descending=True, unit="",
@@ -273,6 +278,9 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
     _PART["write"]._replace(
         order=_use("process_io_write_bytes_per_s"), is_descending=True, unit="bytes/s"
     ),
+    _unit_use("mbw", "context_mem_util_ratio"),
+    _unit_use("enc", "context_encoder_util_ratio"),
+    _unit_use("dec", "context_decoder_util_ratio"),
     _PART["past"],
     _PART["node"]._replace(order=lambda _d, r: (r.process.node,)),
     _PART["uid"]._replace(order=lambda _d, r: _number(r.process.uid), unit=""),

@@ -123,9 +123,14 @@ def _memory(_digest: Digest, row: ProcessRow) -> Cell:
     return NO_VALUE if used is None else Cell(units.gib(used))
 
 
-def _sm_use(_digest: Digest, row: ProcessRow) -> Cell:
-    value = row.context.value("context_sm_util_ratio") if row.context else None
-    return NO_VALUE if value is None else Cell(units.percent(value))
+def _use(key: str) -> Callable[[Digest, ProcessRow], Cell]:
+    """How busy a process makes one of its GPU's units."""
+
+    def cell(_digest: Digest, row: ProcessRow) -> Cell:
+        value = row.context.value(key) if row.context else None
+        return NO_VALUE if value is None else Cell(units.percent(value))
+
+    return cell
 
 
 def _of_tree(
@@ -304,9 +309,26 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         4,
         "right",
         priority=1,
-        cell=_sm_use,
+        cell=_use("context_sm_util_ratio"),
         order=None,
         doc="Share of the SMs that the process used.",
+    ),
+    *(
+        Column(
+            name,
+            title,
+            4,
+            "right",
+            priority=1,
+            cell=_use(key),
+            order=None,
+            doc=f"Share of time in which the process {what} (NVML's {theirs}).",
+        )
+        for name, title, key, what, theirs in (
+            ("mbw", "MBW%", "context_mem_util_ratio", "read or wrote GPU memory", "memUtil"),
+            ("enc", "ENC%", "context_encoder_util_ratio", "used the video encoder", "encUtil"),
+            ("dec", "DEC%", "context_decoder_util_ratio", "used the video decoder", "decUtil"),
+        )
     ),
     Column(
         "cores",

@@ -21,7 +21,7 @@ from gpumon.simulate.blocks.mount import mount_block, space_block
 from gpumon.simulate.blocks.node import HOST_BYTES_PER_PROCESS, NodeBlocks, grown_bytes
 from gpumon.simulate.blocks.port import PortBlocks
 from gpumon.simulate.cluster.timeline import CPU_AT, READ_AT, WRITE_AT, Spans
-from gpumon.simulate.physics.phase import CPU, READ, SM, WRITE
+from gpumon.simulate.physics.phase import CPU, MEM_BUSY, READ, SM, WRITE
 from gpumon.simulate.records.slurm_queue import processes_of
 
 if TYPE_CHECKING:
@@ -336,7 +336,12 @@ class FrameMaker:
 
 
 def _with_use(hosted: _Hosted, readings: Sequence[Reading]) -> Block:
-    """Contexts with the share of its GPU's SMs that each has busy: it is alone on it."""
-    use = array("d", [ratio(readings[row].means[SM]) for row in hosted.rows])
-    columns = {**hosted.contexts.columns, "context_sm_util_ratio": use}
-    return hosted.contexts._replace(columns=columns)
+    """Contexts with how busy each makes its GPU's units: it is alone on it."""
+    use = {
+        key: array("d", [ratio(readings[row].means[unit]) for row in hosted.rows])
+        for key, unit in (("context_sm_util_ratio", SM), ("context_mem_util_ratio", MEM_BUSY))
+    }
+    phases = [readings[row].phase for row in hosted.rows]
+    use["context_encoder_util_ratio"] = array("d", [phase.encoder for phase in phases])
+    use["context_decoder_util_ratio"] = array("d", [phase.decoder for phase in phases])
+    return hosted.contexts._replace(columns={**hosted.contexts.columns, **use})

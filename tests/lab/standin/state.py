@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tests.lab.standin.profiles import Values
 
 XID_CRITICAL_ERROR = 0x8
+NO_INSTANCE = 0xFFFFFFFF
+"""The instance of a process on a GPU that is not cut."""
 
 # Counter and the rate that drives it; milliwatts are millijoules per second.
 _GPU_COUNTERS = {
@@ -82,14 +84,17 @@ class State:
         mem_percent: int = 0,
         kind: str = "C",
         instance: tuple[int, int] | None = None,
+        video_percent: tuple[int, int] = (0, 0),
     ) -> None:
         """Lists a process without a context; kind C compute, G graphics, M client of MPS.
 
-        `instance` names the GPU instance and the compute instance that it runs in.
+        `instance` names the GPU instance and the compute instance that it runs in,
+        `video_percent` how busy it keeps the encoder and the decoder.
         """
         mem = "n/a" if mem_bytes is None else str(mem_bytes)
-        place = "" if instance is None else f" {instance[0]} {instance[1]}"
-        line = f"{mem} {sm_percent} {mem_percent} {kind}{place}"
+        place = "{} {}".format(*(instance or (NO_INSTANCE, NO_INSTANCE)))
+        video = "{} {}".format(*video_percent)
+        line = f"{mem} {sm_percent} {mem_percent} {kind} {place} {video}"
         self.values[f"gpu.{gpu}.process.{pid}"] = line
 
     def error(self, function: str, code: int, gpu: int | None = None) -> None:

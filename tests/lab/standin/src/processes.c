@@ -78,7 +78,8 @@ static unsigned busy_processes(const Gpu *gpu, Process *out)
         total += activity_processes(gpu, *kind, found + total, CAPACITY - total);
     unsigned busy = 0;
     for (int i = 0; i < total; i++)
-        if (found[i].sm_percent || found[i].mem_percent)
+        if (found[i].sm_percent || found[i].mem_percent || found[i].encoder_percent ||
+            found[i].decoder_percent)
             out[busy++] = found[i];
     return busy;
 }
@@ -118,7 +119,9 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, UtilizationSam
     for (unsigned i = 0; result == SUCCESS && i < *count; i++)
         out[i] = (UtilizationSample){found[i].pid, last_sample_us(call.state),
                                      clean(&call, found[i].sm_percent),
-                                     clean(&call, found[i].mem_percent), 0, 0};
+                                     clean(&call, found[i].mem_percent),
+                                     clean(&call, found[i].encoder_percent),
+                                     clean(&call, found[i].decoder_percent)};
     return answer(result);
 }
 
@@ -147,6 +150,8 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, Utilizat
         out->entries[i] = (UtilizationInfo){.time_us = last_sample_us(call.state),
                                             .pid = found[i].pid,
                                             .sm = clean(&call, found[i].sm_percent),
-                                            .memory = clean(&call, found[i].mem_percent)};
+                                            .memory = clean(&call, found[i].mem_percent),
+                                            .encoder = clean(&call, found[i].encoder_percent),
+                                            .decoder = clean(&call, found[i].decoder_percent)};
     return answer(result);
 }

@@ -79,6 +79,7 @@ typedef struct {
     unsigned mem_percent;
     char kind; /* C compute, G graphics, M a client of MPS */
     unsigned gpu_instance, compute_instance; /* of MIG, else NO_INSTANCE */
+    unsigned encoder_percent, decoder_percent;
 } Process;
 
 typedef struct {

@@ -100,9 +100,10 @@ static bool put_override(Override *list, int *count, const char *key, const char
 static bool put_process(Gpu *gpu, const char *pid, const char *value)
 {
     char mem[32] = "0", kind = 'C';
-    unsigned sm = 0, dram = 0, instance = NO_INSTANCE, part = NO_INSTANCE;
+    unsigned sm = 0, dram = 0, instance = NO_INSTANCE, part = NO_INSTANCE, enc = 0, dec = 0;
     if (gpu->process_count >= MAX_PROCESSES ||
-        sscanf(value, "%31s %u %u %c %u %u", mem, &sm, &dram, &kind, &instance, &part) < 1)
+        sscanf(value, "%31s %u %u %c %u %u %u %u", mem, &sm, &dram, &kind, &instance, &part, &enc,
+               &dec) < 1)
         return false;
     Process *process = &gpu->processes[gpu->process_count++];
     process->pid = (unsigned)strtoul(pid, NULL, 10);
@@ -112,6 +113,8 @@ static bool put_process(Gpu *gpu, const char *pid, const char *value)
     process->kind = kind;
     process->gpu_instance = instance;
     process->compute_instance = part;
+    process->encoder_percent = enc;
+    process->decoder_percent = dec;
     return true;
 }
 

@@ -54,7 +54,10 @@ class Card:
         self.asked.append(since)
         if self.error is not None:
             raise pynvml.NVMLError(self.error)
-        return [SimpleNamespace(pid=p, timeStamp=t, smUtil=sm) for p, t, sm in self.samples]
+        return [
+            SimpleNamespace(pid=p, timeStamp=t, smUtil=sm, memUtil=sm // 2, encUtil=7, decUtil=0)
+            for p, t, sm in self.samples
+        ]
 
     def types(self) -> tuple[dict[str, Any], dict[int, str]]:
         """What the GPU's row has of its processes, and the type of each."""
@@ -85,6 +88,22 @@ def test_the_first_answer_only_tells_where_the_next_begins(card: Card) -> None:
     assert card.asked == [0, 1000]
     card.read()
     assert card.asked[-1] == 2000
+
+
+def test_what_a_process_does_beside_its_kernels_comes_with_the_same_answer(card: Card) -> None:
+    rest = ("context_mem_util_ratio", "context_encoder_util_ratio", "context_decoder_util_ratio")
+
+    def read() -> dict[int, list[Any]]:
+        rows = card.contexts.read(Row("GPU-1", 5.0), is_due=True)
+        return {pid: [row.values.get(k, row.missing.get(k)) for k in rest] for pid, row in rows}
+
+    card.samples = [(7, 1000, 90)]
+    assert read() == dict.fromkeys((7, 8), ["not_sampled"] * 3)
+    card.samples = [(7, 2000, 60)]
+    assert read() == {7: [0.3, pytest.approx(0.07), 0.0], 8: [0.0] * 3}
+    card.error = pynvml.NVML_ERROR_NOT_SUPPORTED
+    assert read() == dict.fromkeys((7, 8), ["not_supported"] * 3)
+    assert len(card.asked) == 3
 
 
 def test_a_short_look_is_asked_once_more_and_hears_a_number(card: Card) -> None:
