@@ -67,7 +67,7 @@ class Plan(NamedTuple):
     """Whether nodes fall silent for a while."""
     is_restarted: bool = False
     """Whether gpumon is started anew in the middle."""
-    look_s: float = 240.0
+    look_s: float = 300.0
     """Between two looks: windows are minutes long. A live gpumon looks every 5 s."""
     missing_share: float = 1e-4
     """Of the single readings: a call of the driver fails now and then."""

@@ -220,7 +220,7 @@ def booked(tick):
 
 @pytest.mark.slow
 def test_a_past_lived_through_quickly_has_the_findings_and_books_of_each_beat():
-    past_s, size, beat_s = 7800.0, (10, 8, 4), 6.0
+    past_s, size, beat_s = 7800.0, (10, 8, 4), 10.0
 
     def whole(clock, source, stride_s, judge) -> Sampler:
         return Sampler([source], clock, stride_s, History, judge, open_ledger=Ledger)
