@@ -317,7 +317,8 @@ class MapView(RootView, ColumnFiltered):
         marks = self.map.marks
         if marks is not None:
             # The nodes as they are numbered for the map: no other tick has them listed again.
-            self.map.grouping = following(marks.digest, marks.roster.units, self.map.grouping)
+            units, may_have_domain = marks.roster.units, marks.columns.may_have_domain
+            self.map.grouping = following(marks.digest, units, self.map.grouping, may_have_domain)
         self.map.redraw()
         self._save_drawing()
 
