@@ -31,7 +31,7 @@ from gpumon.tui.textual_private.one_layout import draw_afresh
 from gpumon.tui.textual_private.signals import catch_signals
 from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.time_travel import ReplayTravel, travel_of
-from gpumon.tui.widgets.text.time_slices import Slices, last_input, last_key
+from gpumon.tui.widgets.text.time_slices import Slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,9 +151,8 @@ class GpumonApp(DressedApp):
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
-        self.coming = Coming(
-            self, Slices(self.set_timer, typed_s=last_key(self), heard_s=last_input(self))
-        )
+        slices = Slices(self.set_timer, typed_s=lambda: self.typed_s, heard_s=lambda: self.heard_s)
+        self.coming = Coming(self, slices)
         self._drawn_at = -FILLING_S
         self._heard_at = self._began_at = monotonic()
 
