@@ -151,7 +151,8 @@ class GpumonApp(DressedApp):
         self._zoom = Wish()
         """What the view on top wants to see closer."""
         self._newest: Tick | None = None
-        self.coming = Coming(self, Slices(self.set_timer, typed_s=lambda: self.typed_s))
+        slices = Slices(self.set_timer, typed_s=lambda: self.typed_s, heard_s=lambda: self.heard_s)
+        self.coming = Coming(self, slices)
         self._drawn_at = -FILLING_S
         self._heard_at = self._began_at = monotonic()
 

@@ -80,6 +80,8 @@ class DressedApp(HookedApp):
         """Looks for dead objects where Python itself may not."""
         self.typed_s = -inf
         """When the last key came, by `time.perf_counter`."""
+        self.heard_s = -inf
+        """When something was read from the terminal last, by that clock."""
         self.look = self._styles(self._variables)
 
     @property
@@ -124,6 +126,10 @@ class DressedApp(HookedApp):
         self.typed_s = time.perf_counter()
         if self.collector is not None:
             self.collector.note_key()
+
+    def note_input(self) -> None:
+        """Something was read from the terminal; from the thread that reads."""
+        self.heard_s = time.perf_counter()
 
     def to_send(self, renderable: RenderableType | None) -> RenderableType | None:
         """What changed, in fewer bytes than textual's own."""

@@ -86,35 +86,61 @@ def urgency_of(digest: Digest, units: Iterable[Unit]) -> float:
     return float(round(sum(known[one.name].urgency for one in units if one.name in known)))
 
 
-def following(digest: Digest, units: Collection[Unit], grouping: str) -> str:
+def following(
+    digest: Digest,
+    units: Collection[Unit],
+    grouping: str,
+    may_have_domain: Callable[[], Collection[str]],
+) -> str:
     """The next grouping that the fleet reports; the same one where it reports no other.
 
     Args:
         digest: The tick.
-        units: All its nodes.
+        units: All its nodes, the same object as long as they are the same.
         grouping: The one to go on from.
+        may_have_domain: Names of the nodes whose GPUs may share a fabric: mostly none.
     """
     at = GROUPINGS.index(grouping)
     for other in (*GROUPINGS[at + 1 :], *GROUPINGS[:at]):
-        if _is_reported(digest, units, other):
+        of = _OF_SLURM.get(other)
+        if of is not None:
+            is_reported = _is_of_queue(digest, units, other, of)
+        else:
+            is_reported = _is_of_nodes(digest, units, other, may_have_domain)
+        if is_reported:
             return other
     return grouping
 
 
-def _is_reported(digest: Digest, units: Collection[Unit], grouping: str) -> bool:
-    """Whether the group of any of these nodes is reported; found once in a tick."""
+def _is_of_queue(
+    digest: Digest, units: Collection[Unit], grouping: str, of: Callable[[SlurmNode], str]
+) -> bool:
+    """Whether Slurm reports the group of any of these nodes; found once for each of its answers."""
+    queue = digest.tick.queue
+    nodes = queue.nodes if queue else ()
+    found: list[object] = digest.lasting(("grouping is reported", grouping), list)
+    if not found or found[0] is not nodes or found[1] is not units:
+        # Mostly no node has one, and then the names are not needed.
+        names = [node.name for node in nodes if of(node)]
+        is_reported = bool(names) and not {unit.name for unit in units}.isdisjoint(names)
+        found[:] = (nodes, units, is_reported)
+    return bool(found[2])
+
+
+def _is_of_nodes(
+    digest: Digest,
+    units: Collection[Unit],
+    grouping: str,
+    may_have_domain: Callable[[], Collection[str]],
+) -> bool:
+    """The same of what the nodes report themselves; found once in a tick."""
 
     def is_reported() -> bool:
-        of = _OF_SLURM.get(grouping)
-        if of is None:
-            names: Iterable[str] = (unit.name for unit in units)
-            if grouping == "NVLink domain":
-                candidates = set(_may_have_domain(digest))
-                names = (name for name in names if name in candidates)
-            return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
-        # Mostly no node has one, and then the names are not needed.
-        grouped_names = [name for name, node in _listed(digest).items() if of(node)]
-        return bool(grouped_names) and not {unit.name for unit in units}.isdisjoint(grouped_names)
+        names: Iterable[str] = (unit.name for unit in units)
+        if grouping == "NVLink domain":
+            candidates = may_have_domain()
+            names = (name for name in names if name in candidates) if candidates else ()
+        return any(not group_of(digest, name, grouping).startswith(_NONE) for name in names)
 
     return digest.remembered(("grouping is reported", grouping), is_reported)
 
@@ -136,21 +162,6 @@ def _listed(digest: Digest) -> Mapping[str, SlurmNode]:
     queue = digest.tick.queue
     found = queue.nodes if queue else ()
     return digest.remembered(("queue nodes", ""), lambda: {node.name: node for node in found})
-
-
-def _may_have_domain(digest: Digest) -> list[str]:
-    """Nodes but those whose one report has all their GPUs, and no fabric: mostly none.
-
-    A key asks for this, so ten thousand nodes are passed over without a call for each.
-    """
-    known = digest.tick.gpus
-    found: list[str] = []
-    for name, node in digest.tick.nodes.items():
-        uuids = node.gpu_uuids
-        block = known[uuids[0]].block if uuids and uuids[0] in known else None
-        if block is None or block.keys != uuids or block.labels.get("fabric_cluster"):
-            found.append(name)
-    return found
 
 
 def _domain(digest: Digest, name: str) -> str:

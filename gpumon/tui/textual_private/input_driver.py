@@ -1,4 +1,4 @@
-"""Reads the keys: textual's driver, whose thread sleeps until there are some.
+"""Reads keys and writes frames: textual's driver, whose thread sleeps until there is a key.
 
 Textual's own looks ten times a second for input and for its end. On a monitor that draws once a
 second that is a tenth of all its work, and each end of the input waits for two such looks.
@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 import time
 from codecs import getincrementaldecoder
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.constants import ESCAPE_DELAY
@@ -24,6 +25,7 @@ from textual.widgets import Input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from io import TextIOWrapper
 
     from textual.message import Message
 
@@ -39,6 +41,9 @@ _OPENERS: Final = "[O\t"
 """What an escape may begin a sequence with; with Tab it is Shift-Tab on Linux's console."""
 _WORD_KEYS: Final = "bf\x7f"
 """With Alt, by a word to the left and right, and the word away: in a line that is typed."""
+
+OUT_S: Final = 0.004
+"""So long a frame is waited for: a terminal that takes nothing holds nobody up longer."""
 
 MOST_TYPED: Final = 32
 """Signs in one read: nobody types more between two polls, also where a line hangs for a second."""
@@ -152,16 +157,79 @@ def _ready(watched: Sequence[int], limit_s: float | None) -> set[int]:
     return {found for found, _ in poller.poll(None if limit_s is None else 1e3 * limit_s)}
 
 
+class Outlet:
+    """The file that textual's thread writes to; it knows when all is out.
+
+    That thread is let in between the steps of who computes, once a millisecond has passed, and each
+    of the pieces that a frame is made of waits anew, while a page is laid out or a table sorted.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        """Nothing was written yet."""
+        self._file = file
+        self._is_out = threading.Event()
+        self._handed = self._written = 0
+
+    def hand_over(self) -> None:
+        """A text is about to be given to the thread."""
+        self._is_out.clear()
+        self._handed += 1
+
+    def wait(self) -> bool:
+        """Let the thread write all that it was given; whether it has."""
+        return self._handed == 0 or self._is_out.wait(OUT_S)
+
+    # What the thread calls
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        length = self._file.write(text)
+        self._written += 1
+        return length
+
+    def flush(self) -> None:
+        """Send what was written; the thread does so once it has been given nothing more."""
+        self._file.flush()
+        if self._written == self._handed:
+            self._is_out.set()
+
+    def fileno(self) -> int:
+        """The terminal's."""
+        return self._file.fileno()
+
+
 class PatientDriver(LinuxDriver):
     """Textual's driver, woken by input or by its end."""
 
     _bell: tuple[int, int] | None = None
     """A pipe that says that the input ends, while there is any."""
 
+    _outlet: Outlet | None = None
+    """What goes to the terminal goes through it."""
+
     def start_application_mode(self) -> None:
         """Take the screen and the keys."""
         self._bell = self._bell or os.pipe()
-        super().start_application_mode()  # type: ignore[no-untyped-call]
+        file = self._file
+        if file is not None:
+            self._outlet = Outlet(file)
+            # Textual's thread takes over what it finds here.
+            self._file = cast("TextIOWrapper[Any]", self._outlet)
+        try:
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+        finally:
+            self._file = file
+
+    def write(self, data: str) -> None:
+        """Have the thread that writes send this."""
+        if self._outlet is not None:
+            self._outlet.hand_over()
+        super().write(data)
+
+    def flush(self) -> None:
+        """Let what was written out: what comes next would keep it waiting."""
+        if self._outlet is not None:
+            self._outlet.wait()
 
     def run_input_thread(self) -> None:
         """Hand on what is typed, until the input is disabled."""
@@ -183,6 +251,7 @@ class PatientDriver(LinuxDriver):
                     # The end of a pipe; a terminal that hangs up is noticed elsewhere.
                     watched = [bell[0]]
                     continue
+                self._note_input()
                 typed_at = time.monotonic()
                 for event in typing.read(decode(data), typed_at, self._is_line):
                     self.process_message(event)
@@ -192,6 +261,12 @@ class PatientDriver(LinuxDriver):
             for event in typing.poll(polled_at - typed_at > ESCAPE_DELAY):
                 self.process_message(event)
             is_settled = polled_at - typed_at > _SETTLED_S
+
+    def _note_input(self) -> None:
+        """Have long work make way: the key is heard of once its turn has come."""
+        note = getattr(self._app, "note_input", None)
+        if note is not None:
+            note()
 
     @property
     def _is_line(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import io
 import os
 import pty
 import queue
@@ -22,11 +23,12 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Key, Paste
 
 from gpumon.tui.textual_private import input_driver
-from gpumon.tui.textual_private.input_driver import MOST_TYPED, PatientDriver, Typing
+from gpumon.tui.textual_private.input_driver import MOST_TYPED, Outlet, PatientDriver, Typing
 from gpumon.tui.themed_app import DressedApp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from textual.message import Message
 
@@ -116,6 +118,27 @@ def test_an_escape_comes_through_to_a_thread_that_is_held_up_after_a_look(
     try:
         driver.run_input_thread()
         assert driver.heard.get_nowait() == "escape"
+    finally:
+        for end in (keys, typing, *driver._bell):
+            os.close(end)
+
+
+def test_long_work_hears_that_something_was_read_before_its_turn_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys, typing = os.pipe()
+    driver = asyncio.run(listening())
+    heard: list[str] = []
+    app = SimpleNamespace(note_input=lambda: heard.append("noted"), screen_stack=())
+    monkeypatch.setattr(driver, "_app", app)
+    monkeypatch.setattr(driver, "process_message", lambda message: heard.append(message.key))
+    driver.fileno = keys
+    driver._bell = os.pipe()
+    os.write(typing, b"jk")
+    monkeypatch.setattr(driver.exit_event, "is_set", lambda: bool(heard))
+    try:
+        driver.run_input_thread()
+        assert heard == ["noted", "j", "k"]
     finally:
         for end in (keys, typing, *driver._bell):
             os.close(end)
@@ -245,3 +268,55 @@ def test_a_textual_with_another_parser_reads_the_terminal_itself(
     monkeypatch.setitem(sys.modules, "textual._xterm_parser", None)
     monkeypatch.delitem(sys.modules, "gpumon.tui.textual_private.input_driver")
     assert DressedApp().get_driver_class() is LinuxDriver
+
+
+def test_what_was_handed_over_is_out_once_its_last_piece_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(input_driver, "OUT_S", 0.0)
+    file = io.StringIO()
+    found = Outlet(file)
+    assert found.wait(), "nothing was handed over"
+    found.hand_over()
+    found.hand_over()
+    assert not found.wait(), "nobody writes, and nobody is held up"
+    found.write("begin ")
+    found.flush()
+    assert not found.wait(), "its last piece is missing"
+    found.write("end")
+    found.flush()
+    assert found.wait()
+    assert file.getvalue() == "begin end"
+    found.hand_over()
+    assert not found.wait(), "another frame"
+
+
+def test_a_frame_has_left_the_driver_when_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(input_driver, "OUT_S", PATIENCE_S)
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    screen = tmp_path / "screen"
+
+    async def draw() -> list[bool]:
+        driver = PatientDriver(App[None]())
+        driver.fileno = slave
+        with screen.open("w") as file:
+            driver._file = file
+            driver.start_application_mode()
+            found = []
+            for number in range(20):
+                for piece in ("[", str(number), "]"):
+                    driver.write(piece)
+                driver.flush()
+                found.append(screen.read_text().endswith(f"[{number}]"))
+            driver.disable_input()
+            driver.close()
+        return found
+
+    try:
+        assert asyncio.run(draw()) == [True] * 20
+    finally:
+        os.close(master)
+        os.close(slave)

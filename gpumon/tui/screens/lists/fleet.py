@@ -309,7 +309,12 @@ class MapView(RootView, ColumnFiltered):
     def _show_field(self, steps: int) -> None:
         at = FIELDS.index(self.map.field) + steps
         self.map.field = FIELDS[at % len(FIELDS)]
+        self._redraw()
+
+    def _redraw(self) -> None:
+        """Draw what was chosen, and say so in the frame that comes before a large map."""
         self.map.redraw()
+        self.draw_frame()
         self._save_drawing()
 
     def action_grouping(self) -> None:
@@ -317,9 +322,9 @@ class MapView(RootView, ColumnFiltered):
         marks = self.map.marks
         if marks is not None:
             # The nodes as they are numbered for the map: no other tick has them listed again.
-            self.map.grouping = following(marks.digest, marks.roster.units, self.map.grouping)
-        self.map.redraw()
-        self._save_drawing()
+            units, may_have_domain = marks.roster.units, marks.columns.may_have_domain
+            self.map.grouping = following(marks.digest, units, self.map.grouping, may_have_domain)
+        self._redraw()
 
     def action_mean(self) -> None:
         """The worst of a node's GPUs, or their mean."""

@@ -20,7 +20,7 @@ from gpumon.tui.textual_private.repaint import PlainLines
 from gpumon.tui.widgets.map.glyphs import changed_stretches, glyph_strip
 from gpumon.tui.widgets.map.map_steps import Arranged, Asked, MapDesk
 from gpumon.tui.widgets.text.strips import line_strip
-from gpumon.tui.widgets.text.time_slices import Slices, last_key
+from gpumon.tui.widgets.text.time_slices import Slices, last_input, last_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,7 +64,7 @@ class FleetMap(PlainLines, ScrollView, inherit_bindings=False):
         """
         super().__init__()
         self._on_shown, self._prepare = on_shown, prepare
-        self.slices = Slices(self.set_timer, typed_s=last_key(self))
+        self.slices = Slices(self.set_timer, typed_s=last_key(self), heard_s=last_input(self))
         self.field: MapField = FIELDS[0]
         self.grouping = GROUPINGS[0]
         self.is_mean = False

@@ -21,7 +21,7 @@ from gpumon.tui.widgets.table.sortable_list import SortableList
 from gpumon.tui.widgets.table.table_spec import Moved, Plan
 from gpumon.tui.widgets.table.titles import MARGIN, title_strip
 from gpumon.tui.widgets.text.strips import line_strip
-from gpumon.tui.widgets.text.time_slices import Slices, last_key
+from gpumon.tui.widgets.text.time_slices import Slices, last_input, last_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ class Grid(SortableList[R], Generic[R], inherit_bindings=False):
         """Whether the rows that were asked for are not all there yet."""
         self.is_back = False
         """Whether the table was covered and is not painted yet, which comes before all else."""
-        self.slices = Slices(self.set_timer, typed_s=last_key(self))
+        self.slices = Slices(self.set_timer, typed_s=last_key(self), heard_s=last_input(self))
         self._passes: Callable[[Digest, R], bool] | None = None
         self._chosen: Collection[str] | None = None
         """Keys of the columns that the user chose."""
@@ -236,6 +236,7 @@ class Grid(SortableList[R], Generic[R], inherit_bindings=False):
         if self.is_counting and ready is not None and ready is not self._asked:
             # A key is answered with the tick at hand, before a newer one is put in order.
             yield from self._arranged(ready)
+            yield True
         shown: Asked[R] | None = None
         while (asked := self._asked) is not None and asked is not shown:
             yield from self._arranged(asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from gpumon.tui.widgets.text.time_slices import Slices, last_key
+from gpumon.tui.widgets.text.time_slices import Slices, last_input, last_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ EACH: Final = 2_000
 def release(app: App[Any], *held: Held) -> None:
     """Empty what nothing else needs any more, between keys; little of it goes at once."""
     if max(map(len, held), default=0) > EACH:
-        slices = Slices(app.set_timer, typed_s=last_key(app))
+        slices = Slices(app.set_timer, typed_s=last_key(app), heard_s=last_input(app))
         slices.run_later(release_steps(*held), lambda: None)
 
 

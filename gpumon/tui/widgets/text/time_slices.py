@@ -31,11 +31,18 @@ class HasKeys(Protocol):
 
     typed_s: float
     """When the last one came, by `time.perf_counter`."""
+    heard_s: float
+    """When something was read from the terminal last, which nobody may have acted upon yet."""
 
 
 def last_key(widget: Widget | App[Any]) -> Callable[[], float]:
     """Says when the last key came to an application, or to that of a widget."""
     return lambda: cast("HasKeys", widget.app).typed_s
+
+
+def last_input(widget: Widget | App[Any]) -> Callable[[], float]:
+    """Says when something was read last from the terminal of an application, or of a widget's."""
+    return lambda: cast("HasKeys", widget.app).heard_s
 
 
 class Slices:
@@ -46,6 +53,7 @@ class Slices:
         later: Callable[[float, Callable[[], None]], object],
         clock: Callable[[], float] = time.perf_counter,
         typed_s: Callable[[], float] = lambda: -inf,
+        heard_s: Callable[[], float] = lambda: -inf,
     ) -> None:
         """Make it ready.
 
@@ -53,10 +61,13 @@ class Slices:
             later: Calls a function after so many seconds, once keys were answered.
             clock: Seconds, for the length of a slice.
             typed_s: When the last key came, by that clock.
+            heard_s: When something was read from the terminal, by that clock: it may be a key, and
+                a slice that is under way then ends with its step.
         """
         self._later = later
         self.clock = clock
         self._typed_s = typed_s
+        self._heard_s = heard_s
         self._ended_s = -inf
         self._steps: Iterator[object] | None = None
         self._on_pause: Callable[[], None] | None = None
@@ -117,9 +128,10 @@ class Slices:
         steps, number, self._is_held = self._steps, self._number, False
         if steps is None:
             return
-        end_s = self.clock() + SLICE_S
+        began_s = self.clock()
+        end_s = began_s + SLICE_S
         for has_news in steps:
-            if has_news or self.clock() >= end_s:
+            if has_news or self.clock() >= end_s or self._heard_s() > began_s:
                 self._asked_s = -inf if has_news else self._asked_s
                 if self._on_pause is not None:
                     self._on_pause()

@@ -306,6 +306,26 @@ async def test_keys_act_on_the_map_in_sight_while_another_is_made_ready(stage, m
         assert "n0039" not in s.text
 
 
+@pytest.mark.parametrize(("key", "chosen"), [("c", "SM active by partition"), ("b", "by name")])
+async def test_what_was_chosen_is_said_before_a_large_map_is_made_ready(
+    stage, monkeypatch, key, chosen
+):
+    monkeypatch.setattr("gpumon.tui.screens.lists.fleet.LARGE", 30)
+    async with stage(many(40), (120, 40)) as s:
+        await press_and_draw(s, FLEET)
+        events = []
+
+        def note_frame(renderable):
+            if renderable is not None:
+                events.append(s.lines[0])
+
+        monkeypatch.setattr(s.app, "note_frame", note_frame)
+        monkeypatch.setattr(s.app.screen.map.slices, "begin", lambda: events.append("begins"))
+        await s.press(key)
+        said = next(at for at, event in enumerate(events) if chosen in event)
+        assert said < events.index("begins")
+
+
 async def test_a_large_map_is_drawn_every_other_second_and_at_once_when_somebody_asks(
     stage, monkeypatch
 ):

@@ -33,7 +33,7 @@ class GridApp(App[None]):
              "tone-past": "#777777", "cursor": "#333333", "bar": "#222222"},
             has_colour=True,
         )  # fmt: skip
-        self.typed_s = -inf
+        self.typed_s = self.heard_s = -inf
         self.computed: list[str] = []
         self.sort_keys: list[str] = []
 

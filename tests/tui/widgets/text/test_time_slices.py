@@ -107,6 +107,29 @@ def test_what_a_key_waits_for_goes_on_until_a_part_is_shown_or_another_key_comes
     assert done == [0, 1, 2, 3]
 
 
+def test_a_slice_ends_with_the_step_in_which_something_was_typed():
+    now, heard, done, waiting = [1.0], [0.5], [], []
+
+    def work():
+        for number in range(6):
+            done.append(number)
+            now[0] += SLICE_S / 9
+            if number == 2:
+                heard[0] = now[0]
+            yield
+
+    def later(_delay_s, call):
+        waiting.append(call)
+
+    slices = Slices(later, lambda: now[0], heard_s=lambda: heard[0])
+    slices.run(work(), lambda: None)
+    assert done == [0, 1, 2]
+    # What was typed has had its turn by then, or is no key.
+    waiting.pop()()
+    assert done == [0, 1, 2, 3, 4, 5]
+    assert not slices.is_busy
+
+
 def test_what_nobody_waits_for_begins_later():
     later, done = Later(readings=9), []
     slices = Slices(later, later.clock)
@@ -390,6 +413,22 @@ async def test_a_key_is_answered_with_the_tick_at_hand_while_a_newer_one_is_put_
         later.all_turns()
         assert app.grid.current.key == "r5"
         assert drawn(app)[1:3] == ["r5 6", "r50 51"]
+
+
+async def test_a_whole_answer_is_painted_before_a_newer_tick_is_put_in_order():
+    async with whole_table() as (app, pilot):
+        app.grid.set_needle("r5")
+        app.grid.slices.finish()
+        later = Later(readings=9_999)
+        app.grid.slices = Slices(later, later.clock)
+        app.grid.show(Digest(tick()), rows(COUNT, 1), is_large=True)
+        app.grid.set_needle("")
+        await pilot.pause()
+        assert app.grid.shown == (COUNT, COUNT)
+        assert app.grid.slices.is_busy
+        assert drawn(app)[1:3] == ["r0 0", "r1 1"]
+        later.all_turns()
+        assert drawn(app)[1:3] == ["r1999 0", "r0 1"]
 
 
 async def test_a_covered_table_rests_and_goes_on_once_it_is_painted_again():

@@ -6,15 +6,18 @@ from array import array
 
 import pytest
 
+from gpumon.base.steps import result_of
 from gpumon.model.finding import Confidence
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Gpu
 from gpumon.model.records.frame import QueueRecords
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.fleet_map import groups
+from gpumon.report.fleet_map.columns import FleetColumns
 from gpumon.report.fleet_map.groups import GROUPINGS, Cluster, clusters, following
 from gpumon.report.fleet_map.layout import MapLayout
 from gpumon.report.fleet_map.map import Unit, units
+from gpumon.report.fleet_map.numbered_nodes import roster_of
 from tests.worlds.map import drawn
 from tests.worlds.queue import slurm_node
 from tests.worlds.tick import AT, finding, job_with_gpus, tick
@@ -81,10 +84,17 @@ def test_the_group_that_loses_most_comes_first_and_shows_what():
     ]  # fmt: skip
 
 
+def after(digest, grouping):
+    """The grouping that follows, by the nodes as a map has them numbered."""
+    roster = result_of(roster_of(digest, None))
+    columns = result_of(FleetColumns(digest, roster).complete(None))
+    return following(digest, roster.units, grouping, columns.may_have_domain)
+
+
 def turns(digest):
     """The groupings that come one after the other, from the first until it comes again."""
     found = [GROUPINGS[0]]
-    while (other := following(digest, units(digest), found[-1])) != GROUPINGS[0]:
+    while (other := after(digest, found[-1])) != GROUPINGS[0]:
         found.append(other)
         assert len(found) <= len(GROUPINGS)
     return found
@@ -129,13 +139,42 @@ def test_of_all_nodes_only_those_are_asked_whose_report_has_a_fabric(monkeypatch
     monkeypatch.setattr(
         groups, "group_of", lambda *given: asked.append(given[1]) or group_of(*given)
     )
-    assert following(digest, units(digest), "block") == "NVLink domain"
+    assert after(digest, "block") == "NVLink domain"
     assert asked == [f"n{odd:02}"]
 
 
 def test_a_fleet_that_reports_no_grouping_stays_with_its_own():
     digest = Digest(tick((), []))
-    assert following(digest, (), "leaf switch") == "leaf switch"
+    assert after(digest, "leaf switch") == "leaf switch"
+
+
+class Read(tuple):
+    """Nodes that note each time that all of them are looked at."""
+
+    times = 0
+
+    def __iter__(self):
+        Read.times += 1
+        return super().__iter__()
+
+
+def test_what_slurm_reports_is_found_once_for_all_ticks_with_the_same_answer():
+    view, gpus = job_with_gpus("1", {f"n{number}": 1 for number in range(9)})
+    drawn_units = units(Digest(tick((view,), gpus)))
+    lasting = {}
+
+    def asked(listed):
+        """The grouping that follows the first, and how often the nodes were looked through."""
+        seen = tick((view,), gpus, queue=QueueRecords((), listed, AT, AT))
+        before = Read.times
+        return following(Digest(seen, lasting), drawn_units, "partition", set), Read.times - before
+
+    bare = Read(slurm_node(f"n{number}") for number in range(9))
+    assert asked(bare) == ("name", 2), "leaf switch and block"
+    assert asked(bare) == ("name", 0)
+    tree = Read(slurm_node(f"n{number}", leaf_switch="s1") for number in range(9))
+    assert asked(tree) == ("leaf switch", 1)
+    assert asked(tree) == ("leaf switch", 0)
 
 
 def test_an_nvlink_domain_is_cluster_and_clique():
