@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import BARE_UUID, FREE, INFO, METRICS, NVML, SMI
+from gpumon.sources.exporters.gpu_names import FREE, INFO, METRICS, NVML, SMI, in_words_of_nvml
 from gpumon.sources.exporters.host_plan import host_plan
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
@@ -61,7 +61,7 @@ MOST_HOLDERS: Final = 16
 
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
-_NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
+NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
 """What DCGM and nvidia-smi have in place of a text that is missing."""
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
@@ -432,15 +432,14 @@ def _place(labels: Mapping[str, str]) -> _Place:
 
 def uuid_of(labels: Mapping[str, str]) -> str:
     """The GPU that labels name, in NVML's words; empty: none."""
-    uuid = label_of(labels, "uuid") or ""
-    return f"GPU-{uuid}" if BARE_UUID.fullmatch(uuid) else uuid
+    return in_words_of_nvml(label_of(labels, "uuid") or "")
 
 
 def label_of(labels: Mapping[str, str], what: str) -> str | None:
     """What labels hold of one thing, by any of its names; None where they do not."""
     for name in LABELS[what]:
         value = labels.get(name)
-        if value and value not in _NO_TEXT:
+        if value and value not in NO_TEXT:
             return value
     return None
 
