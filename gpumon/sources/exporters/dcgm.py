@@ -18,6 +18,7 @@ from gpumon.model.gpu.xid import XID_EVENT
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.gpu_names import ZERO_IS_NONE
+from gpumon.sources.exporters.host_plan import missing_with
 from gpumon.sources.exporters.series_layout import NodePlan, plans_of
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.exposition.shape import Shape, numbers, shape_of
@@ -314,7 +315,8 @@ def _block(
         rates.add(name, table.keys, [at] * count, columns, missing, untold=table.untold)
     integers = table.integers
     packed = {key: column_for(key in integers, column) for key, column in columns.items()}
-    return Block(table.keys, packed, table.labels, table.missing_with(own))
+    reasons = missing_with(table.missing, own, table.variants)
+    return Block(table.keys, packed, table.labels, reasons)
 
 
 def _fill(
