@@ -109,10 +109,14 @@ class PageReader:
             hung = hung_error(self._where, heard_s - self._changed_at)
             return [Reading(plan.host_name, {}, (*self._errors, hung)) for plan in self._plans]
         if not is_same:
-            old = frozenset(place for place, at in times.items() if now - at > OLD_S)
+            ages_s = {place: now - at for place, at in times.items() if now - at > OLD_S}
+            errors = self._errors
+            if ages_s:
+                errors = (*errors, _old_error(self._where, len(ages_s), max(ages_s.values())))
+            old = frozenset(ages_s)
             self._last = [
                 self._nodes[plan.host_name].reading(
-                    plan, values, old, self._changed_at, self._where, self._errors
+                    plan, values, old, self._changed_at, self._where, errors
                 )
                 for plan in self._plans
             ]
@@ -155,6 +159,16 @@ def hung_error(where: str, for_s: float) -> SourceError:
         where,
         f"its page has had the same values for {for_s / 60.0:.0f} min, energy among them",
         "its collection hangs: look at the log of dcgm-exporter and of nv-hostengine",
+    )
+
+
+def _old_error(where: str, values: int, age_s: float) -> SourceError:
+    """The error where times beside values say that these are not of the present."""
+    minutes = f"{age_s / 60.0:,.0f} min"
+    return SourceError(
+        where,
+        f"has values that are too old by their own times: {values:,}, by up to {minutes}",
+        "see whether its collection hangs, and whether the clocks of both machines are right",
     )
 
 
