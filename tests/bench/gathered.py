@@ -2,7 +2,8 @@
 
 Another process answers as Prometheus does, from bodies that it has made before, so that gpumon's
 own share is apart: CPU time of this process by step, and its peak memory. Values differ from look
-to look. It prints and asserts nothing.
+to look. `--hosts` adds node_exporter's and lustre_exporter's series of every node: 96 CPUs, 8 ports
+of InfiniBand, 9 disks. It prints and asserts nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import gc
 import json
 import multiprocessing
+import re
 import resource
 import socketserver
 import time
@@ -25,15 +27,18 @@ from gpumon.fleet.join.join import join
 from gpumon.fleet.sampler.newest import Newest
 from gpumon.model.records.tick import Tick
 from gpumon.sources.exporters.gpu_names import METRICS
+from gpumon.sources.exporters.host_names import HOST_NAME, PARTS
 from gpumon.sources.prometheus.client import TIMEOUT_S, Client
+from gpumon.sources.prometheus.hosts import Hosts
 from gpumon.sources.prometheus.nodes import Nodes, frames_of
 from gpumon.sources.prometheus.questions import Questions
+from gpumon.sources.prometheus.recall import merged
 from gpumon.sources.prometheus.rules import RECORDED, SAMPLED_AT
 from gpumon.sources.prometheus_address import EngineAddress
 from tests.bench.roads import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from multiprocessing.connection import Connection
 
 GPUS_A_NODE: Final = 8
@@ -70,7 +75,7 @@ def value_of(name: str, gpu: int, turn: int) -> str:
 class Bodies:
     """Everything that the server says, made once."""
 
-    def __init__(self, gpus: int) -> None:
+    def __init__(self, gpus: int, hosts: int = 0) -> None:
         uuids = [uuid_of(gpu) for gpu in range(gpus)]
         self.values = [
             {
@@ -87,6 +92,8 @@ class Bodies:
         ]
         self._uuids = uuids
         self.count = gpus
+        self.hosts = hosts
+        self.of_hosts = [host_bodies(hosts, turn) for turn in range(BODIES)] if hosts else []
 
     def times(self, now: float) -> bytes:
         """Every GPU with all its labels, as old as now."""
@@ -102,6 +109,80 @@ class Bodies:
         )
         head = b'{"status":"success","data":{"resultType":"vector","result":['
         return head + rows.encode() + b"]}}"
+
+
+HOST_CPUS: Final = 96
+MODES: Final = ("idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user")
+PORTS: Final = tuple({"device": f"mlx5_{number}", "port": "1"} for number in range(8))
+DISKS: Final = (*({"device": f"nvme{number}n1"} for number in range(8)), {"device": "sda"})
+INTERFACES: Final = tuple(
+    {"device": name} for name in ("eth0", "eth1", "lo", "docker0", *(f"ib{n}" for n in range(8)))
+)
+MOUNTS: Final = tuple(
+    {"device": "d", "fstype": kind, "mountpoint": place}
+    for kind, place in (
+        *(("ext4", "/"), ("xfs", "/scratch"), ("ext4", "/var"), ("vfat", "/boot/efi")),
+        *(("tmpfs", "/run"), ("tmpfs", "/dev/shm"), ("tmpfs", "/run/user/0"), ("tmpfs", "/tmp")),
+    )
+)
+TARGETS: Final = tuple(
+    {"component": "client", "target": f"{name}-ffff8f1c2a3b4c00"} for name in ("work", "home")
+)
+
+
+def series_of(name: str) -> tuple[dict[str, str], ...]:
+    """Labels of one host's series of a metric, as the server's answer has them."""
+    if name == "node_cpu_seconds_total":
+        return tuple({"mode": mode} for mode in MODES)
+    if name == "node_processes_state":
+        return tuple({"state": state} for state in "DIRSZ")
+    for begin, found in (
+        ("node_infiniband_", PORTS),
+        ("node_disk_", DISKS),
+        ("node_network_", INTERFACES),
+        ("node_filesystem_", MOUNTS),
+        ("lustre_", TARGETS),
+    ):
+        if name.startswith(begin):
+            return found
+    return ({},)
+
+
+HOST_METRICS: Final = tuple(
+    name for name in PARTS if not name.startswith(("node_mountstats_", "gpfs_"))
+)
+
+
+def host_bodies(hosts: int, turn: int) -> dict[str, bytes]:
+    """What the server says of each metric of hosts, by name."""
+    found = {}
+    for name in HOST_METRICS:
+        own = series_of(name)
+        value = "4" if name.endswith("_id") else None
+        rows = (
+            (host, labels, value or str(1000 + (host * 31 + n * 7) % 977 + turn * 500))
+            for host in range(hosts)
+            for n, labels in enumerate(own)
+        )
+        found[name] = _listed(
+            ({**labels, "instance": f"gpu{host:05d}:9100"}, text) for host, labels, text in rows
+        )
+    names = (
+        {"instance": f"gpu{host:05d}:9100", "nodename": f"gpu{host:05d}"} for host in range(hosts)
+    )
+    found[HOST_NAME] = _listed((labels, "1") for labels in names)
+    return found
+
+
+def _listed(rows: Iterable[tuple[dict[str, str], str]]) -> bytes:
+    """Series at one instant, their labels in order, as Prometheus writes them."""
+    made = (
+        f'{{"metric":{json.dumps(dict(sorted(labels.items())), separators=(",", ":"))},'
+        f'"value":[1800000000.123,"{text}"]}}'
+        for labels, text in rows
+    )
+    head = b'{"status":"success","data":{"resultType":"vector","result":['
+    return head + ",".join(made).encode() + b"]}}"
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -127,7 +208,7 @@ class _Handler(socketserver.StreamRequestHandler):
         if split.path.endswith("/values"):
             made = [RECORDED[name] for name in NAMES if name in RECORDED]
             recorded = [SAMPLED_AT, *made] if self.is_recorded else []
-            return _said([*NAMES, *recorded])
+            return _said([*NAMES, *recorded, *(HOST_METRICS if self.bodies.hosts else ())])
         question = parse_qs(split.query)["query"][0]
         own = type(self)
         now = own.began + own.looks * 30.0
@@ -136,6 +217,8 @@ class _Handler(socketserver.StreamRequestHandler):
             now = own.began + own.looks * 30.0
             own.told = self.bodies.times(now)
             return _said({"resultType": "scalar", "result": [now, f"{now:.3f}"]})
+        if name := next((one for one in _WORDS.findall(question) if one in _OF_HOSTS), None):
+            return self._answer_of_hosts(name, question, now)
         if question == f"{SAMPLED_AT} + 0" or "(timestamp(" in question:
             return own.told
         if question.endswith("[300s]"):
@@ -149,13 +232,28 @@ class _Handler(socketserver.StreamRequestHandler):
             return self.bodies.values[own.looks % BODIES][question]
         return self.bodies.values[own.looks % BODIES][question.rpartition("(")[2].rstrip(")")]
 
+    def _answer_of_hosts(self, name: str, question: str, now: float) -> bytes:
+        hosts = range(self.bodies.hosts)
+        if "(timestamp(" in question:
+            number = f"{now - 3.0:.3f}"
+        elif question.startswith("count by"):
+            number = str(HOST_CPUS)
+        else:
+            return self.bodies.of_hosts[self.looks % BODIES][name]
+        return _listed(({"instance": f"gpu{host:05d}:9100"}, number) for host in hosts)
+
+
+_WORDS: Final = re.compile(r"[a-z]\w+")
+_OF_HOSTS: Final = frozenset((*HOST_METRICS, HOST_NAME))
+
 
 def _said(data: Any) -> bytes:
     return json.dumps({"status": "success", "data": data}).encode()
 
 
-def _serve(gpus: int, is_recorded: bool, port_to: Connection) -> None:
-    _Handler.bodies, _Handler.is_recorded = Bodies(gpus), is_recorded
+def _serve(gpus: int, is_recorded: bool, has_hosts: bool, port_to: Connection) -> None:
+    hosts = -(-gpus // GPUS_A_NODE) if has_hosts else 0
+    _Handler.bodies, _Handler.is_recorded = Bodies(gpus, hosts), is_recorded
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
         server.daemon_threads = True
         port_to.send(server.server_address[1])
@@ -166,7 +264,8 @@ async def _looks(port: int, count: int) -> None:
     """A look after another, each made a picture and remembered."""
     asks = Client(EngineAddress(f"http://127.0.0.1:{port}"), TIMEOUT_S)
     questions, nodes, newest, past = Questions(asks), Nodes(), Newest(), History()
-    titles = ("ask s", "read s", "join s", "past s", "all s", "wall s")
+    hosts = Hosts(asks)
+    titles = ("ask s", "read s", "hosts s", "join s", "past s", "all s", "wall s")
     print(f"{'look':>5}" + "".join(f"{title:>8}" for title in titles) + f"{'MiB':>7}")
     for number in range(count):
         begun = time.monotonic()
@@ -183,6 +282,10 @@ async def _looks(port: int, count: int) -> None:
         spent.append(time.process_time() - at)
         now = seen.asked_at
         told, errors = note(partial(nodes.read, seen, now, 60.0))
+        at = time.process_time()
+        of_hosts = await hosts.poll(questions.host_names, {one.node for one in told}, seen.at, 60.0)
+        told = merged(told, of_hosts)
+        spent.append(time.process_time() - at)
         frames = frames_of(told, "prometheus+http://m", now, 0.0, 60.0)
         assert not errors
         newest.take(frames)
@@ -204,11 +307,12 @@ def main() -> None:
     made.add_argument("gpus", nargs="?", type=int, default=80_000)
     made.add_argument("--looks", type=int, default=4)
     made.add_argument("--recorded", action="store_true", help="the server records our rules")
+    made.add_argument("--hosts", action="store_true", help="it has gathered hosts' pages, too")
     options = made.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)
     mine, its = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(
-        target=_serve, args=(options.gpus, options.recorded, its), daemon=True
+        target=_serve, args=(options.gpus, options.recorded, options.hosts, its), daemon=True
     )
     server.start()
     try:

@@ -18,6 +18,7 @@ from gpumon.model.gpu.xid import XID_EVENT
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.gpu_names import ZERO_IS_NONE
+from gpumon.sources.exporters.host_plan import missing_with
 from gpumon.sources.exporters.series_layout import NodePlan, plans_of
 from gpumon.sources.exposition.parse import parse
 from gpumon.sources.exposition.shape import Shape, numbers, shape_of
@@ -108,10 +109,14 @@ class PageReader:
             hung = hung_error(self._where, heard_s - self._changed_at)
             return [Reading(plan.host_name, {}, (*self._errors, hung)) for plan in self._plans]
         if not is_same:
-            old = frozenset(place for place, at in times.items() if now - at > OLD_S)
+            ages_s = {place: now - at for place, at in times.items() if now - at > OLD_S}
+            errors = self._errors
+            if ages_s:
+                errors = (*errors, _old_error(self._where, len(ages_s), max(ages_s.values())))
+            old = frozenset(ages_s)
             self._last = [
                 self._nodes[plan.host_name].reading(
-                    plan, values, old, self._changed_at, self._where, self._errors
+                    plan, values, old, self._changed_at, self._where, errors
                 )
                 for plan in self._plans
             ]
@@ -154,6 +159,16 @@ def hung_error(where: str, for_s: float) -> SourceError:
         where,
         f"its page has had the same values for {for_s / 60.0:.0f} min, energy among them",
         "its collection hangs: look at the log of dcgm-exporter and of nv-hostengine",
+    )
+
+
+def _old_error(where: str, values: int, age_s: float) -> SourceError:
+    """The error where times beside values say that these are not of the present."""
+    minutes = f"{age_s / 60.0:,.0f} min"
+    return SourceError(
+        where,
+        f"has values that are too old by their own times: {values:,}, by up to {minutes}",
+        "see whether its collection hangs, and whether the clocks of both machines are right",
     )
 
 
@@ -314,7 +329,8 @@ def _block(
         rates.add(name, table.keys, [at] * count, columns, missing, untold=table.untold)
     integers = table.integers
     packed = {key: column_for(key in integers, column) for key, column in columns.items()}
-    return Block(table.keys, packed, table.labels, table.missing_with(own))
+    reasons = missing_with(table.missing, own, table.variants)
+    return Block(table.keys, packed, table.labels, reasons)
 
 
 def _fill(

@@ -7,6 +7,7 @@ few seconds would put off any limit of a single wait for ever.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from gpumon.model.text import plain
+from gpumon.sources.exposition.parse import parse
 from gpumon.sources.http.exchange import FetchError, client, error_of, pieces
 from gpumon.sources.http.failures import (
     AWAY,
@@ -47,7 +49,11 @@ LONGEST_LINE_BYTES: Final = 2**20
 """Text without any end of a line is no page, and need not be read to its end."""
 
 _TYPES: Final = ("", "text/plain", "application/openmetrics-text")
-"""Kinds of content that are pages of metrics; some exporters name none."""
+"""Kinds of content that are pages of metrics; some exporters name none. What is called otherwise is
+one if it begins as one: Prometheus before 3.0 reads any kind, later ones what a site allows."""
+
+_FIRST_LINE: Final = re.compile(rb"^[ \t]*+[^#\s][^\r\n]*+", re.MULTILINE)
+"""That is neither empty nor a comment."""
 
 _BINARY: Final = ("application/vnd.google.protobuf", "application/x-protobuf")
 """Metrics as protobuf, in which alone most programs report native histograms."""
@@ -135,10 +141,23 @@ class Fetcher:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind == "text/html":
                 raise error_of(web_page(PEER))
-            if kind not in _TYPES:
-                message = f"answers with {plain(kind, SHOWN)}, which is not a page of metrics"
-                raise FetchError(message, _AS_TEXT if kind in _BINARY else PEER.elsewhere)
-            return await self._body(response)
+            if kind in _TYPES:
+                return await self._body(response)
+            message = f"answers with {plain(kind, SHOWN)}, which is not a page of metrics"
+            if kind in _BINARY:
+                raise FetchError(message, _AS_TEXT)
+            return await self._body_of_another_kind(response, message)
+
+    async def _body_of_another_kind(self, response: httpx.Response, message: str) -> bytes:
+        """The text of a page that is called otherwise, as servers of files do; else the message."""
+        try:
+            body = await self._body(response)
+        except FetchError:
+            raise FetchError(message, PEER.elsewhere) from None
+        first = _FIRST_LINE.search(body)
+        if first is None or not parse(first[0] + b"\n").samples:
+            raise FetchError(message, PEER.elsewhere)
+        return body
 
     async def _body(self, response: httpx.Response) -> bytes:
         """The text of a page, not longer than it may be."""

@@ -156,7 +156,7 @@ of nvidia-smi's queries (`nvidia-smi --help-query-gpu`) with units at their ends
 INFO: Final = f"{SMI_PREFIX}gpu_info"
 """Its labels are what a board reports of itself."""
 
-BARE_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_BARE_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """It leaves out what NVML's UUIDs begin with."""
 
 _SMI_NAMES: Final = {
@@ -249,3 +249,8 @@ NVML: Final = {
     for rank, (name, (key, scale)) in enumerate(_NVML_NAMES.items())
 }
 """What each of these names means."""
+
+
+def in_words_of_nvml(uuid: str) -> str:
+    """A UUID with what NVML's begin with, where an exporter leaves it out."""
+    return f"GPU-{uuid}" if _BARE_UUID.fullmatch(uuid) else uuid

@@ -6,8 +6,10 @@ one on which a series comes twice is of several, so that nothing of it may be ad
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Mapping
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from gpumon.model.catalogue.fields import CATALOGUE, LABELS
 from gpumon.model.missing import Reason
@@ -17,7 +19,7 @@ from gpumon.sources.probes.decode import MAX_INTEGER, MOST_ROWS
 from gpumon.sources.probes.rates import DERIVED_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpumon.sources.exposition.parse import Page, Sample
     from gpumon.sources.probes.rates import Rates
@@ -39,6 +41,15 @@ _FIELDS: Final = {
     for block in BLOCKS
 }
 
+_INTEGERS: Final = frozenset(key for key, field in CATALOGUE.items() if field.kind.is_integer)
+
+Missing = Mapping[tuple[str, int], Reason]
+
+Variants = dict[tuple[tuple[tuple[str, int], Reason], ...], Missing]
+
+_MOST_VARIANTS: Final = 64
+"""Sets of reasons of one form that are remembered: nearly all nodes lack the same, always."""
+
 _Term = tuple[int, float]
 """Number of a value among those that are read, and its factor."""
 
@@ -49,6 +60,9 @@ class Sum(NamedTuple):
     key: str
     row: int
     terms: tuple[_Term, ...]
+    low: float
+    high: float
+    """What it can be; all other is garbage."""
 
 
 class HostTable(NamedTuple):
@@ -57,6 +71,29 @@ class HostTable(NamedTuple):
     keys: tuple[str, ...]
     sums: tuple[Sum, ...]
     labels: Mapping[str, tuple[str | None, ...]]
+    missing: Missing
+    """Why what is on no page is missing."""
+    variants: Variants
+    """`missing` with what single readings lack besides, each once for all blocks of this form."""
+
+
+def missing_with(missing: Missing, own: Missing, variants: Variants) -> Missing:
+    """Why what is missing in one reading is: the same object for all that lack the same.
+
+    Args:
+        missing: Why it is in each of a form.
+        own: Why more is in this one.
+        variants: Of the form, what both make; gets what is new.
+    """
+    if not own:
+        return missing
+    wanted = tuple(own.items())
+    found = variants.get(wanted)
+    if found is None:
+        if len(variants) >= _MOST_VARIANTS:
+            variants.clear()
+        found = variants[wanted] = {**missing, **own}
+    return found
 
 
 class HostPlan(NamedTuple):
@@ -82,54 +119,61 @@ class HostPlan(NamedTuple):
         made = {}
         for block, table in self.tables.items():
             keys = (name,) if block == "node" else table.keys
-            made[block] = self._block(block, table._replace(keys=keys), values, old, rates, at)
+            made[block] = self._block(block, keys, table, values, old, rates, at)
         return made
 
     def _block(
         self,
         block: str,
+        keys: tuple[str, ...],
         table: HostTable,
         values: Sequence[float],
         old: frozenset[int],
         rates: Rates,
         at: float,
     ) -> Block:
-        count = len(table.keys)
+        count = len(keys)
         columns: dict[str, list[float | int | None]] = {}
-        texts = {label: list(column) for label, column in table.labels.items()}
-        missing = {
-            (key, row): Reason.NOT_SHARED
-            for key in (*_FIELDS[block], *LABELS[block])
-            for row in range(count)
-        }
+        texts: dict[str, list[str | None]] = {}
+        own: dict[tuple[str, int], Reason] = {}
         if block == "node" and self.cpu_count:
             columns["cpu_count"] = [self.cpu_count]
-        for key, row, terms in table.sums:
-            total = _sum(terms, values, old)
+        elif block == "node":
+            own["cpu_count", 0] = Reason.NOT_SHARED
+        for key, row, terms, low, high in table.sums:
+            total: float | Reason = (
+                0.0 + values[terms[0][0]] * terms[0][1]
+                if len(terms) == 1 and not old
+                else _sum(terms, values, old)
+            )
             if key in TEXTS:
-                text = None if isinstance(total, Reason) else TEXTS[key].get(int(total))
+                text = _text(key, total)
                 texts.setdefault(key, [None] * count)[row] = text
+                if text is None:
+                    own[key, row] = Reason.NOT_SHARED
+                continue
+            # What is beyond any doubt goes a short way: nearly every value.
+            found: float | int | Reason
+            if isinstance(total, Reason):
+                found = total
+            elif low <= total <= high:
+                found = round(total) if key in _INTEGERS else total
             else:
-                found = total if isinstance(total, Reason) else _in_range(key, total)
-                if isinstance(found, Reason):
-                    missing[key, row] = found
-                else:
-                    columns.setdefault(key, [None] * count)[row] = found
-        for key, text_column in texts.items():
-            for row, text in enumerate(text_column):
-                if text is not None:
-                    missing.pop((key, row), None)
-        for key, column in columns.items():
-            for row, value in enumerate(column):
-                if value is not None:
-                    missing.pop((key, row), None)
-        rates.add(block, table.keys, [at] * count, columns, missing)
-        packed = {
-            key: column_for(CATALOGUE[key].kind.is_integer, column)
-            for key, column in columns.items()
-        }
-        labels = {label: tuple(column) for label, column in texts.items()}
-        return Block(table.keys, packed, labels, missing)
+                found = Reason.NOT_SAMPLED if isnan(total) else Reason.GARBAGE
+            if isinstance(found, Reason):
+                own[key, row] = found
+                continue
+            column = columns.get(key)
+            if column is None:
+                column = columns[key] = [None] * count
+            column[row] = found
+        # Only the first of them is ever written to.
+        missing = ChainMap(own, cast("dict[tuple[str, int], Reason]", table.missing))
+        rates.add(block, keys, [at] * count, columns, missing)
+        packed = {key: column_for(key in _INTEGERS, column) for key, column in columns.items()}
+        labels = {**table.labels, **{label: tuple(column) for label, column in texts.items()}}
+        reasons = missing_with(table.missing, own, table.variants)
+        return Block(keys, packed, labels if texts else table.labels, reasons)
 
 
 def host_plan(page: Page, wanted: list[int]) -> tuple[HostPlan | None, list[tuple[str, str]]]:
@@ -195,7 +239,7 @@ def _table(
         remarks.append((text, "no node has so many: check what answers there"))
     keys = tuple(sorted(entities)[:most])
     sums = tuple(
-        Sum(key, row, tuple(terms))
+        Sum(key, row, tuple(terms), *_limits(key))
         for row, entity in enumerate(keys)
         for key, terms in entities[entity].items()
         if key not in WHOLE or {factor < 0 for _, factor in terms} == {True, False}
@@ -205,7 +249,32 @@ def _table(
         labels = {"fstype": tuple(kinds[key] for key in keys), "device": keys}
     elif block == "local_filesystem":
         labels = {"type": tuple(kinds[key] for key in keys)}
-    return HostTable(keys if block != "node" else (SELF,), sums, labels)
+    told = {("cpu_count", 0), *((one.key, one.row) for one in sums)}
+    told |= {
+        (label, row)
+        for label, texts in labels.items()
+        for row, text in enumerate(texts)
+        if text is not None
+    }
+    missing = {
+        (key, row): Reason.NOT_SHARED
+        for key in (*_FIELDS[block], *LABELS[block])
+        for row in range(len(keys))
+        if (key, row) not in told
+    }
+    return HostTable(keys if block != "node" else (SELF,), sums, labels, missing, {})
+
+
+def _limits(key: str) -> tuple[float, float]:
+    field = CATALOGUE.get(key)
+    return (field.low, min(field.high, MAX_INTEGER)) if field else (0.0, MAX_INTEGER)
+
+
+def _text(key: str, number: float | Reason) -> str | None:
+    """The text that a page has as a number; None: it has none."""
+    return (
+        None if isinstance(number, Reason) or not isfinite(number) else TEXTS[key].get(int(number))
+    )
 
 
 def _kind(sample: Sample) -> str:
@@ -225,10 +294,3 @@ def _sum(terms: Sequence[_Term], values: Sequence[float], old: frozenset[int]) -
             return Reason.GARBAGE
         total += value * factor
     return total
-
-
-def _in_range(key: str, value: float) -> float | int | Reason:
-    field = CATALOGUE[key]
-    if not field.low <= value <= field.high or value > MAX_INTEGER:
-        return Reason.GARBAGE
-    return round(value) if field.kind.is_integer else value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import BARE_UUID, FREE, INFO, METRICS, NVML, SMI
+from gpumon.sources.exporters.gpu_names import FREE, INFO, METRICS, NVML, SMI, in_words_of_nvml
 from gpumon.sources.exporters.host_plan import host_plan
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumon.sources.exporters.gpu_names import Metric
-    from gpumon.sources.exporters.host_plan import HostPlan
+    from gpumon.sources.exporters.host_plan import HostPlan, Missing, Variants
     from gpumon.sources.exposition.parse import Page, Sample
 
 MOST_NODES: Final = 1024
@@ -61,7 +61,7 @@ MOST_HOLDERS: Final = 16
 
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
-_NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
+NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
 """What DCGM and nvidia-smi have in place of a text that is missing."""
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
@@ -71,9 +71,6 @@ _JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){
 
 _POD: Final = re.compile(r"(?!.*dcgm-exporter)[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of Kubernetes (RFC 1123), but for the exporter's own, which Prometheus puts on its page."""
-
-_MOST_VARIANTS: Final = 64
-"""Sets of reasons of one form that are remembered: nearly all nodes lack the same, always."""
 
 _SHOWN_LABEL: Final = 60
 
@@ -122,29 +119,15 @@ class Table(NamedTuple):
     given: Mapping[str, tuple[int | None, ...]]
     """Numbers that labels hold."""
     labels: Mapping[str, tuple[str | None, ...]]
-    missing: Mapping[tuple[str, int], Reason]
+    missing: Missing
     """Why what is on no page is missing."""
     sums: tuple[tuple[str, str, str, str], ...]
     """A whole, and its parts: used, free, reserved."""
     integers: frozenset[str]
     untold: frozenset[str]
     """What would follow from counters, of which `missing` has the reason."""
-    variants: dict[tuple[tuple[tuple[str, int], Reason], ...], Mapping[tuple[str, int], Reason]]
+    variants: Variants
     """`missing` with what single readings lack besides, each once for all blocks of this form."""
-
-    def missing_with(
-        self, own: Mapping[tuple[str, int], Reason]
-    ) -> Mapping[tuple[str, int], Reason]:
-        """Why what is missing in one reading is: the same object for all that lack the same."""
-        if not own:
-            return self.missing
-        wanted = tuple(own.items())
-        found = self.variants.get(wanted)
-        if found is None:
-            if len(self.variants) >= _MOST_VARIANTS:
-                self.variants.clear()
-            found = self.variants[wanted] = {**self.missing, **own}
-        return found
 
 
 class NodePlan(NamedTuple):
@@ -432,15 +415,14 @@ def _place(labels: Mapping[str, str]) -> _Place:
 
 def uuid_of(labels: Mapping[str, str]) -> str:
     """The GPU that labels name, in NVML's words; empty: none."""
-    uuid = label_of(labels, "uuid") or ""
-    return f"GPU-{uuid}" if BARE_UUID.fullmatch(uuid) else uuid
+    return in_words_of_nvml(label_of(labels, "uuid") or "")
 
 
 def label_of(labels: Mapping[str, str], what: str) -> str | None:
     """What labels hold of one thing, by any of its names; None where they do not."""
     for name in LABELS[what]:
         value = labels.get(name)
-        if value and value not in _NO_TEXT:
+        if value and value not in NO_TEXT:
             return value
     return None
 

@@ -66,6 +66,9 @@ _ESCAPED: Final = {"n": "\n", "\\": "\\", '"': '"'}
 
 _END: Final = b"# EOF"
 
+_UTF_8: Final = b"\xef\xbb\xbf"
+"""What editors put before text in UTF-8."""
+
 NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -98,7 +101,7 @@ class _WrongError(DamagedError):
 
 def parse(body: bytes) -> Page:
     """Every series of the page, in its order."""
-    lines = body.split(b"\n")
+    lines = body.removeprefix(_UTF_8).split(b"\n")
     is_open = body.rstrip().endswith(_END)
     # What follows the last end of a line has broken off, unless it is the end that is written.
     last = lines.pop()

@@ -129,8 +129,8 @@ async def pieces(response: httpx.Response, what: str) -> AsyncIterator[bytes]:
     Raises:
         FetchError: It is packed otherwise than asked for, or wrongly.
     """
-    packing = response.headers.get("content-encoding", "identity").strip().lower()
-    if packing not in ("identity", *_GZIP_NAMES):
+    packing = response.headers.get("content-encoding", "").strip().lower()
+    if packing not in ("", "identity", *_GZIP_NAMES):
         message = f"compresses its {what} as {plain(packing, SHOWN)}, which gpumon did not ask for"
         raise FetchError(message, "look at the proxy in front of it")
     unpacked = _Gzip(what) if packing in _GZIP_NAMES else _Plain()

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.dcgm import BLANKS, FIRST_BLANK, NO_VALUE
-from gpumon.sources.exporters.series_layout import HOLDER_LABELS, LABELS, Gathered, label_of
+from gpumon.sources.exporters.series_layout import HOLDER_LABELS, LABELS, Gathered
 from gpumon.sources.probes.rates import may_follow
+from gpumon.sources.prometheus.label_columns import by_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,8 +41,19 @@ _OWN: Final = HOLDER_LABELS.union(
 """Labels in which nodes that are alike differ."""
 
 
-OwnTexts = dict[str, str | None]
-"""By name, what is a GPU's own among texts of its block."""
+class Place(NamedTuple):
+    """One GPU by its labels: where it is, and what it shares with those of other nodes."""
+
+    labels: Mapping[str, str]
+    host: str
+    """Empty: no label names it."""
+    digits: int
+    number: str
+    """Of the GPU on the node, and how many digits it has."""
+    own: tuple[str | None, ...]
+    """What is its own among texts of its block: the columns of `_OWN_TEXTS` and `_HOLDERS`."""
+    kind: tuple[object, ...]
+    """What is not its own: equal for GPUs of nodes that are alike."""
 
 
 class Form(NamedTuple):
@@ -48,10 +61,8 @@ class Form(NamedTuple):
 
     names: tuple[str, ...]
     cells: tuple[int, ...]
-    labels: tuple[tuple[tuple[str, str], ...], ...]
-    """Of each place, without those in which they differ."""
-    own: tuple[tuple[str, ...], ...]
-    """Which texts of its own each place has."""
+    kinds: tuple[tuple[object, ...], ...]
+    """Of the GPU in each place."""
 
 
 class Spot(NamedTuple):
@@ -74,21 +85,16 @@ class Formed:
         self.sheet = _sheet_of(plan, spots, len(uuids))
         """How many are read together; None: only one by one."""
 
-    def plan_of(
-        self,
-        labels: Sequence[Mapping[str, str]],
-        uuids: Sequence[str],
-        own_texts: Sequence[OwnTexts],
-    ) -> NodePlan:
+    def plan_of(self, places: Sequence[Place], uuids: Sequence[str]) -> NodePlan:
         """The plan of another node: all but names and labels is one for all of them."""
         plan = self._plan
         renamed = dict(zip(self._uuids, uuids, strict=True))
-        of_uuid = dict(zip(uuids, own_texts, strict=True))
+        of_uuid = dict(zip(uuids, places, strict=True))
         gpus = plan.gpus
         keys = tuple(renamed[uuid] for uuid in gpus.keys)
-        texts = [of_uuid[uuid] for uuid in keys]
-        own = {label: tuple(some[label] for some in texts) for label in (*_OWN_TEXTS, *_HOLDERS)}
-        host = label_of(labels[0], "host") or ""
+        texts = zip(*(of_uuid[uuid].own for uuid in keys), strict=True)
+        own = dict(zip((*_OWN_TEXTS, *_HOLDERS), texts, strict=True))
+        host = places[0].host
         named = {**plan.labels, "host_name": (host,)} if host else plan.labels
         return plan._replace(
             host_name=host,
@@ -98,40 +104,34 @@ class Formed:
         )
 
 
-def form_of(
-    names: tuple[str, ...],
-    cells: tuple[int, ...],
-    labels: Sequence[Mapping[str, str]],
-    own_texts: Sequence[OwnTexts],
-) -> Form:
-    """What a node has in common with others.
+def places_of(labels: Sequence[Mapping[str, str]]) -> list[Place]:
+    """Where GPUs are, and what they have in common, by the labels of each."""
+    found: list[Place | None] = [None] * len(labels)
+    kinds: dict[tuple[object, ...], tuple[object, ...]] = {}
+    for some in by_names(labels):
+        own = [some.of(name) for name in _OWN_TEXTS]
+        if HOLDER_LABELS.isdisjoint(some.columns):
+            # None holds them, as labels of most fleets have it: Slurm knows.
+            own += [[None] * len(some.numbers)] * len(_HOLDERS)
+        else:
+            own += zip(*(_holders_of(labels[number]) for number in some.numbers), strict=True)
+        names = tuple(sorted(name for name in some.columns if name not in _OWN))
+        has = ([text is not None for text in column] for column in own)
+        alike = zip(repeat(names), *has, *(some.columns[name] for name in names), strict=False)
+        hosts, numbers = some.of("host"), some.of("index")
+        rows = zip(some.numbers, hosts, numbers, zip(*own, strict=True), alike, strict=True)
+        for number, host, digits, texts, kind in rows:
+            shared = kinds.setdefault(kind, kind)
+            index = digits or ""
+            found[number] = Place(labels[number], host or "", len(index), index, texts, shared)
+    return [place for place in found if place is not None]
 
-    Args:
-        names: Metrics that were asked for.
-        cells: Which values there are.
-        labels: Of each GPU.
-        own_texts: Of each GPU, too.
-    """
-    return Form(
-        names,
-        cells,
-        tuple(
-            tuple(sorted(pair for pair in some.items() if pair[0] not in _OWN)) for some in labels
-        ),
-        tuple(tuple(name for name, text in some.items() if text is not None) for some in own_texts),
-    )
 
-
-def own_texts_of(labels: Mapping[str, str]) -> OwnTexts:
-    """What a block has of one GPU in which nodes that are alike differ."""
-    found = {name: label_of(labels, name) for name in _OWN_TEXTS}
-    if HOLDER_LABELS.isdisjoint(labels):
-        # None holds it, as labels of most fleets have it: Slurm knows.
-        return {**found, "label_jobs": None, "label_pods": None}
+def _holders_of(labels: Mapping[str, str]) -> tuple[str | None, ...]:
+    """Jobs and pods that labels put on a GPU."""
     node = Gathered()
     node.hold("", labels)
-    jobs, pods = (" ".join(some.get("", ())) or None for some in (node.jobs, node.pods))
-    return {**found, "label_jobs": jobs, "label_pods": pods}
+    return tuple(" ".join(some.get("", ())) or None for some in (node.jobs, node.pods))
 
 
 class _Field(NamedTuple):

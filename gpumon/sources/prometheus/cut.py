@@ -135,9 +135,10 @@ def _cells(body: bytes, starts: NDArray[np.intp], width: int) -> NDArray[np.void
 class Orders:
     """The orders of the answers to one poll, and to the one before."""
 
-    def __init__(self) -> None:
-        """There was no answer."""
+    def __init__(self, most: int = MOST_ORDERS) -> None:
+        """There was no answer; so many are remembered."""
         self._known: list[Order] = []
+        self._most = most
 
     def __len__(self) -> int:
         """How many are remembered."""
@@ -170,7 +171,7 @@ class Orders:
     def add(self, labels: list[str]) -> Order:
         """Remember a new one; with too many the oldest is forgotten."""
         order = Order(labels)
-        self._known = [order, *self._known[: MOST_ORDERS - 1]]
+        self._known = [order, *self._known[: self._most - 1]]
         return order
 
 

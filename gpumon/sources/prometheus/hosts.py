@@ -1,29 +1,34 @@
 """What a server has gathered of the hosts of its GPUs: node_exporter's pages, and file systems'.
 
 Which metrics give which fields is one table for pages and servers. The server adds up the CPUs of a
-host, as a page's reader does; all else is asked for unchanged.
+host, as a page's reader does; all else is asked for unchanged. Labels are read once: servers list
+the series of a metric in the same order, poll after poll, and hosts that are alike share a plan.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
-from gpumon.model.text import plain
 from gpumon.sources.exporters.host_names import HOST_NAME, KINDS, PARTS
 from gpumon.sources.exporters.host_plan import DISTINGUISHING, host_plan
 from gpumon.sources.exposition.parse import Page, Sample
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.probes.rates import Rates
 from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.cut import Orders
 from gpumon.sources.prometheus.host_past import KnownHosts
+from gpumon.sources.prometheus.label_columns import by_names
 from gpumon.sources.prometheus.unanswered import RAISE, Unanswered, of_question
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpumon.model.records.block import Block
+    from gpumon.sources.exporters.host_plan import HostPlan
     from gpumon.sources.prometheus.client import Client
+    from gpumon.sources.prometheus.cut import Order
 
 MOST_HOSTS: Final = 1024
 """Of a fleet with more nodes, or a server with more hosts, GPUs or none, no host is asked about:
@@ -49,6 +54,49 @@ _PORT: Final = re.compile(r":[0-9]{1,5}$")
 _ADDRESS: Final = re.compile(r"[0-9.]+|\[.*\]|localhost")
 
 
+MOST_ORDERS: Final = 24
+"""Orders of series that are remembered: metrics with the same labels have one, of ports or disks,
+and there are a dozen sets of labels."""
+
+MOST_PLANS: Final = 256
+"""Kinds of hosts that are remembered: a fleet has a few (our choice)."""
+
+_Kind = tuple[tuple[str, str], ...]
+"""Labels of a series without its host's."""
+
+
+class _Own(NamedTuple):
+    """One host's series in an answer."""
+
+    kinds: tuple[_Kind, ...]
+    rows: Sequence[int]
+
+
+class _Answered(NamedTuple):
+    """Series at one instant."""
+
+    hosts: Mapping[str, _Own]
+    """By `instance`; the same object for all answers with the same series."""
+    values: Sequence[float]
+
+    def of_each(self) -> Iterator[tuple[str, float]]:
+        """The last value of each host."""
+        return ((instance, self.values[own.rows[-1]]) for instance, own in self.hosts.items())
+
+
+_Form = tuple[tuple[str, tuple[_Kind, ...]], ...]
+"""What one exporter of a host reports: metrics, and the labels of their series."""
+
+
+class _Planned(NamedTuple):
+    """How the values of an exporter are read; hosts that report the same share it."""
+
+    form: _Form
+    plan: HostPlan | None
+    takes: Sequence[tuple[int, int]]
+    """Metric, and number among its series, of each value."""
+
+
 class _Last(NamedTuple):
     """What was made of the newest samples of one exporter."""
 
@@ -64,6 +112,11 @@ class Hosts:
         self._client = client
         self._rates: dict[tuple[str, str], Rates] = {}
         self._last: dict[tuple[str, str], _Last] = {}
+        self._orders = Orders(MOST_ORDERS)
+        self._hosts_in: WeakKeyDictionary[Order, Mapping[str, _Own]] = WeakKeyDictionary()
+        """What the series of each order are."""
+        self._planned: dict[tuple[str, str], _Planned] = {}
+        self._plans: dict[_Form, _Planned] = {}
         self._unanswered = Unanswered()
         self._own_names: dict[str, str] = {}
         """What each address that was seen in the last poll calls itself; empty: nothing."""
@@ -106,38 +159,40 @@ class Hosts:
         known = [name for name in PARTS if name in names]
         if not known or len(nodes) > MOST_HOSTS:
             return {}
+        self._orders.begin()
         sampled_at = await self._read_times(known, at)
         if len(sampled_at) > MOST_HOSTS:
             return {}
-        samples: dict[str, list[Sample]] = {}
+        answered: dict[str, dict[str, _Answered]] = {}
         timed = {begin for by_exporter in sampled_at.values() for begin in by_exporter}
         for name in known:
-            if not name.startswith((*timed,)):
+            begin = next((one for one in timed if name.startswith(one)), None)
+            if begin is None:
                 continue
-            rows = await self._rows_of(name, question_of(name), at)
-            if rows:
-                self._counts[name] = len(rows)
-            for labels, value in rows:
-                samples.setdefault(labels["instance"], []).append(
-                    Sample(name=name, labels=labels, value=value, sampled_at=None, place=None)
-                )
+            found_of = await self._answer_of(name, question_of(name), at)
+            if found_of.hosts:
+                self._counts[name] = sum(len(own.rows) for own in found_of.hosts.values())
+            answered.setdefault(begin, {})[name] = found_of
         cpus = await self._cpus(at) if _CPUS in known else {}
-        own_names = await self._rows_of(HOST_NAME, f"max by (instance,nodename) ({HOST_NAME})", at)
-        of_instance = {one["instance"]: one.get("nodename", "") for one, _ in own_names}
+        question = f"max by (instance,nodename) ({HOST_NAME})"
+        own_names = await self._answer_of(HOST_NAME, question, at)
+        of_instance = {
+            one: dict(own.kinds[-1]).get("nodename", "") for one, own in own_names.hosts.items()
+        }
         places = _Places(nodes)
         found: dict[str, dict[str, Block]] = {}
         for instance, by_exporter in sorted(sampled_at.items()):
             node = places.node_of(_PORT.sub("", instance), of_instance.get(instance, ""))
             for begin, since in by_exporter.items() if node else ():
                 if at - since <= limit_s:
-                    some = [one for one in samples.get(instance, ()) if one.name.startswith(begin)]
-                    key = (instance, begin)
+                    key, some = (instance, begin), answered.get(begin, {})
                     blocks = self._blocks(key, node, some, since, cpus.get(instance, 0))
                     # Of two exporters of one thing the first counts.
                     found[node] = {**blocks, **found.get(node, {})}
-        gone = {key for key in self._last if key[0] not in sampled_at}
+        gone = [key for key in self._planned if key[0] not in sampled_at]
         for key in gone:
-            del self._last[key], self._rates[key]
+            for of_exporter in (self._planned, self._last, self._rates):
+                of_exporter.pop(key, None)
         self._own_names = {one: of_instance.get(one, "") for one in sampled_at}
         self._cpu_counts = cpus
         return found
@@ -147,66 +202,130 @@ class Hosts:
         found: dict[str, dict[str, float]] = {}
         for begin in _PREFIXES:
             some = [name for name in known if name.startswith(begin)]
-            for labels, value in await self._rows_of_any(some, begin, at):
-                found.setdefault(labels["instance"], {})[begin] = value
+            for instance, value in (await self._answer_of_any(some, begin, at)).of_each():
+                found.setdefault(instance, {})[begin] = value
         return found
 
-    async def _rows_of_any(
-        self, names: Sequence[str], begin: str, at: float
-    ) -> list[tuple[dict[str, str], float]]:
+    async def _answer_of_any(self, names: Sequence[str], begin: str, at: float) -> _Answered:
         """When the samples of an exporter were taken: of one page all are of the same time."""
         for turn, name in enumerate(names[:MOST_TIMING], 1):
             try:
-                rows = await self._rows(times_of(name), at)
+                answered = await self._answer(times_of(name), at)
             except FetchError as error:
                 of_question(error)
                 if turn == min(len(names), MOST_TIMING):
                     self._unanswered.take(f"{begin}*", error)
             else:
                 self._timing[begin] = name
-                return rows
-        return []
+                return answered
+        return _NOTHING
 
     async def _cpus(self, at: float) -> dict[str, int]:
         # Of one mode, an eighth of the series: a server may refuse the whole and answer this.
         question = f'count by (instance) (max by (instance,cpu) ({_CPUS}{{mode="idle"}}))'
-        rows = await self._rows_of(_CPUS, question, at)
-        return {one["instance"]: int(value) for one, value in rows}
+        answered = await self._answer_of(_CPUS, question, at)
+        return {instance: int(value) for instance, value in answered.of_each()}
 
     def _blocks(
-        self, key: tuple[str, str], node: str, samples: list[Sample], sampled_at: float, cpus: int
+        self,
+        key: tuple[str, str],
+        node: str,
+        answered: Mapping[str, _Answered],
+        sampled_at: float,
+        cpus: int,
     ) -> Mapping[str, Block]:
         last = self._last.get(key)
         if last is not None and last.sampled_at == sampled_at:
             return last.blocks
-        wanted: list[int] = []
-        plan, _ = host_plan(Page((*samples,), ()), wanted)
+        instance, _ = key
+        some = [
+            (name, own, one.values)
+            for name, one in answered.items()
+            if (own := one.hosts.get(instance))
+        ]
+        form = tuple([(name, own.kinds) for name, own, _ in some])
+        planned = self._planned.get(key)
+        if planned is None or planned.form != form:
+            planned = self._plans.get(form) or self._plan(form)
+        self._planned[key] = planned
+        plan = planned.plan
         if plan is None:
             return {}
-        values = [samples[number].value for number in wanted]
+        columns = [(own.rows, values) for _, own, values in some]
+        values = [columns[metric][1][columns[metric][0][n]] for metric, n in planned.takes]
         rates = self._rates.setdefault(key, Rates())
         plan = plan._replace(cpu_count=cpus)
         blocks = plan.blocks(node, values, frozenset(), rates, sampled_at)
         self._last[key] = _Last(sampled_at, blocks)
         return blocks
 
-    async def _rows_of(
-        self, name: str, question: str, at: float
-    ) -> list[tuple[dict[str, str], float]]:
+    def _plan(self, form: _Form) -> _Planned:
+        """How what an exporter reports is read."""
+        places = [(metric, n) for metric, (_, kinds) in enumerate(form) for n in range(len(kinds))]
+        samples = [
+            Sample(name=name, labels=dict(kind), value=0.0, sampled_at=None, place=None)
+            for name, kinds in form
+            for kind in kinds
+        ]
+        wanted: list[int] = []
+        plan, _ = host_plan(Page((*samples,), ()), wanted)
+        planned = _Planned(form, plan, [places[number] for number in wanted])
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        self._plans[form] = planned
+        return planned
+
+    async def _answer_of(self, name: str, question: str, at: float) -> _Answered:
         """The answer about one metric; none where the server gives none about this one."""
         try:
-            return await self._rows(question, at)
+            return await self._answer(question, at)
         except FetchError as error:
             self._unanswered.take(name, error)
-            return []
+            return _NOTHING
 
-    async def _rows(self, question: str, at: float) -> list[tuple[dict[str, str], float]]:
-        answer = response.vector(await self._client.ask("query", response.at_instant(question, at)))
-        rows = [
-            ({plain(name): plain(text) for name, text in row.labels.items()}, row.value)
-            for row in answer.rows
-        ]
-        return [row for row in rows if row[0].get("instance")]
+    async def _answer(self, question: str, at: float) -> _Answered:
+        params = response.at_instant(question, at)
+        answer = await self._client.ask("query", params, self._orders)
+        order = response.in_order(answer)
+        known = self._hosts_in.get(order[0]) if order else None
+        if order and known is not None:
+            return _Answered(known, order[1])
+        labels, values, _ = response.by_labels(answer, {}, _harmless)
+        hosts = _by_host(labels)
+        if order:
+            self._hosts_in[order[0]] = hosts
+        return _Answered(hosts, values)
+
+
+_NOTHING: Final = _Answered({}, ())
+
+
+def _harmless(labels: Sequence[Mapping[str, str]]) -> list[Mapping[str, str] | None]:
+    """Labels made harmless; None where they name no host."""
+    found: list[Mapping[str, str] | None] = [None] * len(labels)
+    texts: dict[str, str] = {}
+    for some in by_names(labels):
+        for number, own in zip(some.numbers, some.harmless(texts).rows(), strict=True):
+            found[number] = own if own.get("instance") else None
+    return found
+
+
+def _by_host(labels: Sequence[Mapping[str, str] | None]) -> dict[str, _Own]:
+    """Which series are whose."""
+    kinds: dict[_Kind, _Kind] = {}
+    of_hosts: dict[str, tuple[list[_Kind], list[int]]] = {}
+    for row, own in enumerate(labels):
+        if own is not None:
+            kind = tuple([pair for pair in own.items() if pair[0] != "instance"])
+            some, rows = of_hosts.setdefault(own["instance"], ([], []))
+            some.append(kinds.setdefault(kind, kind))
+            rows.append(row)
+    alike: dict[tuple[_Kind, ...], tuple[_Kind, ...]] = {}
+    found = {}
+    for instance, (some, rows) in of_hosts.items():
+        every = tuple(some)
+        found[instance] = _Own(alike.setdefault(every, every), rows)
+    return found
 
 
 def question_of(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from gpumon.model.text import plain
+from gpumon.sources.exporters.gpu_names import in_words_of_nvml
 from gpumon.sources.exporters.series_layout import (
     HOLDER_LABELS,
     HOLDERS,
@@ -23,11 +24,13 @@ from gpumon.sources.exporters.series_layout import (
 )
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.cut import MOST_ORDERS, Orders
+from gpumon.sources.prometheus.label_columns import by_names, learn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
 
     from gpumon.sources.prometheus.cut import Order
+    from gpumon.sources.prometheus.label_columns import LabelColumns
     from gpumon.sources.prometheus.response import Answer
 
 MOST_TEXTS: Final = 2**20
@@ -119,7 +122,7 @@ class Labels:
         rows = self._rows_in.get(order[0]) if order else None
         if order and rows is not None:
             return Column(rows, order[1]), 0
-        found, values, left_out = response.by_labels(answer, self._keys, key_of)
+        found, values, left_out = response.by_labels(answer, self._keys, keys_of)
         self._is_learning = True
         keys = [key for key in found if key is not None]
         if len(keys) < len(found):
@@ -163,30 +166,33 @@ class Labels:
         order = response.in_order(answer)
         named = self._named_in.get(order[0]) if order else None
         found: Sequence[Labelled | None]
-        is_taken, left_out = False, 0
+        left_out = 0
         if order and named:
             found, times = named.found, _times(order[1], sampled_at)
-            if is_taken := not known and wanted >= named.key_set:
-                made = map(Known._make, zip(named.labels, times, repeat(()), strict=False))
-                known.update(zip(named.keys, made, strict=True))
         else:
             found, given, left_out = response.by_labels(answer, self._labels, self._labelled)
             times = _times(given, sampled_at)
             self._is_learning = True
             if order:
-                self._remember(order[0], found)
+                named = self._remember(order[0], found)
         if answer.cut is not None:
             self._heard.append((answer.cut.labels, found))
-        nameless = 0 if is_taken else _take_in(found, times, known, wanted)
-        return nameless, left_out
+        if named and not known and wanted >= named.key_set:
+            made = map(Known._make, zip(named.labels, times, repeat(()), strict=False))
+            known.update(zip(named.keys, made, strict=True))
+            return 0, left_out
+        return _take_in(found, times, known, wanted), left_out
 
-    def _remember(self, order: Order, found: Sequence[Labelled | None]) -> None:
-        """Remember what the labels of an order name, where each series is one GPU."""
+    def _remember(self, order: Order, found: Sequence[Labelled | None]) -> _Named | None:
+        """Remember what the labels of an order name; None: not each series is one GPU."""
         named = [one for one in found if one is not None]
         keys = [one.key for one in named]
         key_set = frozenset(keys)
-        if len(key_set) == len(found):
-            self._named_in[order] = _Named(named, keys, key_set, [one.labels for one in named])
+        if len(key_set) != len(found):
+            return None
+        made = _Named(named, keys, key_set, [one.labels for one in named])
+        self._named_in[order] = made
+        return made
 
     def forget(self, wanted: Set[Key]) -> None:
         """Forget texts that no series has any more; `wanted` are the GPUs that have values."""
@@ -199,21 +205,19 @@ class Labels:
             self._keys = {text: key for text, key in self._keys.items() if key in wanted}
         self._is_learning = False
 
-    def _labelled(self, labels: Mapping[str, str]) -> Labelled | None:
-        """Which GPU labels are about, and they themselves, made harmless; equal texts are one."""
-        key = key_of(labels)
-        if key is None:
-            return None
-        texts = self._texts
-        if len(texts) > MOST_TEXTS:
-            texts.clear()
-        # Most texts are those of other GPUs, too.
-        for text in (*labels, *labels.values()):
-            if text not in texts:
-                made = plain(text)
-                texts[text] = texts.setdefault(made, made)
-        shared = {texts[name]: texts[text] for name, text in labels.items()}
-        return Labelled(key, with_host(shared))
+    def _labelled(self, labels: Sequence[Mapping[str, str]]) -> list[Labelled | None]:
+        """Which GPU each labels are about, and they themselves, made harmless."""
+        if len(self._texts) > MOST_TEXTS:
+            self._texts.clear()
+        found: list[Labelled | None] = [None] * len(labels)
+        for some in by_names(labels):
+            shared = some.harmless(self._texts)
+            hosts = shared.of("host")
+            rows = zip(some.numbers, _keys_in(some), shared.rows(), hosts, strict=True)
+            for number, key, own, host in rows:
+                if key is not None:
+                    found[number] = Labelled(key, with_host(own) if host is None else own)
+        return found
 
 
 def _times(given: array[float], sampled_at: float | None) -> array[float]:
@@ -250,6 +254,25 @@ def key_of(labels: Mapping[str, str]) -> Key | None:
     return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
 
+def keys_of(labels: Sequence[Mapping[str, str]]) -> list[Key | None]:
+    """The same of many series."""
+    found: list[Key | None] = [None] * len(labels)
+    for some in by_names(labels):
+        for number, key in zip(some.numbers, _keys_in(some), strict=True):
+            found[number] = key
+    return found
+
+
+def _keys_in(labels: LabelColumns) -> list[Key | None]:
+    """The same of series with the same names."""
+    uuids = [in_words_of_nvml(uuid or "") for uuid in labels.of("uuid")]
+    instances = [part or "" for part in labels.of("instance")]
+    texts: dict[str, str] = {}
+    learn(texts, {*uuids, *instances})
+    pairs = zip(uuids, instances, strict=True)
+    return [(texts[uuid], texts[part]) if uuid else None for uuid, part in pairs]
+
+
 def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels made harmless, with the host that the server asks where the page names none."""
     return with_host({plain(name): plain(text) for name, text in labels.items()})
@@ -274,6 +297,9 @@ def _with_holder(
     """
     whose = _whose(labels)
     known = (first, *others)
+    if label_of(labels, "host") != label_of(first, "host"):
+        # A UUID that two nodes report at one time is no GPU that holders share.
+        return others
     if not any(whose) or len(known) >= 2 * MOST_HOLDERS or whose in map(_whose, known):
         return others
     return (*others, labels)

@@ -20,12 +20,12 @@ from gpumon.sources.exporters.series_layout import LABELS, label_of, plans_of
 from gpumon.sources.exposition.parse import Page, Sample
 from gpumon.sources.prometheus.alike import (
     MANY,
+    Form,
     Formed,
     Spot,
     batches,
     columns_of,
-    form_of,
-    own_texts_of,
+    places_of,
     side_by_side,
 )
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
 
     from gpumon.sources.exporters.series_layout import NodePlan
-    from gpumon.sources.prometheus.alike import Columns, Form, Sheet
-    from gpumon.sources.prometheus.known import Key
+    from gpumon.sources.prometheus.alike import Columns, Place, Sheet
+    from gpumon.sources.prometheus.known import Key, Known
     from gpumon.sources.prometheus.questions import Seen
 
 MOST_NODES: Final = 16384
@@ -68,7 +68,7 @@ class Nodes:
         """Nothing has been seen."""
         self._readers: dict[str, _NodeReader] = {}
         self._forms: dict[Form, Formed] = {}
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, Place] = {}
         """What labels that live name of host and number: nearly all are those of the last poll."""
         self._seats: _Seats | None = None
         """Who reads what, where all of the last poll was of the present and nothing shared."""
@@ -108,16 +108,14 @@ class Nodes:
     ) -> tuple[list[_NodeReader], dict[str, float], set[str]]:
         """Who reads which GPUs; nodes without a present sample, and those beyond the most."""
         seen = poll.seen
-        hosts: dict[str, list[tuple[int, str, Key]]] = {}
+        hosts: dict[str, list[tuple[int, str, Key, Place, Known]]] = {}
         beyond: set[str] = set()
         old: dict[str, float] = {}
-        for key, (labels, sampled_at, _) in seen.known.items():
-            place = self._places.get(id(labels))
-            if place is None or place.labels is not labels:
-                place = self._places[id(labels)] = _place_of(labels)
-            _, host, digits, number = place
-            if seen.asked_at - sampled_at > limit_s:
-                old[host] = sampled_at
+        places = self._places_of([one.labels for one in seen.known.values()])
+        for place, (key, one) in zip(places, seen.known.items(), strict=True):
+            host = place.host or UNNAMED
+            if seen.asked_at - one.sampled_at > limit_s:
+                old[host] = one.sampled_at
                 continue
             some = hosts.get(host)
             if some is None:
@@ -125,22 +123,32 @@ class Nodes:
                     beyond.add(host)
                     continue
                 some = hosts[host] = []
-            some.append((digits, number, key))
-        if len(self._places) > 2 * len(seen.known):
-            # Most of them no series has any more.
-            self._places.clear()
+            some.append((place.digits, place.number, key, place, one))
         readers = []
-        for host, places in sorted(hosts.items()):
+        for host, gpus in sorted(hosts.items()):
             reader = self._readers.get(host)
             if reader is None:
                 reader = self._readers[host] = _NodeReader(host, self._forms)
             # In the order of their numbers, as that of UUIDs differs from node to node.
-            reader.hear(poll, [key for *_, key in sorted(places)])
+            _, _, keys, places_here, known = zip(*sorted(gpus), strict=True)
+            reader.hear(poll, keys, places_here, known)
             readers.append(reader)
         is_shared = any(one.others for one in seen.known.values())
         is_plain = readers and not (old or beyond or is_shared)
-        self._seats = _Seats(poll, readers, self._places) if is_plain else None
+        self._seats = _Seats(poll, readers, places) if is_plain else None
         return readers, old, beyond
+
+    def _places_of(self, labels: Sequence[Mapping[str, str]]) -> list[Place]:
+        """What labels name of host and number; only new ones are read."""
+        known = [self._places.get(id(some)) for some in labels]
+        pairs = zip(labels, known, strict=True)
+        new = [some for some, place in pairs if place is None or place.labels is not some]
+        if new:
+            self._places.update((id(place.labels), place) for place in places_of(new))
+            if len(self._places) > 2 * len(labels):
+                # Most of them no series has any more.
+                self._places = {id(some): self._places[id(some)] for some in labels}
+        return [self._places[id(some)] for some in labels]
 
     def remember(self, events: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:
         """Take in Xids of the past, of nodes that are known: GPU; Unix time, UUID, number."""
@@ -228,21 +236,6 @@ MOST_FORMS: Final = 256
 """Kinds of nodes that are remembered: a fleet has a few, by number of GPUs, make and exporter."""
 
 
-class _Place(NamedTuple):
-    """Where a GPU is, by its labels."""
-
-    labels: Mapping[str, str]
-    host: str
-    digits: int
-    number: str
-    """Of the GPU on the node, and how many digits it has."""
-
-
-def _place_of(labels: Mapping[str, str]) -> _Place:
-    number = label_of(labels, "index") or ""
-    return _Place(labels, label_of(labels, "host") or UNNAMED, len(number), number)
-
-
 def _again(seen: Seen, key: Key, labels: Mapping[str, str]) -> Sample:
     """A value of a GPU by the series of another holder of it."""
     found = ((name, column.get(key)) for name, column in seen.values.items())
@@ -306,17 +299,15 @@ class _Poll:
 class _Seats:
     """Who reads which GPUs, for the next poll that has the same ones: nearly every one."""
 
-    def __init__(
-        self, poll: _Poll, readers: list[_NodeReader], places: Mapping[int, _Place]
-    ) -> None:
-        """As a poll has them, each of which a reader has heard."""
+    def __init__(self, poll: _Poll, readers: list[_NodeReader], places: Sequence[Place]) -> None:
+        """As a poll has them, each of which a reader has heard; `places` are in its order."""
         self._of_poll = (poll.names, poll.which)
         self._rows = poll.rows
         self._readers = readers
         self._keys = [*poll.seen.known]
         self._labels = [one.labels for one in poll.seen.known.values()]
         numbers = {reader.host: number for number, reader in enumerate(readers)}
-        of_gpus = [numbers[places[id(labels)].host] for labels in self._labels]
+        of_gpus = [numbers[place.host or UNNAMED] for place in places]
         self._order = np.argsort(of_gpus, kind="stable")
         """GPUs, those of one reader beside one another."""
         self._firsts = np.searchsorted(np.sort(of_gpus), np.arange(len(readers)))
@@ -386,25 +377,36 @@ class _NodeReader:
         """Take in Xids of the past: Unix time, UUID, number."""
         self._memory.remember(xids)
 
-    def hear(self, poll: _Poll, keys: Sequence[Key]) -> None:
-        """Learn which of a poll's values are its own."""
+    def hear(
+        self, poll: _Poll, keys: Sequence[Key], places: Sequence[Place], known: Sequence[Known]
+    ) -> None:
+        """Learn which of a poll's values are its own.
+
+        Args:
+            poll: The poll.
+            keys: Its GPUs and instances, in their order.
+            places: Where each of them is.
+            known: What the poll has of each.
+        """
         seen = poll.seen
-        known = [seen.known[key] for key in keys]
-        self.sampled_at = max(one.sampled_at for one in known)
+        self.sampled_at = max([one.sampled_at for one in known])
         labels = [one.labels for one in known]
         # Each holder of a shared GPU has series of its own.
         shared = [
-            (key, other) for key, one in zip(keys, known, strict=True) for other in one.others
+            (key, other)
+            for key, one in zip(keys, known, strict=True)
+            if one.others
+            for other in one.others
         ]
         # Values of a whole GPU come beside those of its instances.
-        wholes = {(key[0], ""): one.labels for key, one in zip(keys, known, strict=True) if key[1]}
-        places = [*zip(keys, labels, strict=True)]
-        places += [
+        wholes = {(key[0], ""): some for key, some in zip(keys, labels, strict=True) if key[1]}
+        labelled = [*zip(keys, labels, strict=True)]
+        labelled += [
             (key, {name: text for name, text in some.items() if name not in _OF_PARTS})
             for key, some in wholes.items()
             if key not in seen.known
         ]
-        wanted = [key for key, _ in places]
+        wanted = [key for key, _ in labelled]
         self.rows = [[*map(rows.get, wanted)] for rows in poll.rows]
         gaps = [
             None if None not in rows else tuple(row is None for row in rows) for rows in self.rows
@@ -415,7 +417,9 @@ class _NodeReader:
         is_same = counted == self._gaps and labels == self._labels and poll.names == self._names
         if self._plan is None or not is_same:
             further = [_again(seen, key, other) for key, other in shared]
-            self._learn(poll, places, of_metrics, further)
+            # An instance's values are its own, and a GPU's plan may hold those of several places.
+            is_plain = not (wholes or further) and len({uuid for uuid, _ in keys}) == len(keys)
+            self._learn(poll, labelled, of_metrics, further, places if is_plain else None)
             self._names, self._gaps, self._labels = poll.names, counted, labels
             self._data = b""
 
@@ -428,24 +432,23 @@ class _NodeReader:
     def _learn(
         self,
         poll: _Poll,
-        places: Sequence[tuple[Key, Mapping[str, str]]],
+        labelled: Sequence[tuple[Key, Mapping[str, str]]],
         gaps: tuple[tuple[bool, ...] | None, ...],
         further: Sequence[Sample],
+        alike: Sequence[Place] | None,
     ) -> None:
         """How it is read, as the first of its kind, and which value is which of the plan's."""
-        labels = [some for _, some in places]
-        uuids = tuple(uuid for (uuid, _), _ in places)
-        cells = poll.cells_of(len(places), gaps)
-        # An instance's values are its own, and a GPU's plan may hold those of several places.
-        is_plain = len(set(uuids)) == len(places) and not any(part for (_, part), _ in places)
-        is_plain = is_plain and not further
-        own = [own_texts_of(some) for some in labels]
-        form = form_of(poll.names, cells, labels, own)
-        self._formed = self._forms.get(form) if is_plain else None
-        if self._formed is not None:
-            self._plan, self._spots = self._formed.plan_of(labels, uuids, own), self._formed.spots
+        uuids = tuple([uuid for (uuid, _), _ in labelled])
+        cells = poll.cells_of(len(labelled), gaps)
+        form = None
+        if alike is not None:
+            form = Form(poll.names, cells, tuple([place.kind for place in alike]))
+        self._formed = None if form is None else self._forms.get(form)
+        if self._formed is not None and alike is not None:
+            self._plan, self._spots = self._formed.plan_of(alike, uuids), self._formed.spots
             return
-        spots = [Spot(*divmod(cell, len(places))) for cell in cells]
+        labels = [some for _, some in labelled]
+        spots = [Spot(*divmod(cell, len(labelled))) for cell in cells]
         samples = [
             Sample(
                 name=poll.names[spot.metric],
@@ -459,7 +462,7 @@ class _NodeReader:
         (plan,), order, _ = plans_of(Page((*samples, *further), ()))
         self._plan, self._spots = plan, [spots[number] for number in order]
         is_known = set(plan.gpus.keys) <= {*uuids}
-        if is_plain and is_known and len(self._forms) < MOST_FORMS:
+        if form is not None and is_known and len(self._forms) < MOST_FORMS:
             self._formed = self._forms[form] = Formed(plan, self._spots, uuids)
 
     def _value(self, poll: _Poll, spot: Spot) -> float:

@@ -15,7 +15,7 @@ from gpumon.sources.http.failures import SHOWN
 from gpumon.sources.prometheus.cut import cut_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumon.sources.prometheus.cut import Cut, Order, Orders
 
@@ -173,14 +173,16 @@ def vector(answer: Answer) -> Rows:
 
 
 def by_labels(
-    answer: Answer, known: dict[str, T | None], read: Callable[[Mapping[str, str]], T | None]
+    answer: Answer,
+    known: dict[str, T | None],
+    read: Callable[[Sequence[Mapping[str, str]]], Sequence[T | None]],
 ) -> tuple[list[T | None], array[float], int]:
     """What the labels of each series name, their values, and how many cannot be read.
 
     Args:
         answer: Series at one instant.
         known: What each text of labels names; gets what is new. The same text is read once.
-        read: What labels name; None: nothing.
+        read: What the labels of each series name; None: nothing. Is given all new ones at once.
 
     Raises:
         FetchError: They are something else.
@@ -188,7 +190,7 @@ def by_labels(
     _result(answer, "vector")
     if answer.cut is None:
         rows, left_out = vector(answer)
-        found = [read(row.labels) for row in rows]
+        found = [*read([row.labels for row in rows])]
         return found, array("d", [row.value for row in rows]), left_out
     labels, values = answer.cut.labels, answer.cut.values
     left_out = max(0, len(labels) - MOST_ROWS)
@@ -200,9 +202,11 @@ def by_labels(
         # Some are new, as nearly never.
         pass
     new = [text for text in dict.fromkeys(labels) if text not in known]
-    for text, parsed in zip(new, _all_labels(new), strict=True):
-        known[text] = None if parsed is None else read(parsed)
-        left_out += parsed is None
+    parsed = dict(zip(new, _all_labels(new), strict=True))
+    well = {text: one for text, one in parsed.items() if one is not None}
+    left_out += len(parsed) - len(well)
+    known.update(dict.fromkeys(parsed))
+    known.update(zip(well, read([*well.values()]), strict=True))
     return [known[text] for text in labels], values, left_out
 
 

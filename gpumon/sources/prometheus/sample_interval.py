@@ -92,14 +92,16 @@ class SampleInterval:
         self, metric: str, known: Mapping[Key, Known], at: float, most: int
     ) -> float | None:
         """The same of so many nodes at most; None: no two samples are there."""
-        chosen = {
-            label_of(one.labels, "host"): uuid
-            for one in known.values()
-            if _SAFE.fullmatch(uuid := label_of(one.labels, "uuid") or "")
-        }
+        chosen: dict[str | None, str] = {}
+        for one in known.values():
+            uuid = label_of(one.labels, "uuid") or ""
+            if _SAFE.fullmatch(uuid):
+                chosen.setdefault(label_of(one.labels, "host"), uuid)
+            if len(chosen) >= most:
+                break
         found = []
         for label in _UUIDS if chosen else ():
-            some = "|".join(list(chosen.values())[:most])
+            some = "|".join(chosen.values())
             question = f'{metric}{{{label}=~"{some}"}}[{BACK_S:.0f}s]'
             answer = await self._client.ask("query", response.at_instant(question, at))
             for times in response.times(self._noted(answer)):

@@ -313,6 +313,17 @@ def test_a_value_with_an_old_time_is_stale() -> None:
     assert block.value("temp_c", 0) == 61.0
 
 
+def test_values_that_are_old_by_their_own_times_are_said_to_be(said: Callable[..., None]) -> None:
+    reader, now_ms = PageReader("gpu01"), int((NOW + 10.0) * 1000)
+    values = (line("DEV_GPU_UTIL", 5)[:-1], line("DEV_POWER_USAGE", 300)[:-1])
+    page = b"".join(one + b" %d\n" % (now_ms - 660_000) for one in values)
+    (error,) = read(page, reader).errors
+    said(error.message, error.hint)
+    assert error.message == "has values that are too old by their own times: 2, by up to 11 min"
+    page = b"".join(one + b" %d\n" % now_ms for one in values)
+    assert not read(page, reader).errors
+
+
 def test_hostile_labels_are_harmless() -> None:
     block = gpus(line("DEV_GPU_UTIL", 1, modelName="\x1b]0;owned\x07[bold]"))
     assert block.label("name", 0) == "�]0;owned�[bold]"

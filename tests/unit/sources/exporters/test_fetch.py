@@ -94,6 +94,30 @@ def test_each_kind_of_content_that_is_a_page_is_one(server: PageServer, content:
     assert fetched(server.url) == PAGE
 
 
+@pytest.mark.parametrize(
+    "content", ["application/octet-stream", "application/json", "text", "text/csv; header=absent"]
+)
+def test_a_page_is_one_whatever_it_is_called(server: PageServer, content: str) -> None:
+    """Servers of files call one without a suffix `application/octet-stream`."""
+    page = b"# HELP a text\n\n" + PAGE
+    for body in (page, page.replace(b"\n", b"\r\n"), b"# about\n" * 4000 + PAGE):
+        server.answer = Answer(body, headers=kind(content))
+        assert fetched(server.url) == body
+
+
+@pytest.mark.parametrize("body", [b"", b"# only words\n", b"\x89PNG\n\x00\n", b"a" * 2**21])
+def test_what_is_no_page_is_named_by_its_kind(server: PageServer, said: Say, body: bytes) -> None:
+    server.answer = Answer(body, headers=kind("application/octet-stream"))
+    message = "answers with application/octet-stream, which is not a page of metrics"
+    assert failed(said, server.url)[0] == message
+
+
+@pytest.mark.parametrize("name", ["", "identity"])
+def test_a_page_may_say_that_it_is_not_packed(server: PageServer, name: str) -> None:
+    server.answer = Answer(PAGE, headers=kind(KIND, ("Content-Encoding", name)))
+    assert fetched(server.url) == PAGE
+
+
 @pytest.mark.parametrize("name", ["gzip", "x-gzip"])
 def test_a_packed_page_is_unpacked_in_one_part_or_several(server: PageServer, name: str) -> None:
     headers = kind(KIND, ("Content-Encoding", name))

@@ -261,3 +261,9 @@ def test_a_histogram_in_one_value_is_passed_over() -> None:
 def test_when_a_counter_began_is_passed_over(line: bytes, at: float | None) -> None:
     (sample,) = parse(line + b"\n# EOF\n").samples
     assert (sample.name, sample.value, sample.sampled_at, sample.place) == ("a_total", 5, at, None)
+
+
+def test_a_mark_of_utf_8_before_the_first_line_is_none_of_it() -> None:
+    page = parse(b"\xef\xbb\xbfa 1\nb 2\n")
+    assert [(one.name, one.value, one.place) for one in page.samples] == [("a", 1, 0), ("b", 2, 1)]
+    assert page.wrong == ()

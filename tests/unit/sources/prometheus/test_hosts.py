@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpumon.model.records.block import Block
+    from gpumon.sources.prometheus.cut import Orders
     from gpumon.sources.prometheus.response import Answer
 
 AT = 1_800_000_000.0
@@ -53,8 +54,13 @@ class Server:
         self.refused: tuple[str, ...] = ()
         """No question with one of these in it has an answer."""
         self.is_of_question = True
+        self.page = PAGE
+        self.separators: tuple[str, str] | None = (",", ":")
+        """As Prometheus writes; None: otherwise."""
 
-    async def ask(self, path: str, params: Mapping[str, str]) -> Answer:
+    async def ask(
+        self, path: str, params: Mapping[str, str], orders: Orders | None = None
+    ) -> Answer:
         assert (path, params["nocache"]) == ("query", "1")
         question = params["query"]
         self.asked.append(question)
@@ -64,17 +70,18 @@ class Server:
             {"metric": labels, "value": [self.at, repr(v)]} for labels, v in self.rows(question)
         ]
         data: dict[str, Any] = {"resultType": "vector", "result": result}
-        return opened(json.dumps({"status": "success", "data": data}).encode(), 200)
+        envelope = {"status": "success", "data": data}
+        return opened(json.dumps(envelope, separators=self.separators).encode(), 200, orders)
 
     def rows(self, question: str) -> list[tuple[dict[str, str], float]]:
         if counted := _COUNT.fullmatch(question):
-            idle = (labels for labels, _ in PAGE[counted[3]] if labels["mode"] == "idle")
+            idle = (labels for labels, _ in self.page[counted[3]] if labels["mode"] == "idle")
             cpus = {labels["cpu"] for labels in idle}
             return [({"instance": one}, float(len(cpus))) for one in self.instances]
         asked = _SUM.fullmatch(question) or _MAX.fullmatch(question)
         assert asked, question
         by, name = asked[1].split(","), asked[asked.re.groups]
-        held = PAGE.get(name, [])
+        held = self.page.get(name, [])
         if name == "node_uname_info":
             held = [({"nodename": self.host}, 1.0)]
         sums: dict[tuple[tuple[str, str], ...], float] = {}
@@ -247,3 +254,49 @@ def test_a_host_whose_samples_are_old_is_known_by_its_past() -> None:
     assert known.counts["node_load1"] == 2
     assert known.cpus["10.0.0.7:9100"] == 4
     assert hosts.known(["gpu02"]).nodes == {}
+
+
+def test_what_is_remembered_of_hosts_changes_nothing() -> None:
+    """Hosts that come, go or report other series are read as if each poll were the first."""
+    server = Server("gpu01:9100", "gpu02:9100")
+    hosts = Hosts(server)  # type: ignore[arg-type]
+    nodes = [f"gpu{number:02}" for number in range(6)]
+    disk = {"node_disk_read_bytes_total": [({"device": "sda"}, 5.0), ({"device": "sda1"}, 7.0)]}
+    changes: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = (
+        (("gpu01:9100", "gpu02:9100"), PAGE),
+        (("gpu00:9100", "gpu01:9100", "gpu02:9100"), PAGE),
+        (("gpu01:9100", "gpu00:9100"), {**PAGE, **disk}),
+        (("gpu01:9100",), {**PAGE, "node_load1": []}),
+        (("gpu05:9100", "gpu01:9100"), PAGE),
+    )
+    for instances, page in changes:
+        server.instances, server.page, server.at = instances, {**page}, server.at + 10.0
+        found = polled(hosts, server, *nodes)
+        first = polled(Hosts(server), server, *nodes)  # type: ignore[arg-type]
+        assert found.keys() == first.keys() == {one.partition(":")[0] for one in instances}
+        for node, blocks in first.items():
+            assert found[node].keys() == blocks.keys()
+            for name, block in blocks.items():
+                own = found[node][name]
+                assert (own.keys, own.labels) == (block.keys, block.labels)
+                assert {k: own.columns[k] for k in block.columns if not k.endswith(_OF_TWO)} == {
+                    k: column for k, column in block.columns.items() if not k.endswith(_OF_TWO)
+                }
+
+
+_OF_TWO = ("_per_s", "_ratio", "_rtt_s", "_exec_s")
+"""What follows from two polls."""
+
+
+def test_an_answer_that_is_written_otherwise_is_read_as_well() -> None:
+    server, other = Server(), Server()
+    other.separators = None
+    found, wanted = (polled(Hosts(one), one, "gpu01") for one in (other, server))  # type: ignore[arg-type]
+    assert repr(found) == repr(wanted)
+
+
+def test_hosts_that_report_the_same_share_why_the_rest_is_missing() -> None:
+    server = Server("gpu01:9100", "gpu02:9100", host="")
+    found = polled(Hosts(server), server, "gpu01", "gpu02")  # type: ignore[arg-type]
+    for name in ("node", "nic", "filesystem", "local_filesystem"):
+        assert found["gpu01"][name].missing is found["gpu02"][name].missing

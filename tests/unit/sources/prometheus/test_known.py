@@ -7,9 +7,11 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpumon.sources.prometheus import response
-from gpumon.sources.prometheus.known import Labels
+from gpumon.sources.prometheus.known import Labels, harmless, key_of, keys_of
 from tests.unit.sources.prometheus.engine import labels
 
 if TYPE_CHECKING:
@@ -121,3 +123,50 @@ def test_what_no_series_has_any_more_is_forgotten() -> None:
     assert len(memory.orders) <= 2
     assert len(memory._rows_in) <= 2
     assert len(memory._named_in) <= 2
+
+
+def test_a_gpu_that_two_nodes_claim_at_one_time_is_the_first_ones() -> None:
+    first = labels("GPU-1", "gpu01", pod="one", namespace="n")
+    shared = labels("GPU-1", "gpu01", pod="two", namespace="n")
+    elsewhere = labels("GPU-1", "gpu02", pod="three", namespace="n")
+    known: dict[tuple[str, str], Known] = {}
+    Labels().hear(answer([(one, "1.5") for one in (first, shared, elsewhere)], 2.0), known, {KEY})
+    assert known[KEY].labels["Hostname"] == "gpu01"
+    assert [one["pod"] for one in known[KEY].others] == ["two"]
+
+
+KEY = ("GPU-1", "")
+TEXTS = st.sampled_from(
+    (
+        *(
+            "",
+            "N/A",
+            "<<<NULL>>>",
+            "GPU-1",
+            "7",
+            "gpu01",
+            "host:9400",
+            "é\u200b",
+            "\x01",
+            "a" * 300,
+        ),
+        "0c7a1b2e-8c4e-1e64-9a3b-0c7a1b2e8c4e",
+    )
+)
+NAMES = st.sampled_from(
+    (
+        *("UUID", "uuid", "gpu_uuid", "GPU_I_ID", "Hostname", "hostname", "instance"),
+        *("we\u200bird", "we\u200cird", "x" * 300),
+    )
+)
+
+
+@given(st.lists(st.dictionaries(NAMES, TEXTS, max_size=6), max_size=12))
+def test_many_series_name_what_each_does_by_itself(several: list[dict[str, str]]) -> None:
+    keys = [key_of(one) for one in several]
+    assert keys_of(several) == keys
+    labelled = Labels()._labelled(several)
+    assert [one and one.key for one in labelled] == keys
+    for own, one in zip(several, labelled, strict=True):
+        if one is not None:
+            assert [*one.labels.items()] == [*harmless(own).items()]

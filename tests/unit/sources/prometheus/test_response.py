@@ -13,7 +13,7 @@ from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.response import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 def opened(given: Any, status: int = 200) -> Answer:
@@ -207,9 +207,9 @@ def test_each_text_of_labels_is_read_once() -> None:
     body = instant_body(series(UUID="a"), series("6", UUID="b"), series("7"))
     read: list[str] = []
 
-    def named(labels: Mapping[str, str]) -> str | None:
-        read.append(labels.get("UUID", "?"))
-        return labels.get("UUID")
+    def named(labels: Sequence[Mapping[str, str]]) -> list[str | None]:
+        read.extend(one.get("UUID", "?") for one in labels)
+        return [one.get("UUID") for one in labels]
 
     known: dict[str, str | None] = {}
     for given in (instant_body(*(series(str(n), UUID=f"{n}") for n in range(3))), body, body):
