@@ -155,6 +155,16 @@ def start_with_an_opened_gpu() -> Scene:
     return scene
 
 
+def start_of_a_build() -> Scene:
+    """Of a run of half a day, compilers work for a quarter of an hour, and nothing is copied."""
+    scene, uuids = job_on_a_node(job={"time_limit_s": 43_200.0})
+    scene.cgroup("42", job_cpu_cores_used=12.0, job_io_read_bytes_per_s=2e6)
+    scene.host("n1", net_rx_bytes_per_s=3e6)
+    scene.run(900, alike(uuids, UNUSED))
+    scene.run(120, alike(uuids, WORKING))
+    return scene
+
+
 def start_of_a_server() -> Scene:
     """The job's name is a server's."""
     return _starts(720, job={"name": "prep_server"})
@@ -218,6 +228,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         start_that_goes_on,
         start_with_an_opened_gpu,
         start_with_a_trickle,
+        start_of_a_build,
         start_of_a_server,
         start_of_a_session,
         load_that_is_over,

@@ -14,7 +14,14 @@ from gpumon_detectors.evidence.job_context import is_interactive, serving_name, 
 from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.evidence.watched import surest
 from gpumon_detectors.idle.rest import SERIAL_CORES
-from gpumon_detectors.idle.startup import CORES, Activity, activity, first_work, signs
+from gpumon_detectors.idle.startup import (
+    CORES,
+    Activity,
+    activity,
+    computing_s,
+    first_work,
+    signs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +50,10 @@ _SURE_S: Final = 1800.0
 """A start so long is more than installing, compiling and loading take where they are prepared, also
 of a run of days. Our choice: loading a model of hundreds of GB from slow storage takes as long."""
 
+_LEAST_PART: Final = 0.01
+"""Part of the time limit below which no start is a part of the run that counts: ten minutes of a
+day are less (our choice)."""
+
 _LEAST_SEEN: Final = 0.5
 """Part of a start that must have been seen; below `LEAST_KNOWN` the claim is a hypothesis."""
 
@@ -63,6 +74,7 @@ _KEYS: Final = (
     "power_w",
     "mem_used_bytes",
     "mem_total_bytes",
+    "compute_process_count",
     "pcie_rx_bytes_per_s",
     "pcie_tx_bytes_per_s",
     "nvlink_rx_bytes_per_s",
@@ -93,6 +105,10 @@ class _Start(NamedTuple):
     """SM activity of the busiest GPU in its last five minutes."""
     glimpsed: float = 0.0
     """Share of the samples of these that met a kernel, on the GPU where that is most."""
+    unopened_s: float = 0.0
+    """Seconds from its begin on for which nothing had opened any GPU."""
+    computed_s: float = 0.0
+    """Seconds of these for which CPUs computed, and did not merely copy."""
 
     @property
     def may_have_begun(self) -> bool:
@@ -111,7 +127,10 @@ class SlowStartup(Detector):
     later, or when the run has lasted ten times as long, it is no longer claimed.
 
     It is unknown how long a run will last: a start is a *hypothesis* until it is long by any
-    measure, a tenth of the time limit or half an hour. While the first GPU has yet to work, it is
+    measure, a tenth of the time limit or half an hour. It is *supported*, too, where it was work
+    that needs no GPU, as an installation is: for 10 minutes, and a hundredth of the time limit,
+    nothing had opened one, and more than 1.6 CPUs for each computed, with more than 20 s for each
+    GB that their nodes moved (a copy takes 3). While the first GPU has yet to work, it is
     *supported* at most, and a *hypothesis* as long as nothing has opened a GPU: a job for CPUs
     alone, and one that will never start, begin alike. Once one works, the start was one,
     *established* after 10 minutes.
@@ -193,13 +212,16 @@ class SlowStartup(Detector):
         if end < 0:
             return None
         whole = self._until(view, job, past, end, began_at)
-        if whole is None or not whole.may_wait:
-            return whole and whole._replace(is_over=work is not None)
+        if whole is None:
+            return None
+        whole = _with_unopened(view, job, past, whole._replace(is_over=work is not None))
+        if not whole.may_wait:
+            return whole
         loaded = int(times.searchsorted(whole.work.last_at, "right")) - 1
         before = self._until(view, job, past, loaded, began_at) if loaded > 0 else None
         if before is not None and self._is_slow(job, before, age_s):
             return before._replace(is_loaded=True, may_wait=False)
-        return whole._replace(is_over=work is not None)
+        return whole
 
     def _until(
         self, view: View, job: JobLook, past: Past, end: int, began_at: float
@@ -243,6 +265,12 @@ class SlowStartup(Detector):
         is_large = limit_s is not None and start.length_s >= self.large_ratio * limit_s
         return is_large or start.length_s >= _SURE_S
 
+    def _needs_no_gpu(self, job: JobLook, start: _Start) -> bool:
+        """Whether it was work for CPUs alone that took long, and more than a moment of the run."""
+        limit_s = job.job.time_limit_s
+        is_noticed = limit_s is not None and start.length_s >= _LEAST_PART * limit_s
+        return start.is_over and is_noticed and start.computed_s >= self.long_s
+
     def _finding(self, view: View, job: JobLook, start: _Start, age_s: float) -> Finding:
         window, share = start.window, 100 * start.length_s / age_s
         count = counted(len(job.gpus), "GPU")
@@ -260,8 +288,11 @@ class SlowStartup(Detector):
         is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
         is_doubtful = is_doubtful or start.may_have_begun
         is_doubtful = is_doubtful or not (is_past or _is_opened(job))
-        if is_doubtful or serving_name(job) is not None or not self._is_surely_slow(job, start):
+        if is_doubtful or serving_name(job) is not None:
             most = Confidence.HYPOTHESIS
+        elif not self._is_surely_slow(job, start):
+            is_work = self._needs_no_gpu(job, start)
+            most = Confidence.SUPPORTED if is_work else Confidence.HYPOTHESIS
         return view.finding(
             self,
             subject=job.subject,
@@ -300,6 +331,13 @@ class SlowStartup(Detector):
                 start.work.cores,
             ),
         ]
+        if self._needs_no_gpu(job, start):
+            text = (
+                f"nothing had opened a GPU for the first {span(start.unopened_s)}: CPUs computed "
+                f"for {span(start.computed_s)} of them, and did not merely copy"
+            )
+            key = "compute_process_count"
+            evidence.append(Evidence(key, job.subject, text, start.computed_s))
         name = serving_name(job)
         if name is not None:
             evidence.append(Evidence("job", job.subject, f"may be a server: named {name}"))
@@ -329,6 +367,22 @@ def _most(values: NDArray[np.floating]) -> float:
     """Mean over time of the GPU where that is highest, 0 where nothing is known."""
     count = np.isfinite(values).sum(axis=0)
     return float((np.nansum(values, axis=0) / np.maximum(count, 1)).max(initial=0.0))
+
+
+def _with_unopened(view: View, job: JobLook, past: Past, start: _Start) -> _Start:
+    """The start, and how much of it passed before anything opened a GPU."""
+    columns, rows = past.columns, past.times <= start.window.end
+    processes, used = columns["compute_process_count"][rows], columns["mem_used_bytes"][rows]
+    with np.errstate(invalid="ignore"):
+        is_open = (processes > 0) | (used > _EMPTY * columns["mem_total_bytes"][rows])
+    opened = np.flatnonzero(is_open.any(axis=1))
+    count = int(opened[0]) if len(opened) else len(is_open)
+    is_known = np.isfinite(processes[:count]) & np.isfinite(used[:count])
+    if count < 2 or is_known.mean(axis=0).min() < LEAST_KNOWN:
+        return start
+    window = start.window._replace(end=float(past.times[count - 1]), samples=count)
+    computed_s = computing_s(view, job, window)
+    return start._replace(unopened_s=window.end - window.start, computed_s=computed_s)
 
 
 def _is_opened(job: JobLook) -> bool:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from gpumon.plugin import LEAST_EVIDENCE_S
-from gpumon_detectors.evidence.host_use import IDLE_BYTES_PER_S, is_spinning, traffic_limit
+from gpumon_detectors.evidence.host_use import (
+    IDLE_BYTES_PER_S,
+    MOST_POLL_CORES,
+    host_use,
+    is_spinning,
+    traffic_limit,
+)
 from gpumon_detectors.idle.rest import CONTEXT_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.plugin import JobLook, Past, View, Window
+    from gpumon_detectors.evidence.host_use import Flow
 
 _WORK_S: Final = 30.0
 """Seconds with signs of work out of five minutes that make it work. Our choice: a tenth; a kernel
@@ -32,6 +39,10 @@ _GROWTH_RATIO: Final = 0.01
 
 _POLLING_CORES: Final = 1.1
 """CPUs for each GPU that a server's workers keep busy while they wait: each polls on one."""
+
+_COPY_CORES_PER_BYTE_PER_S: Final = 2e-8
+"""CPU time that copying a byte takes at most: 20 s a GB, eight times what receiving it over TCP and
+writing it to a disk took together (2.6 s, docs/numbers.md), for small files and ciphers."""
 
 _SLICE_S: Final = 120.0
 """Rates are averaged over two minutes, and memory is compared with that of two minutes before: what
@@ -112,6 +123,36 @@ def activity(view: View, job: JobLook, past: Past, window: Window) -> Activity:
     is_loaded = bool(len(held)) and bool((np.nan_to_num(held[-1]) > CONTEXT_BYTES).any())
     may_wait = is_loaded and window.end - last_at >= LEAST_EVIDENCE_S
     return Activity(_mean(cores), max(means), min(last_at, window.end), may_wait)
+
+
+def computing_s(view: View, job: JobLook, window: Window) -> float:
+    """Seconds of a window in which the job's own CPUs compute: neither poll, nor load, nor copy.
+
+    All traffic of its nodes is taken for its own, whosever it is. Where the network's is not seen,
+    they may copy.
+    """
+    host = host_use(view, job, view.now - window.start + 1.0)
+    moved = {flow.key: _sliced(flow, window) for flow in host.flows if not flow.is_cpu}
+    if not (host.is_seen and host.is_own) or _NET[0] not in moved:
+        return 0.0
+    cores, most = _sliced(host.flows[0], window), np.fmax.reduce([*moved.values()])
+    least = MOST_POLL_CORES * len(job.gpus)
+    with np.errstate(invalid="ignore"):
+        computes = (cores > least) & (cores > _COPY_CORES_PER_BYTE_PER_S * most)
+    computes &= np.isfinite(moved[_NET[0]])
+    ends = np.minimum(_SLICE_S * (np.arange(len(cores)) + 1), window.end - window.start)
+    return float((np.diff(ends, prepend=0.0) * computes).sum())
+
+
+def _sliced(flow: Flow, window: Window) -> NDArray[np.float64]:
+    """Means over slices of a window, NaN where nothing is known."""
+    count = int(np.ceil((window.end - window.start) / _SLICE_S))
+    rows = (flow.times > window.start) & (flow.times <= window.end) & np.isfinite(flow.values)
+    places = np.minimum((flow.times[rows] - window.start) // _SLICE_S, count - 1).astype(np.intp)
+    known = np.bincount(places, minlength=count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means: NDArray[np.float64] = np.bincount(places, flow.values[rows], count) / known
+    return means
 
 
 def _rates(table: Past, keys: tuple[str, ...], window: Window) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import nan, sqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -76,6 +76,12 @@ _SWING: Final = 0.05
 """Deviation of the logarithm of how much more the heavy stage does, from window to window: what a
 split gives is the same in all of them, the loads of experts drift (our choice)."""
 
+_LONG_WINDOWS: Final = 5
+_LEAST_LONG: Final = 6
+"""Windows of a minute put together, and how many such there must be: steps of a quarter of a minute
+are cut by a minute's ends, and what that makes of it falls with the length; what differs from step
+to step by chance falls with the root of the length, and what drifts stays (our choices)."""
+
 _SAME_CLOCK: Final = 0.97
 """Share of the others' clock from which a stage's boards are as fast: those of one product differ
 by a few per cent (our choice, stricter than what is a reason of `straggler`)."""
@@ -98,10 +104,12 @@ class _Stage(NamedTuple):
     more_work: float
     """The same of what tensor cores count; NaN where they are not used, or not told."""
     swing: float
-    """Deviation of it from window to window, as a logarithm."""
+    """Deviation of it from window to window, as a logarithm; of long ones, as if of a minute."""
     spread: float
     """Deviation of the GPUs' work, as logarithms."""
     stage_count: int
+    is_last: bool
+    """Whether it is the last one, which holds a head."""
 
 
 class StageImbalance(Detector):
@@ -112,12 +120,13 @@ class StageImbalance(Detector):
     minute since the job was first seen at work, and the others spin. What begins later, or has a
     clock or a link that is slow as its cause, is `straggler`'s.
 
-    *Supported* after 15 minutes where nothing else can look so: stages of several GPUs; one of them
-    shares a node with another; they are ranks of one job; the heavy one counts a quarter more on
-    its tensor cores, always by as much, at the clock of the others and below its power limit. A
-    board that is slow counts no more work, or its clock shows it. Otherwise it is a *hypothesis*:
-    the finding says what is not known. Of stages of one rank only the first and the last are
-    claimed, if the job's first work was seen.
+    *Supported* after 15 minutes where nothing else can look so: stages of several GPUs, or the last
+    one of single GPUs; it shares a node with another; they are ranks of one job; the heavy one
+    counts a quarter more on its tensor cores, always by as much, at the clock of the others and
+    below its power limit. A board that is slow counts no more work, or its clock shows it. Long
+    steps are compared over five minutes. Otherwise it is a *hypothesis*: the finding says what is
+    not known. Of stages of one rank only the first and the last are claimed, if the job's first
+    work was seen.
 
     From outside it cannot be seen whether a stage is meant to do more, as a last one that holds the
     head: the others wait all the same.
@@ -246,6 +255,7 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
         swing=swing,
         spread=float(np.log(work).std(ddof=1)),
         stage_count=len(stages),
+        is_last=heavy == len(stages) - 1,
     )
 
 
@@ -325,17 +335,28 @@ def _more_work(
         return nan, nan
     mean = tensor.mean(axis=0)
     heavy, rest = (np.maximum(tensor[:, some].mean(axis=1), 1e-6) for some in (members, others))
-    return float(mean[members].min() / mean[others].max()) - 1.0, float(np.log(heavy / rest).std())
+    more = float(mean[members].min() / mean[others].max()) - 1.0
+    return more, _swing(heavy, rest)
+
+
+def _swing(heavy: Floats, rest: Floats) -> float:
+    """How much the ratio of two rows of windows varies, beyond what cut steps make of it."""
+    swing = float(np.log(heavy / rest).std())
+    count = len(heavy) // _LONG_WINDOWS
+    if count < _LEAST_LONG:
+        return swing
+    longs = (one[-count * _LONG_WINDOWS :].reshape(count, -1).mean(axis=1) for one in (heavy, rest))
+    return min(swing, sqrt(_LONG_WINDOWS) * float(np.log(np.divide(*longs)).std()))
 
 
 def _doubts(job: JobLook, stage: _Stage, window: Window) -> Iterator[Evidence]:
     """What else looks like a heavy stage, as far as it is not ruled out."""
     names = [{job.gpus[place].node for place in some} for some in (stage.heavy, stage.waiting)]
-    if len(stage.heavy) == 1:
-        text = "it is one GPU: a slow board looks the same"
-        yield Evidence("job", job.subject, text)
-    elif not names[0] & names[1]:
+    if not names[0] & names[1]:
         text = "it has its nodes to itself: a slow node looks the same"
+        yield Evidence("job", job.subject, text)
+    elif len(stage.heavy) == 1 and not stage.is_last:
+        text = "it is the first GPU alone: what else a first rank does looks the same"
         yield Evidence("job", job.subject, text)
     key = "tensor_active_ratio"
     if not stage.more_work >= _MORE_WORK:

@@ -136,6 +136,57 @@ def test_a_flicker_of_use_does_not_end_the_start():
     assert finding.window.end == START_AT + 910
 
 
+def built(seconds=1260.0, cores=9.0, limit_s=86_400.0, moved=None, **unopened):
+    """A start of which nothing opens a GPU, then half a minute of loading, then work."""
+    scene, uuids = scene_with_job(cores, time_limit_s=limit_s)
+    scene.host("n1", **(moved or {"net_rx_bytes_per_s": 2e7, "disk_write_bytes_per_s": 4e7}))
+    scene.run(seconds, {uuid: {**UNUSED, **unopened} for uuid in uuids})
+    scene.run(30, held(uuids))
+    scene.run(120, working(uuids))
+    return scene
+
+
+def test_a_build_before_anything_opens_a_gpu_needs_none():
+    """Compilers and package managers: much CPU time, few bytes, and no GPU is looked at."""
+    (finding,) = findings(built())
+    assert finding.confidence == "supported"
+    assert finding.evidence[2].text == (
+        "nothing had opened a GPU for the first 21 min: CPUs computed for 21 min of them, and did "
+        "not merely copy"
+    )
+
+
+NO_BUILDS = {
+    "a graph is compiled on the GPU": {"process_count": 1.0},
+    "weights are loaded": {"mem_used_bytes": 30.0 * 2**30},
+    "nobody knows who opens the GPUs": {"process_count": None},
+    "data are copied": {"moved": {"net_rx_bytes_per_s": 6e8}},
+    "small files are copied": {"moved": {"net_rx_bytes_per_s": 1e6, "disk_write_bytes_per_s": 5e8}},
+    "the network is not seen": {"moved": {"disk_write_bytes_per_s": 4e7}},
+    "each of four ranks polls": {"cores": 4.4},
+    "it is too short": {"seconds": 590.0},
+    "the run is of days": {"limit_s": 3 * 86_400.0},
+    "the run may last for ever": {"limit_s": None},
+}
+
+
+@pytest.mark.parametrize("what", NO_BUILDS)
+def test_what_a_gpu_may_be_needed_for_stays_a_hypothesis(what):
+    (finding,) = findings(built(**NO_BUILDS[what]))
+    assert finding.confidence == "hypothesis"
+
+
+def test_a_build_that_waits_for_most_of_the_time_is_no_work():
+    scene, uuids = scene_with_job(time_limit_s=43_200.0)
+    scene.host("n1", net_rx_bytes_per_s=2e6)
+    scene.run(480, dict.fromkeys(uuids, UNUSED))
+    scene.cgroup("42", job_cpu_cores_used=0.1)
+    scene.run(840, dict.fromkeys(uuids, UNUSED))
+    scene.run(120, working(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == "hypothesis"
+
+
 # Look-alikes
 
 

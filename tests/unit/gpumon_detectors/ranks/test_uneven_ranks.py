@@ -42,7 +42,7 @@ def test_a_stage_that_does_more_is_found(period_s, trouble):
 
 
 @pytest.mark.parametrize("period_s", PERIODS)
-@pytest.mark.parametrize("work", [HEAVY, (1, 1, 1, 1, 2.1, 2.1)])
+@pytest.mark.parametrize("work", [HEAVY, (1, 1, 1, 1, 2.1, 2.1), (1, 1, 1, 1, 1, 1.5)])
 def test_a_stage_that_counts_more_work_at_the_same_clock_is_no_guess(work, period_s):
     (finding,) = said(StageImbalance(), [Stage(LONG_S, work=work)], period_s=period_s)
     assert finding.confidence == "supported"
@@ -55,8 +55,9 @@ def of_heavy(values, places=(3, 4, 5)):
 
 
 DOUBTS = {
-    "a slow board looks the same": ((1, 1, 1, 1, 1, 1.5), {}),
+    "what else a first rank does": ((1.5, 1, 1, 1, 1, 1), {}),
     "a slow node looks the same": (HEAVY, {"nodes": 2, "gpus": 3}),
+    "has its nodes to itself": ((1, 1, 1, 1.5), {"nodes": 4, "gpus": 1}),
     "ranks of one job is not known": (HEAVY, {"has_ranks": False}),
     "layers cannot be halved": ((1, 1, 1, 1.18, 1.18, 1.18), {}),
     "not seen: whether its tensor cores": (
@@ -80,6 +81,24 @@ def test_what_else_looks_like_a_heavy_stage_keeps_it_a_guess(doubt):
 def test_experts_whose_loads_drift_are_a_guess():
     loads = (1.45, 1.8, 1.4, 1.75, 1.5, 1.9)
     stages = [Stage(500.0, work=(1, 1, 1, load, load, load)) for load in loads]
+    (finding,) = said(StageImbalance(), stages)
+    assert finding.confidence == "hypothesis"
+    assert any("experts drift like this" in one.text for one in finding.evidence)
+
+
+@pytest.mark.parametrize("step_s", [11.0, 17.0, 26.0])
+def test_steps_that_a_minute_cuts_do_not_drift(step_s):
+    """A minute holds two or three of them, and what it cuts off differs from stage to stage."""
+    stages = [Stage(LONG_S, work=(1, 1, 1, 1.7, 1.7, 1.7), step_s=step_s)]
+    (finding,) = said(StageImbalance(), stages)
+    assert finding.confidence == "supported"
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.3])
+def test_experts_whose_loads_differ_by_chance_are_a_guess(spread):
+    dice = np.random.default_rng(8)
+    loads = 1.7 * np.exp(spread * dice.standard_normal(100))
+    stages = [Stage(30.0, work=(1, 1, 1, load, load, load), step_s=6.0) for load in loads]
     (finding,) = said(StageImbalance(), stages)
     assert finding.confidence == "hypothesis"
     assert any("experts drift like this" in one.text for one in finding.evidence)
