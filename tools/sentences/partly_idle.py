@@ -165,6 +165,15 @@ def start_of_a_build() -> Scene:
     return scene
 
 
+def start_beside_traffic() -> Scene:
+    """Its node receives for 40 minutes what its own CPUs had no time for."""
+    scene, uuids = job_on_a_node()
+    scene.cgroup("42", job_cpu_cores_used=0.04, job_io_read_bytes_per_s=0.0)
+    scene.host("n1", net_rx_bytes_per_s=4e8)
+    scene.run(2400, alike(uuids, HELD))
+    return scene
+
+
 def start_of_a_server() -> Scene:
     """The job's name is a server's."""
     return _starts(720, job={"name": "prep_server"})
@@ -229,6 +238,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         start_with_an_opened_gpu,
         start_with_a_trickle,
         start_of_a_build,
+        start_beside_traffic,
         start_of_a_server,
         start_of_a_session,
         load_that_is_over,

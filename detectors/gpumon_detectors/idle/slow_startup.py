@@ -129,8 +129,8 @@ class SlowStartup(Detector):
     It is unknown how long a run will last: a start is a *hypothesis* until it is long by any
     measure, a tenth of the time limit or half an hour. It is *supported*, too, where it was work
     that needs no GPU, as an installation is: for 10 minutes, and a hundredth of the time limit,
-    nothing had opened one, and more than 1.6 CPUs for each computed, with more than 20 s for each
-    GB that their nodes moved (a copy takes 3). While the first GPU has yet to work, it is
+    nothing had opened one, and more than 1.6 CPUs a GPU computed, with more than 20 s for each GB
+    that its nodes moved (a copy takes 3). While the first GPU has yet to work, it is
     *supported* at most, and a *hypothesis* as long as nothing has opened a GPU: a job for CPUs
     alone, and one that will never start, begin alike. Once one works, the start was one,
     *established* after 10 minutes.
@@ -142,7 +142,8 @@ class SlowStartup(Detector):
     wait, and the claim counts what was before, or stays a *hypothesis*; so it does about a job
     named like a server or a session. Jobs whose CPUs and I/O rest as well (`never_started`), or
     that never use a GPU (`cpu_only`); sessions, whose owner types first; a job whose start was not
-    seen. Some GPUs at work and others not is `partial_gpus_idle`.
+    seen. Traffic that its own CPU time does not suffice for keeps it a *hypothesis*. Some GPUs at
+    work and others not is `partial_gpus_idle`.
 
     The loss is the time before the first GPU works, as far as it was seen, for all GPUs of the
     job. Installing for 10 minutes and more is a class of its own among jobs of low utilisation in
@@ -286,7 +287,7 @@ class SlowStartup(Detector):
         most = Confidence.ESTABLISHED if is_past else Confidence.SUPPORTED
         is_seen = start.known_s >= LEAST_KNOWN * (window.end - window.start)
         is_doubtful = start.may_wait or sounds_interactive(job) or not is_seen
-        is_doubtful = is_doubtful or start.may_have_begun
+        is_doubtful = is_doubtful or start.may_have_begun or start.work.may_be_others
         is_doubtful = is_doubtful or not (is_past or _is_opened(job))
         if is_doubtful or serving_name(job) is not None:
             most = Confidence.HYPOTHESIS
@@ -347,6 +348,9 @@ class SlowStartup(Detector):
                 f"{clock_time(start.work.last_at)}"
             )
             evidence.append(Evidence("mem_used_bytes", job.subject, text))
+        if start.work.may_be_others:
+            text = "its CPU time does not suffice for as much traffic, which may be another's"
+            evidence.append(Evidence(CORES, job.subject, text, start.work.cores))
         if start.may_have_begun:
             text = (
                 f"{100 * start.trickle:.2g} % of the SMs were active in its last five minutes: it "

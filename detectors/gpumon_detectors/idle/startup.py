@@ -8,6 +8,7 @@ import numpy as np
 
 from gpumon.plugin import LEAST_EVIDENCE_S
 from gpumon_detectors.evidence.host_use import (
+    CORES_PER_BYTE_PER_S,
     IDLE_BYTES_PER_S,
     MOST_POLL_CORES,
     host_use,
@@ -69,6 +70,8 @@ class Activity(NamedTuple):
     """Unix time until which something was loaded or computed."""
     may_wait: bool
     """Whether since then its GPUs hold what was loaded, and nothing but polling goes on."""
+    may_be_others: bool
+    """Whether its nodes moved more than its CPU time suffices for."""
 
 
 def signs(past: Past, busy_ratio: float) -> NDArray[np.bool_]:
@@ -122,7 +125,14 @@ def activity(view: View, job: JobLook, past: Past, window: Window) -> Activity:
     held = past.columns["mem_used_bytes"][past.times <= window.end]
     is_loaded = bool(len(held)) and bool((np.nan_to_num(held[-1]) > CONTEXT_BYTES).any())
     may_wait = is_loaded and window.end - last_at >= LEAST_EVIDENCE_S
-    return Activity(_mean(cores), max(means), min(last_at, window.end), may_wait)
+    busiest = max(means)
+    return Activity(
+        cores=_mean(cores),
+        bytes_per_s=busiest,
+        last_at=min(last_at, window.end),
+        may_wait=may_wait,
+        may_be_others=max(means[0], _mean(cores) / CORES_PER_BYTE_PER_S) < busiest,
+    )
 
 
 def computing_s(view: View, job: JobLook, window: Window) -> float:

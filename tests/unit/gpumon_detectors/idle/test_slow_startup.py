@@ -126,6 +126,18 @@ def test_loading_over_the_network_is_seen_where_the_job_is_alone():
     assert findings(scene) == []
 
 
+@pytest.mark.parametrize(("cores", "confidence"), [(0.05, "hypothesis"), (0.2, "supported")])
+def test_what_the_job_had_no_cpu_time_for_may_be_anothers(cores, confidence):
+    """Whoever receives 480 MB/s keeps an eighth of a CPU busy at least."""
+    scene, uuids = scene_with_job(cores=cores)
+    scene.host("n1", net_rx_bytes_per_s=480e6)
+    scene.run(2400, held(uuids))
+    (finding,) = findings(scene)
+    assert finding.confidence == confidence
+    doubts = [one.text for one in finding.evidence if "another's" in one.text]
+    assert len(doubts) == (confidence == "hypothesis")
+
+
 def test_a_flicker_of_use_does_not_end_the_start():
     scene, uuids = scene_with_job()
     scene.run(300, held(uuids))
