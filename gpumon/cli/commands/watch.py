@@ -317,6 +317,11 @@ def _once(request: Request) -> int:
     if not is_anything_read(tick):
         for error in tick.errors:
             narrate_error(error)
+        if not tick.errors:
+            where = " ".join(target.url for target in request.targets)
+            first, *others = (*tick.nodes, "nobody")
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            narrate(plain(f"{where}: answers of {first}{more}, but of no GPU and no queue"))
     lacks_job = _lacks_job(request, tick)
     _narrate_unknown_user(request, tick)
     if request.is_json or not lacks_job:

@@ -47,6 +47,18 @@ def test_a_document_has_what_the_page_tells_and_why_the_rest_is_missing(
     assert document["errors"] == []
 
 
+def test_a_page_of_a_host_alone_ends_with_a_line_that_says_what_is_not_there(
+    exporter: PageServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = b'node_uname_info{nodename="login2"} 1\nnode_boot_time_seconds 17\nnode_load1 3\n'
+    exporter.answer = Answer(host)
+    url = f"dcgm+{exporter.url}"
+    assert main(["--json", "--for", "0", url]) == 1
+    said = capsys.readouterr()
+    assert [node["name"] for node in json.loads(said.out)["nodes"]] == ["login2"]
+    assert said.err == f"gpumon: {url}: answers of login2, but of no GPU and no queue\n"
+
+
 def test_a_table_has_a_row_for_each_gpu(
     exporter: PageServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
