@@ -25,6 +25,10 @@ _MOST_FALLS: Final = 1
 """Parts of the time in which it may not grow: a cache that is emptied once is still a leak's (our
 choice)."""
 
+_LEFT_BY_A_FALL: Final = 0.25
+"""What a fall leaves of the growth until then, against a steady one: what gives back more than that
+is a saw, whose teeth a window may cut so that it has one fall alone (our choice)."""
+
 _LEAST_SHARE: Final = 0.02
 """Share of the limit by which it must have grown: more than rounding and small buffers."""
 
@@ -136,6 +140,7 @@ def _steady(
     is_steady = (
         grown >= _LEAST_SHARE * limit_bytes
         and int((steps <= 0).sum()) <= _MOST_FALLS
+        and _keeps_through_falls(lows)
         and float(steps.max()) <= _LARGEST_STEP * grown
         and recent >= _STILL_GROWING * mean
         and _least_late_rise(times, used) >= _GROWING_NOW * mean
@@ -146,6 +151,14 @@ def _steady(
     rate = recent * _PARTS / float(times[-1] - times[0])
     full_in_s = max(0.0, limit_bytes - float(used[-1])) / rate
     return Growth(0, rate, grown, full_in_s)
+
+
+def _keeps_through_falls(lows: NDArray[np.float64]) -> bool:
+    """Whether what had grown by a fall is still there behind it."""
+    grown = lows - lows[0]
+    falls = np.flatnonzero(np.diff(lows) <= 0) + 1
+    steady = falls / (_PARTS - 1) * grown[-1]
+    return bool((grown[falls] >= _LEFT_BY_A_FALL * steady).all())
 
 
 def _was_freed(
