@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpumon.base.numpy_docs import leave_out_descriptions
 from gpumon.base.own_file import write_own
 from gpumon.base.paths import state_folder
 from gpumon.model.text import plain
@@ -86,6 +87,7 @@ def run_terminal(
         return 2
     draw_on_the_terminal()
     leave_a_dead_terminal_quietly()
+    leave_out_descriptions()
     # What is there by now stays; what comes is looked through at quiet moments.
     gc.freeze()
     gc.set_threshold(*FALLBACK)
