@@ -261,12 +261,6 @@ def last_rank_heavy() -> Scene:
     return _stages(3600.0, (7,), {**_WAITING, **lighter})
 
 
-def first_rank_heavy() -> Scene:
-    """The first does instead."""
-    lighter = {"sm_active_ratio": 0.45, "tensor_active_ratio": 0.19, "dram_active_ratio": 0.21}
-    return _stages(3600.0, (0,), {**_WAITING, **lighter})
-
-
 def _stages_of_two(
     heavy: Values = _NOTHING_ELSE, waiting: Values = _NOTHING_ELSE, *, has_ranks: bool = True
 ) -> Scene:
@@ -407,7 +401,6 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "stage_imbalance": (
         last_stage_heavy,
         last_rank_heavy,
-        first_rank_heavy,
         heavy_on_a_shared_node,
         heavy_without_known_ranks,
         heavy_by_less_than_a_layer,

@@ -108,8 +108,6 @@ class _Stage(NamedTuple):
     spread: float
     """Deviation of the GPUs' work, as logarithms."""
     stage_count: int
-    is_last: bool
-    """Whether it is the last one, which holds a head."""
 
 
 class StageImbalance(Detector):
@@ -120,13 +118,12 @@ class StageImbalance(Detector):
     minute since the job was first seen at work, and the others spin. What begins later, or has a
     clock or a link that is slow as its cause, is `straggler`'s.
 
-    *Supported* after 15 minutes where nothing else can look so: stages of several GPUs, or the last
-    one of single GPUs; it shares a node with another; they are ranks of one job; the heavy one
-    counts a quarter more on its tensor cores, always by as much, at the clock of the others and
-    below its power limit. A board that is slow counts no more work, or its clock shows it. Long
-    steps are compared over five minutes. Otherwise it is a *hypothesis*: the finding says what is
-    not known. Of stages of one rank only the first and the last are claimed, if the job's first
-    work was seen.
+    *Supported* after 15 minutes where nothing else can look so: stages of several GPUs; one of them
+    shares a node with another; they are ranks of one job; the heavy one counts a quarter more on
+    its tensor cores, always by as much, at the clock of the others and below its power limit. A
+    board that is slow counts no more work, or its clock shows it. Long steps are compared over five
+    minutes. Otherwise it is a *hypothesis*: the finding says what is not known. Of stages of one
+    rank only the first and the last are claimed, if the job's first work was seen.
 
     From outside it cannot be seen whether a stage is meant to do more, as a last one that holds the
     head: the others wait all the same.
@@ -255,7 +252,6 @@ def _heavy_stage(job: JobLook, windows: WorkWindows, world: Sequence[int]) -> _S
         swing=swing,
         spread=float(np.log(work).std(ddof=1)),
         stage_count=len(stages),
-        is_last=heavy == len(stages) - 1,
     )
 
 
@@ -352,11 +348,11 @@ def _swing(heavy: Floats, rest: Floats) -> float:
 def _doubts(job: JobLook, stage: _Stage, window: Window) -> Iterator[Evidence]:
     """What else looks like a heavy stage, as far as it is not ruled out."""
     names = [{job.gpus[place].node for place in some} for some in (stage.heavy, stage.waiting)]
-    if not names[0] & names[1]:
-        text = "it has its nodes to itself: a slow node looks the same"
+    if len(stage.heavy) == 1:
+        text = "it is one GPU: a rank that does more for another reason looks the same"
         yield Evidence("job", job.subject, text)
-    elif len(stage.heavy) == 1 and not stage.is_last:
-        text = "it is the first GPU alone: what else a first rank does looks the same"
+    elif not names[0] & names[1]:
+        text = "it has its nodes to itself: a slow node looks the same"
         yield Evidence("job", job.subject, text)
     key = "tensor_active_ratio"
     if not stage.more_work >= _MORE_WORK:

@@ -140,7 +140,7 @@ def _steady(
     is_steady = (
         grown >= _LEAST_SHARE * limit_bytes
         and int((steps <= 0).sum()) <= _MOST_FALLS
-        and _keeps_through_falls(lows)
+        and _stays_behind_falls(lows)
         and float(steps.max()) <= _LARGEST_STEP * grown
         and recent >= _STILL_GROWING * mean
         and _least_late_rise(times, used) >= _GROWING_NOW * mean
@@ -153,7 +153,7 @@ def _steady(
     return Growth(0, rate, grown, full_in_s)
 
 
-def _keeps_through_falls(lows: NDArray[np.float64]) -> bool:
+def _stays_behind_falls(lows: NDArray[np.float64]) -> bool:
     """Whether what had grown by a fall is still there behind it."""
     grown = lows - lows[0]
     falls = np.flatnonzero(np.diff(lows) <= 0) + 1

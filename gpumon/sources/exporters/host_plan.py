@@ -262,7 +262,13 @@ def _table(
         for row in range(len(keys))
         if (key, row) not in told
     }
-    return HostTable(keys if block != "node" else (SELF,), sums, labels, missing, {})
+    return HostTable(
+        keys=keys if block != "node" else (SELF,),
+        sums=sums,
+        labels=labels,
+        missing=missing,
+        variants={},
+    )
 
 
 def _limits(key: str) -> tuple[float, float]:

@@ -123,7 +123,14 @@ def places_of(labels: Sequence[Mapping[str, str]]) -> list[Place]:
         for number, host, digits, texts, kind in rows:
             shared = kinds.setdefault(kind, kind)
             index = digits or ""
-            found[number] = Place(labels[number], host or "", len(index), index, texts, shared)
+            found[number] = Place(
+                labels=labels[number],
+                host=host or "",
+                digits=len(index),
+                number=index,
+                own=texts,
+                kind=shared,
+            )
     return [place for place in found if place is not None]
 
 

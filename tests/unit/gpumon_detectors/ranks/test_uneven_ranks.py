@@ -42,7 +42,7 @@ def test_a_stage_that_does_more_is_found(period_s, trouble):
 
 
 @pytest.mark.parametrize("period_s", PERIODS)
-@pytest.mark.parametrize("work", [HEAVY, (1, 1, 1, 1, 2.1, 2.1), (1, 1, 1, 1, 1, 1.5)])
+@pytest.mark.parametrize("work", [HEAVY, (1, 1, 1, 1, 2.1, 2.1)])
 def test_a_stage_that_counts_more_work_at_the_same_clock_is_no_guess(work, period_s):
     (finding,) = said(StageImbalance(), [Stage(LONG_S, work=work)], period_s=period_s)
     assert finding.confidence == "supported"
@@ -55,9 +55,9 @@ def of_heavy(values, places=(3, 4, 5)):
 
 
 DOUBTS = {
-    "what else a first rank does": ((1.5, 1, 1, 1, 1, 1), {}),
+    "does more for another reason": ((1, 1, 1, 1, 1, 1.5), {}),
+    "it is one GPU": ((1.5, 1, 1, 1, 1, 1), {}),
     "a slow node looks the same": (HEAVY, {"nodes": 2, "gpus": 3}),
-    "has its nodes to itself": ((1, 1, 1, 1.5), {"nodes": 4, "gpus": 1}),
     "ranks of one job is not known": (HEAVY, {"has_ranks": False}),
     "layers cannot be halved": ((1, 1, 1, 1.18, 1.18, 1.18), {}),
     "not seen: whether its tensor cores": (
