@@ -125,6 +125,15 @@ class Flow(NamedTuple):
         values = values[np.isfinite(values)]
         return float(values.mean()) if len(values) else float("nan")
 
+    def means(self, since: float, until: float, slice_s: float) -> NDArray[np.float64]:
+        """Means over slices from a Unix time on, up to another one; NaN where nothing is known."""
+        rows = (self.times > since) & (self.times <= until) & np.isfinite(self.values)
+        places = ((self.times[rows] - since) // slice_s).astype(np.intp)
+        count = int((until - since) // slice_s) + 1
+        known = np.bincount(places, minlength=count)
+        totals = np.bincount(places, self.values[rows], count)
+        return np.where(known > 0, totals / np.maximum(known, 1), np.nan)
+
 
 def flow_of(
     key: str,
@@ -194,7 +203,8 @@ class HostUse(NamedTuple):
         """
         if flow.is_own or not (self.is_seen and self.is_own):
             return False
-        moved, cores = _by_minute(flow, since), _by_minute(self.flows[0], since)
+        cpus = self.flows[0]
+        moved, cores = (one.means(since, float(one.times[-1]), _COMPARED_S) for one in (flow, cpus))
         known = np.isfinite(moved) & np.isfinite(cores)
         if known.sum() < _LEAST_COMPARED:
             return False
@@ -226,16 +236,6 @@ class HostUse(NamedTuple):
         text = f"{whose} used {busy:.2f}{of} CPUs over {span(window_s)}"
         key = "job_cpu_cores_used" if self.is_own else "cpu_busy_ratio"
         return Evidence(key, job.subject, text, busy if busy == busy else None)
-
-
-def _by_minute(flow: Flow, since: float) -> NDArray[np.float64]:
-    """Means over the minutes since a Unix time, NaN where nothing is known."""
-    known = (flow.times > since) & np.isfinite(flow.values)
-    minutes = ((flow.times[known] - since) // _COMPARED_S).astype(np.intp)
-    length = int((flow.times[-1] - since) // _COMPARED_S) + 1
-    counts = np.bincount(minutes, minlength=length)[:length]
-    totals = np.bincount(minutes, flow.values[known], length)[:length]
-    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
 
 def is_spinning(job: JobLook, cores: float) -> bool:

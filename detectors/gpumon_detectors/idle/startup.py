@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.plugin import JobLook, Past, View, Window
-    from gpumon_detectors.evidence.host_use import Flow
 
 _WORK_S: Final = 30.0
 """Seconds with signs of work out of five minutes that make it work. Our choice: a tenth; a kernel
@@ -142,27 +141,17 @@ def computing_s(view: View, job: JobLook, window: Window) -> float:
     they may copy.
     """
     host = host_use(view, job, view.now - window.start + 1.0)
-    moved = {flow.key: _sliced(flow, window) for flow in host.flows if not flow.is_cpu}
+    span = (window.start, window.end, _SLICE_S)
+    moved = {flow.key: flow.means(*span) for flow in host.flows if not flow.is_cpu}
     if not (host.is_seen and host.is_own) or _NET[0] not in moved:
         return 0.0
-    cores, most = _sliced(host.flows[0], window), np.fmax.reduce([*moved.values()])
+    cores, most = host.flows[0].means(*span), np.fmax.reduce([*moved.values()])
     least = MOST_POLL_CORES * len(job.gpus)
     with np.errstate(invalid="ignore"):
         computes = (cores > least) & (cores > _COPY_CORES_PER_BYTE_PER_S * most)
     computes &= np.isfinite(moved[_NET[0]])
     ends = np.minimum(_SLICE_S * (np.arange(len(cores)) + 1), window.end - window.start)
     return float((np.diff(ends, prepend=0.0) * computes).sum())
-
-
-def _sliced(flow: Flow, window: Window) -> NDArray[np.float64]:
-    """Means over slices of a window, NaN where nothing is known."""
-    count = int(np.ceil((window.end - window.start) / _SLICE_S))
-    rows = (flow.times > window.start) & (flow.times <= window.end) & np.isfinite(flow.values)
-    places = np.minimum((flow.times[rows] - window.start) // _SLICE_S, count - 1).astype(np.intp)
-    known = np.bincount(places, minlength=count)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means: NDArray[np.float64] = np.bincount(places, flow.values[rows], count) / known
-    return means
 
 
 def _rates(table: Past, keys: tuple[str, ...], window: Window) -> NDArray[np.float64]:

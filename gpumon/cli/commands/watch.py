@@ -22,6 +22,7 @@ from gpumon.cli.options import parser, request_of
 from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
 from gpumon.fleet.sampler.late import LateSampler
+from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
 from gpumon.sources.address import Sampling, Target
 from gpumon.sources.open import open_sources
@@ -315,13 +316,8 @@ def _once(request: Request) -> int:
     if tick is None:
         return UNKNOWN_STATUS if request.is_check else NOTHING_READ
     if not is_anything_read(tick):
-        for error in tick.errors:
+        for error in tick.errors or [_nothing_to_watch(request, tick)]:
             narrate_error(error)
-        if not tick.errors:
-            where = " ".join(target.url for target in request.targets)
-            first, *others = (*tick.nodes, "nobody")
-            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-            narrate(plain(f"{where}: answers of {first}{more}, but of no GPU and no queue"))
     lacks_job = _lacks_job(request, tick)
     _narrate_unknown_user(request, tick)
     if request.is_json or not lacks_job:
@@ -329,6 +325,14 @@ def _once(request: Request) -> int:
     if lacks_job:
         return UNKNOWN_STATUS if request.is_check else NOTHING_READ
     return check_status(tick) if request.is_check else plain_status(tick)
+
+
+def _nothing_to_watch(request: Request, tick: Tick) -> SourceError:
+    """What is said of an answer without an error that has only hosts."""
+    where = " ".join(target.url for target in request.targets)
+    hosts = next(iter(tick.nodes)) if len(tick.nodes) == 1 else f"{len(tick.nodes)} hosts"
+    message = f"answers of {hosts}, but of no GPU and no queue"
+    return SourceError(plain(where), plain(message), "name a target that has them as well")
 
 
 def _lacks_job(request: Request, tick: Tick) -> bool:

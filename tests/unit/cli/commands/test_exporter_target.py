@@ -56,7 +56,8 @@ def test_a_page_of_a_host_alone_ends_with_a_line_that_says_what_is_not_there(
     assert main(["--json", "--for", "0", url]) == 1
     said = capsys.readouterr()
     assert [node["name"] for node in json.loads(said.out)["nodes"]] == ["login2"]
-    assert said.err == f"gpumon: {url}: answers of login2, but of no GPU and no queue\n"
+    hint = "name a target that has them as well"
+    assert said.err == f"gpumon: {url}: answers of login2, but of no GPU and no queue ({hint})\n"
 
 
 def test_a_table_has_a_row_for_each_gpu(
