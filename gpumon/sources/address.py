@@ -31,6 +31,9 @@ SEED: Final = r"[0-9]{1,18}"
 DEMO_SIZE: Final = (10, 8)
 """Nodes and GPUs per node of a demo fleet that names no size."""
 
+MOST_DEMO_GPUS: Final = 131_072
+"""Our choice: beyond it minutes go by before the first picture."""
+
 NODES_BY: Final = ("ssh", "srun", "none")
 """How a Slurm target may reach the jobs' nodes; several are tried in the order given."""
 
@@ -317,6 +320,9 @@ def _demo(url: str, path: str, options: dict[str, str]) -> Target:
         size = (int(match["nodes"]), int(match["gpus"]))
     if not all(size):
         message = f"{url!r}: a demo fleet needs at least one node and one GPU"
+        raise TargetError(message)
+    if size[0] * size[1] > MOST_DEMO_GPUS:
+        message = f"{url!r}: a demo fleet has at most {MOST_DEMO_GPUS:,} GPUs; fewer nodes will do"
         raise TargetError(message)
     return Target(url, "demo", demo_size=size, seed=int(seed))
 

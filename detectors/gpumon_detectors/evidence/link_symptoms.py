@@ -19,7 +19,7 @@ from gpumon_detectors.evidence.episodes import (
     over_words,
 )
 from gpumon_detectors.evidence.gpu_use import PAST_S
-from gpumon_detectors.evidence.phrases import clock_time, counted
+from gpumon_detectors.evidence.phrases import clock_time, counted, noun
 from gpumon_detectors.evidence.symptom import RECENT_ROWS, Symptom, since_when
 
 if TYPE_CHECKING:
@@ -80,16 +80,17 @@ _NEWER: Final = (
 ordinary there."""
 
 _WORDS: Final = {
-    "nvlink_replay_count": "packets sent again",
-    "nvlink_crc_flit_count": "checksum errors",
-    "nvlink_crc_data_count": "checksum errors of data",
-    "nvlink_ecc_data_count": "ECC errors of data",
-    "nvlink_recovery_count": "link recoveries",
-    "link_receive_error_count": "errors received",
-    "link_effective_error_count": "errors left after correction",
-    "link_recovery_failed_count": "failed link recoveries",
-    "link_recovery_event_count": "link recoveries",
+    "nvlink_replay_count": ("", "packet", " sent again"),
+    "nvlink_crc_flit_count": ("checksum ", "error", ""),
+    "nvlink_crc_data_count": ("checksum ", "error", " of data"),
+    "nvlink_ecc_data_count": ("ECC ", "error", " of data"),
+    "nvlink_recovery_count": ("link ", "recovery", ""),
+    "link_receive_error_count": ("", "error", " received"),
+    "link_effective_error_count": ("", "error", " left after correction"),
+    "link_recovery_failed_count": ("failed link ", "recovery", ""),
+    "link_recovery_event_count": ("link ", "recovery", ""),
 }
+"""What a counter counts: the noun, with what is before and behind it."""
 
 _STATE: Final = "link_state"
 _SPEED: Final = "link_speed_bytes_per_s"
@@ -276,7 +277,9 @@ def _growing(past: Past, key: str, place: int) -> Iterator[Symptom]:
         is_sure = (is_sure or key in _RECOVERIES) and int(is_grown.sum()) >= _MANY_ERRORS
     severity = Severity.CRITICAL if key in _RECOVERIES and is_sure else Severity.WARNING
     is_scattered = not is_dense(times[row:], is_grown[row:])
-    text = f"{count:.0f} {_WORDS[key]} {over_words(times, row, is_scattered=is_scattered)}"
+    before, what, behind = _WORDS[key]
+    over = over_words(times, row, is_scattered=is_scattered)
+    text = f"{count:.0f} {before}{noun(round(count), what)}{behind} {over}"
     if key in _CHECKSUMS:
         a_second = count / max(1.0, float(times[-1]) - float(times[max(0, row - 1)]))
         severity = _checksum_severity(a_second, is_sure=is_sure)

@@ -34,4 +34,13 @@ def listed(things: Sequence[str]) -> str:
 
 def counted(count: int, word: str) -> str:
     """A number of things: `1 GPU`, `3 GPUs`."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+    return f"{count} {noun(count, word)}"
+
+
+def noun(count: int, word: str) -> str:
+    """What follows a number: `GPU` or `GPUs`, `processes`, `recoveries`."""
+    if count == 1:
+        return word
+    if word.endswith("ry"):
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith("ss") else f"{word}s"

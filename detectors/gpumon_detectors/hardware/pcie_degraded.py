@@ -26,7 +26,7 @@ from gpumon_detectors.evidence.episodes import (
     is_oftener,
 )
 from gpumon_detectors.evidence.gpu_use import PAST_S
-from gpumon_detectors.evidence.phrases import clock_time, span
+from gpumon_detectors.evidence.phrases import clock_time, counted, span
 from gpumon_detectors.evidence.symptom import RECENT_ROWS
 from gpumon_detectors.hardware.link_loss import behind_peers, loss_of
 
@@ -253,7 +253,7 @@ class PcieDegraded(Detector):
             severity = Severity.CRITICAL if is_sure else Severity.WARNING
         else:
             is_sure = length_s >= SURE_S
-            what = f"{case.replays} PCIe packets sent again"
+            what = f"{counted(case.replays, 'PCIe packet')} sent again"
             severity = Severity.WARNING
         most = Confidence.ESTABLISHED if is_sure else Confidence.HYPOTHESIS
         # Packets sent again cost little, and DCGM's health check only warns of them.
@@ -405,8 +405,8 @@ def _evidence(case: _Case, length_s: float) -> Iterator[Evidence]:
         yield Evidence("gpu_util_ratio", subject, text, mean)
     if case.replays is not None:
         a_minute = 60.0 * case.replays / max(1.0, length_s)
-        text = f"{case.replays} packets sent again in {span(length_s)}, {a_minute:.1f} a minute; "
-        text += f"DCGM allows {MOST_REPLAYS:.0f}"
+        text = f"{counted(case.replays, 'packet')} sent again in {span(length_s)}, "
+        text += f"{a_minute:.1f} a minute; DCGM allows {MOST_REPLAYS:.0f}"
         yield Evidence(_REPLAYS, subject, text, float(case.replays))
     for key, way in zip(_RATES, ("to", "from"), strict=True):
         rates = table.columns[key][:, 0]

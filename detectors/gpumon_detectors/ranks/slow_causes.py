@@ -9,6 +9,7 @@ import numpy as np
 from gpumon.plugin import Evidence, Severity
 from gpumon_detectors.evidence import link_symptoms, port_symptoms
 from gpumon_detectors.evidence.clock_rows import HELD_BITS, POWER_CAP_BIT, SET_BITS, SET_SHARE
+from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.evidence.watched import mean_of
 
 if TYPE_CHECKING:
@@ -228,12 +229,14 @@ def _by_host(view: View, job: JobLook, late: Sequence[int], since: float) -> Ite
         lately = values[(hosts.times >= since) & np.isfinite(values)]
         most = before if before == before else 0.0
         if len(lately) and (lately > most + 0.5).mean() >= _STUCK_SHARE:
-            text = f"{name}: {np.median(lately):.0f} processes in uninterruptible sleep"
+            processes = counted(round(float(np.median(lately))), "process")
+            text = f"{name}: {processes} in uninterruptible sleep"
             stuck = Evidence(_STUCK, subject, text, float(np.median(lately)))
             yield _Reason(f"processes that wait in the kernel of {name}", stuck)
         before, now = _around(groups, _OWN_CPUS, column, since)
         if now <= before - 0.5:
-            text = f"{name}: the job may use {now:.0f} CPUs there, before {before:.0f}"
+            cpus = counted(round(now), "CPU")
+            text = f"{name}: the job may use {cpus} there, before {before:.0f}"
             yield _Reason(f"CPUs taken away on {name}", Evidence(_OWN_CPUS, subject, text, now))
 
 

@@ -275,7 +275,7 @@ def _stuck(job: JobLook, still: Standstill) -> list[_Stuck]:
         if count <= (float(np.median(before)) if len(before) else 0.0):
             continue
         whose = "" if job.is_alone else ", perhaps another job's"
-        how_many = "1 process" if count == 1 else f"{count:.0f} processes"
+        how_many = counted(round(count), "process")
         text = f"{node}: {how_many} in uninterruptible sleep{whose}"
         found.append(_Stuck(node, Evidence(key, f"node:{node}", text, count)))
     return found

@@ -185,7 +185,8 @@ def _finding(
             job.subject,
             f"{gpus}, {job.job.cpu_count or '–'} CPUs and "
             f"{gib(job.job.mem_bytes) if job.job.mem_bytes else '–'} of memory on "
-            f"{spread.nodes} nodes with {spread.per_node} GPUs each; {spread.fewest} would do",
+            f"{spread.nodes} nodes with {counted(spread.per_node, 'GPU')} each; "
+            f"{spread.fewest} would do",
             float(spread.nodes),
         ),
         Evidence(

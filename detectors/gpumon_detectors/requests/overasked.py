@@ -164,7 +164,9 @@ def _finding(
         asked, used = excess.asked, excess.used
         if excess.what == "CPUs":
             field, text = _KEYS[0], f"{used:.1f} of {asked:.0f} CPUs used at most"
-            wanted = f"{max(1.0, _SPARE * used):.0f} CPUs a node: sbatch --cpus-per-task"
+            wanted = (
+                f"{counted(round(max(1.0, _SPARE * used)), 'CPU')} a node: sbatch --cpus-per-task"
+            )
         else:
             field, text = _KEYS[1], f"{gib(used)} of {gib(asked)} of memory used at most"
             enough = max(1.0, _SPARE * used / 2**30)

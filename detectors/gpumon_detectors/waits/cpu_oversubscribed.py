@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.plugin import Detector, Evidence
 from gpumon_detectors.evidence.job_commands import srun_in
+from gpumon_detectors.evidence.phrases import counted
 from gpumon_detectors.waits.causes import Cause
 from gpumon_detectors.waits.claim import (
     WaitVerdict,
@@ -75,7 +76,8 @@ def _verdict(job: JobLook, waits: Waits) -> WaitVerdict:
 def _crowd(job: JobLook, waits: Waits) -> Iterator[Evidence]:
     host = waits.host
     if host.processes == host.processes:
-        text = f"{host.processes:.0f} processes on {host.allowed:.0f} CPUs"
+        processes = counted(round(host.processes), "process")
+        text = f"{processes} on {counted(round(host.allowed), 'CPU')}"
         yield Evidence("job_process_count", job.subject, text, host.processes)
     if host.is_alone and host.load == host.load:
         text = f"{host.load:.0f} tasks run or want to on its nodes"

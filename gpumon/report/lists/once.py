@@ -108,7 +108,8 @@ def _jobs_or_gpus(
                 and (passes_job is None or passes_job(digest, view))
             ]
             findings = tuple(f for view in jobs for f in digest.findings_by_job.get(_id(view), ()))
-        return table_lines(digest, JOB_COLUMNS, jobs, width), findings
+        lines = table_lines(digest, JOB_COLUMNS, jobs, width)
+        return lines + _if_none(jobs, len(tick.jobs), "job"), findings
     if not digest.gpu_rows:
         return ["no jobs and no GPUs"], findings
     rows = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
@@ -121,10 +122,16 @@ def _jobs_or_gpus(
         findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
     columns = widened(FLEET_COLUMNS, instance_widths(digest))
     lines = table_lines(digest, columns, rows, width)
+    lines += _if_none(rows, len(digest.gpu_rows), "GPU")
     if tick.queue_at is None:
         lines += _host(rows, width)
         lines += _processes(digest, rows, width, user)
     return lines, findings
+
+
+def _if_none(shown: Sequence[object], of: int, noun: str) -> list[str]:
+    """That there are some of which none was asked for: a table without rows would say nothing."""
+    return [] if shown else [f"none of {units.counted(of, noun)} matches"]
 
 
 def _host(rows: Sequence[GpuRow], width: int) -> list[str]:

@@ -145,6 +145,13 @@ def test_what_is_no_target_is_refused_in_one_line(text: str) -> None:
     assert len(str(caught.value)) < 600
 
 
+def test_a_demo_that_would_not_come_up_is_refused() -> None:
+    assert parse("demo:16384x8").demo_size == (16384, 8)
+    for size in ("16385x8", "512x257", "99999x999"):
+        with pytest.raises(TargetError, match="at most 131,072 GPUs"):
+            parse(f"demo:{size}")
+
+
 def test_what_a_target_is_called_carries_no_escapes() -> None:
     with pytest.raises(TargetError) as caught:
         parse("\x1b[31mred\u202e")

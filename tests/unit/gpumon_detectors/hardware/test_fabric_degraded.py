@@ -139,14 +139,18 @@ def test_checksum_errors_above_the_limit_are_grave(period_s):
     assert sends_away(finding)
 
 
-@pytest.mark.parametrize("counter", ["nvlink_replay_count", "nvlink_recovery_count"])
-def test_replays_and_recoveries_count_from_the_first_on(counter):
+@pytest.mark.parametrize(
+    ("counter", "what"),
+    [("nvlink_replay_count", "1 packet sent again"), ("nvlink_recovery_count", "1 link recovery")],
+)
+def test_replays_and_recoveries_count_from_the_first_on(counter, what):
     scene, uuids = scene_with_links()
     scene.gpu(uuids[1], **{counter: lambda s: float(s >= 200)})
     scene.run(900, working(uuids))
     (finding,) = findings(scene)
     assert (finding.severity, finding.confidence) == ("warning", "hypothesis")
     assert finding.onset == START_AT + 200
+    assert f": {what} " in finding.summary
     assert not sends_away(finding)
 
 

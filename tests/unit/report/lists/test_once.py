@@ -39,6 +39,15 @@ def test_gpus_where_there_are_no_jobs():
     assert text.count("61/80") == 2
 
 
+def test_where_nothing_matches_it_says_of_how_many():
+    jobs = len(fleet().jobs)
+    assert f"\nnone of {jobs} jobs matches\n" in table(fleet(), wanted=lambda _: False)
+    gpus = tick((), [gpu("here", 0), gpu("here", 1)], queue_at=None)
+    assert "\nnone of 2 GPUs matches\n" in table(gpus, user="nobody")
+    assert "matches" not in table(fleet())
+    assert "matches" not in table(gpus)
+
+
 def test_errors_with_the_way_out():
     text = table(failed())
     assert "no jobs and no GPUs" in text
