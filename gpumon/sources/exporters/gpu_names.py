@@ -149,6 +149,15 @@ METRICS: Final = _metrics()
 """What each name means."""
 
 
+COUNTED: Final = {
+    f"{name}_total": metric._replace(rank=metric.rank + len(METRICS))
+    for name, metric in METRICS.items()
+}
+"""The same by the names that collectors give to what a page calls a counter, which a site decides
+for each metric (dcgm-exporter's -f): OpenTelemetry's adds this end to it, whatever its name is
+(opentelemetry-collector-contrib, pkg/translator/prometheus: `normalizeName`)."""
+
+
 SMI_PREFIX: Final = "nvidia_smi_"
 """With this begins every metric of nvidia_gpu_exporter, which asks nvidia-smi: its names are those
 of nvidia-smi's queries (`nvidia-smi --help-query-gpu`) with units at their ends."""
@@ -249,6 +258,10 @@ NVML: Final = {
     for rank, (name, (key, scale)) in enumerate(_NVML_NAMES.items())
 }
 """What each of these names means."""
+
+
+KNOWN: Final = {**METRICS, **COUNTED, **SMI, **NVML}
+"""What each name of a GPU's metric means; of several with the same of one the first counts."""
 
 
 def in_words_of_nvml(uuid: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import FREE, INFO, METRICS, NVML, SMI, in_words_of_nvml
+from gpumon.sources.exporters.gpu_names import FREE, INFO, KNOWN, in_words_of_nvml
 from gpumon.sources.exporters.host_plan import host_plan
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
@@ -29,10 +29,11 @@ MOST_NODES: Final = 1024
 """Nodes on one page: that of an exporter has one, a page made of many pages some hundred."""
 
 LABELS: Final = {
-    "uuid": ("UUID", "uuid", "gpu_uuid"),
+    "uuid": ("UUID", "uuid", "gpu_uuid", "gpuuuid"),
     "index": ("gpu", "gpu_id", "index", "ordinal"),
     "device": ("device",),
     "host": ("Hostname", "hostname"),
+    "node": ("kubernetes_node", "node", "node_name", "nodename", "k8s_node_name"),
     "name": ("modelName", "model_name", "name"),
     "pci_bus_id": ("pci_bus_id",),
     "instance": ("GPU_I_ID",),
@@ -49,7 +50,9 @@ LABELS: Final = {
     "container": ("exported_container", "container", "container_name"),
 }
 """What each label is called, the newest name of dcgm-exporter first; `jobid` is that of Princeton's
-fork of it. Where Prometheus calls a page's label `exported_…`, the other is of the exporter."""
+fork of it, `gpuuuid` is what CEEMS asks sites to rename. Where Prometheus calls a page's label
+`exported_…`, the other is of the exporter. What the name of a node is called is a site's choice:
+`kubernetes_node` in NVIDIA's manual of the GPU operator, `k8s_node_name` by OpenTelemetry."""
 
 HOLDERS: Final = ("job", "namespace", "pod", "container")
 """Which of these name who holds a GPU."""
@@ -68,6 +71,10 @@ _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){0,63}")
 """A job's id in any queue system, of a text without blanks; 0 is none."""
+
+OWN_POD: Final = "dcgm-exporter-"
+"""In the name of each pod in which it runs, which it takes for the node's where it is not given
+that (NVIDIA/dcgm-exporter#78)."""
 
 _POD: Final = re.compile(r"(?!.*dcgm-exporter)[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of Kubernetes (RFC 1123), but for the exporter's own, which Prometheus puts on its page."""
@@ -93,9 +100,6 @@ _USE: Final = tuple(
     key for key in _FIELDS["gpu"] if CATALOGUE[key].unit == "ratio" and key != "fan_speed_ratio"
 )
 """What a GPU does, of which one that is cut has nothing as a whole."""
-
-_KNOWN: Final = {**METRICS, **SMI, **NVML}
-"""What each name of a GPU's metric means."""
 
 _Cells = dict[tuple[str, str], list[tuple[int, int]]]
 """Row and place of each value, by field and DCGM's name."""
@@ -212,7 +216,7 @@ def plans_of(
     held: set[int] = set()
     nameless = beyond = 0
     for number, sample in enumerate(page.samples):
-        metric = _KNOWN.get(sample.name)
+        metric = KNOWN.get(sample.name)
         if metric is None and sample.name != INFO:
             continue
         # Most series of a GPU share one object of labels, which the page keeps alive.
@@ -397,7 +401,7 @@ def _table(
         empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
         missing.update(empty)
     columns = tuple(
-        Column(key, _KNOWN[name], tuple(places)) for (key, name), places in cells.items()
+        Column(key, KNOWN[name], tuple(places)) for (key, name), places in cells.items()
     )
     fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
@@ -409,8 +413,14 @@ def _table(
 
 def _place(labels: Mapping[str, str]) -> _Place:
     """What a series is about, by its labels."""
-    host, instance = (label_of(labels, what) or "" for what in ("host", "instance"))
+    host, instance = host_of(labels) or "", label_of(labels, "instance") or ""
     return _Place(host, uuid_of(labels), instance)
+
+
+def host_of(labels: Mapping[str, str]) -> str | None:
+    """The node that labels name: where the exporter took its pod for one, the one that it is on."""
+    host = label_of(labels, "host")
+    return (label_of(labels, "node") or host) if host and OWN_POD in host else host
 
 
 def uuid_of(labels: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ AT_ONCE: Final = 512
 _OWN_TEXTS: Final = ("serial", "pci_bus_id")
 _HOLDERS: Final = ("label_jobs", "label_pods")
 _OWN: Final = HOLDER_LABELS.union(
-    ("instance",), *(LABELS[what] for what in ("uuid", "host", *_OWN_TEXTS))
+    ("instance",), *(LABELS[what] for what in ("uuid", "host", "node", *_OWN_TEXTS))
 )
 """Labels in which nodes that are alike differ."""
 

@@ -112,3 +112,43 @@ def test_a_page_of_nvidia_gpu_prometheus_exporter_names_gpus_and_their_jobs() ->
 def test_who_tells_nothing_of_gpus_is_refused_by_name(line: str, who: str) -> None:
     with pytest.raises(PlanError, match=who):
         PageReader("n1").read(f"{line}\n".encode(), 0.0, 0.0)
+
+
+def test_counters_are_read_by_the_name_that_collectors_give_them() -> None:
+    labels_text = 'gpu="0",UUID="GPU-7",Hostname="n1"'
+    values = {
+        "DEV_TOTAL_ENERGY_CONSUMPTION_total": 8_000_000,
+        "DEV_PCIE_REPLAY_COUNTER_total": 3,
+        "DEV_ECC_DBE_VOL_TOTAL_total": 2,
+        "DEV_PCIE_REPLAY_TOTAL_total": 9,
+        "DEV_FB_FREE_total": 1000,
+        "DEV_FB_USED": 24,
+    }
+    page = "".join(f"DCGM_FI_{name}{{{labels_text}}} {value}\n" for name, value in values.items())
+    (reading,) = PageReader("n1").read(page.encode(), 0.0, 0.0)
+    gpus = reading.blocks["gpu"]
+    keys = ("energy_j", "pcie_replay_count", "ecc_uncorrected_volatile_count", "mem_total_bytes")
+    assert [gpus.value(key, 0) for key in keys] == [8000.0, 3, 2, 2**30]
+    assert reading.errors == ()
+
+
+def test_a_name_as_the_exporter_writes_it_counts_before_a_collectors() -> None:
+    labels_text = 'gpu="0",UUID="GPU-7",Hostname="n1"'
+    lines = [f"DCGM_FI_DEV_PCIE_REPLAY_COUNTER{end}{{{labels_text}}}" for end in ("_total", "")]
+    page = f"{lines[0]} 5\n{lines[1]} 6\n"
+    (reading,) = PageReader("n1").read(page.encode(), 0.0, 0.0)
+    assert reading.blocks["gpu"].value("pcie_replay_count", 0) == 6
+
+
+def test_an_xid_comes_by_a_collectors_name_as_well() -> None:
+    line = 'DCGM_FI_DEV_XID_ERRORS_total{gpu="0",UUID="GPU-7",Hostname="n1"} '
+    reader = PageReader("n1")
+    reader.read(f"{line}0\n".encode(), 1000.0, 10.0)
+    (reading,) = reader.read(f"{line}79\n".encode(), 1030.0, 40.0)
+    assert reading.blocks["event"].value("xid", 0) == 79
+
+
+def test_a_gpu_is_known_by_the_label_that_ceems_renames() -> None:
+    line = 'DCGM_FI_DEV_GPU_UTIL{gpu="0",gpuuuid="GPU-7",Hostname="n1"} 50\n'
+    (reading,) = PageReader("n1").read(line.encode(), 0.0, 0.0)
+    assert reading.blocks["gpu"].keys == ("GPU-7",)
