@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MOST_NODES: Final = 1024
 """Nodes on one page: that of an exporter has one, a page made of many pages some hundred."""
 
+MOST_GPUS: Final = 8192
+"""GPUs on one page: of each some 14 KB are stored, most of them why values are missing."""
+
 LABELS: Final = {
     "uuid": ("UUID", "uuid", "gpu_uuid", "gpuuuid"),
     "index": ("gpu", "gpu_id", "index", "ordinal"),
@@ -214,7 +217,7 @@ def plans_of(
     disputed: dict[str, None] = {}
     places: dict[int, _Place] = {}
     held: set[int] = set()
-    nameless = beyond = 0
+    nameless = beyond = gpus = 0
     for number, sample in enumerate(page.samples):
         metric = KNOWN.get(sample.name)
         if metric is None and sample.name != INFO:
@@ -227,10 +230,13 @@ def plans_of(
         if not uuid:
             nameless += 1
             continue
-        if host not in nodes and len(nodes) >= MOST_NODES:
-            beyond += 1
-            continue
-        node = nodes.setdefault(host, Gathered())
+        node = nodes.get(host)
+        if node is None or uuid not in node.gpus:
+            if gpus >= MOST_GPUS or (node is None and len(nodes) >= MOST_NODES):
+                beyond += 1
+                continue
+            gpus += 1
+            node = nodes.setdefault(host, Gathered())
         if id(sample.labels) not in held:
             held.add(id(sample.labels))
             node.hold(uuid, sample.labels)
@@ -478,7 +484,8 @@ def _remarks(
         text = f"has more than {MOST_HOLDERS} jobs or pods on {crowded[0]}; the first are read"
         found.append((text, "check its labels"))
     if beyond:
-        text = f"{beyond:,} series are of more than {MOST_NODES:,} nodes and are left out"
+        than = f"{MOST_NODES:,} nodes or {MOST_GPUS:,} GPUs"
+        text = f"{beyond:,} series are of more than {than} and are left out"
         found.append((text, "name the nodes' own pages"))
     for block in ("gpu", "mig"):
         most = MOST_ROWS[block]
