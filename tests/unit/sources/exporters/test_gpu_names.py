@@ -107,6 +107,8 @@ def test_a_page_of_nvidia_gpu_prometheus_exporter_names_gpus_and_their_jobs() ->
         ('cgroup_cpu_total_seconds{cgroup="/slurm/job_7",jobid="7"} 1', "cgroup_exporter"),
         ("slurm_jobs_running 4", "an exporter of Slurm"),
         ('nvidia_gpu_clock{uuid="GPU-7",type="sm"} 1980', "nvidia_gpu_prometheus_exporter"),
+        ('nvidia_smi_utilization_gpu{uuid="GPU-7",name="A10"} 45', "Telegraf"),
+        ('dcgm_gpu_utilization{gpu="0",uuid="GPU-7"} 45', "dcgm-exporter before 2.0"),
     ],
 )
 def test_who_tells_nothing_of_gpus_is_refused_by_name(line: str, who: str) -> None:
