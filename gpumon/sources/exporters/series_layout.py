@@ -1,7 +1,6 @@
 """Which series of a page belongs to which field of which node; made once for a page's shape.
 
-Labels drift from version to version and from site to site: what one is called is looked up in one
-table. What is about one GPU may come several times, for each job or pod that uses it.
+What is about one GPU may come several times, for each job or pod that uses it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import FREE, INFO, KNOWN, in_words_of_nvml
+from gpumon.sources.exporters.gpu_labels import LABELS, host_of, label_of, uuid_of
+from gpumon.sources.exporters.gpu_names import FREE, INFO, KNOWN
 from gpumon.sources.exporters.host_plan import host_plan
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
@@ -31,53 +31,18 @@ MOST_NODES: Final = 1024
 MOST_GPUS: Final = 8192
 """GPUs on one page: of each some 14 KB are stored, most of them why values are missing."""
 
-LABELS: Final = {
-    "uuid": ("UUID", "uuid", "gpu_uuid", "gpuuuid"),
-    "index": ("gpu", "gpu_id", "index", "ordinal"),
-    "device": ("device",),
-    "host": ("Hostname", "hostname"),
-    "node": ("kubernetes_node", "node", "node_name", "nodename", "k8s_node_name"),
-    "name": ("modelName", "model_name", "name"),
-    "pci_bus_id": ("pci_bus_id",),
-    "instance": ("GPU_I_ID",),
-    "profile": ("GPU_I_PROFILE",),
-    "driver_version": (
-        *("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "driver_version"),
-    ),
-    "nvml_version": ("DCGM_FI_NVML_VERSION", "DCGM_FI_SYSTEM_NVML_VERSION"),
-    "serial": ("DCGM_FI_DEV_SERIAL", "serial"),
-    "vbios": ("DCGM_FI_DEV_VBIOS_VERSION", "vbios_version"),
-    "job": ("hpc_job", "jobid"),
-    "pod": ("exported_pod", "pod", "pod_name"),
-    "namespace": ("exported_namespace", "namespace", "pod_namespace"),
-    "container": ("exported_container", "container", "container_name"),
-}
-"""What each label is called, the newest name of dcgm-exporter first; `jobid` is that of Princeton's
-fork of it, `gpuuuid` is what CEEMS asks sites to rename. Where Prometheus calls a page's label
-`exported_…`, the other is of the exporter. What the name of a node is called is a site's choice:
-`kubernetes_node` in NVIDIA's manual of the GPU operator, `k8s_node_name` by OpenTelemetry."""
-
-HOLDERS: Final = ("job", "namespace", "pod", "container")
-"""Which of these name who holds a GPU."""
-
-HOLDER_LABELS: Final = frozenset(name for what in HOLDERS for name in LABELS[what])
-
 MOST_HOLDERS: Final = 16
 """Jobs, and pods, of one GPU that are read: two of each of its instances (our choice)."""
 
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
-NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
-"""What DCGM and nvidia-smi have in place of a text that is missing."""
+_MIG: Final = "MIG-"
+"""With this the UUIDs of instances begin."""
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _JOB: Final = re.compile(r"(?!0\Z)[A-Za-z0-9](?:[A-Za-z0-9_.+-]|\[[0-9]{1,9}\]){0,63}")
 """A job's id in any queue system, of a text without blanks; 0 is none."""
-
-OWN_POD: Final = "dcgm-exporter-"
-"""In the name of each pod in which it runs, which it takes for the node's where it is not given
-that (NVIDIA/dcgm-exporter#78)."""
 
 _POD: Final = re.compile(r"(?!.*dcgm-exporter)[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 """Names of Kubernetes (RFC 1123), but for the exporter's own, which Prometheus puts on its page."""
@@ -216,6 +181,7 @@ def plans_of(
     nodes: dict[str, Gathered] = {}
     disputed: dict[str, None] = {}
     places: dict[int, _Place] = {}
+    boards: dict[tuple[str, str], str] = {}
     held: set[int] = set()
     nameless = beyond = gpus = 0
     for number, sample in enumerate(page.samples):
@@ -225,7 +191,7 @@ def plans_of(
         # Most series of a GPU share one object of labels, which the page keeps alive.
         place = places.get(id(sample.labels))
         if place is None:
-            place = places[id(sample.labels)] = _place(sample.labels)
+            place = places[id(sample.labels)] = _place(sample.labels, page.samples, boards)
         host, uuid, _ = place
         if not uuid:
             nameless += 1
@@ -417,30 +383,41 @@ def _table(
     )  # fmt: skip
 
 
-def _place(labels: Mapping[str, str]) -> _Place:
-    """What a series is about, by its labels."""
-    host, instance = host_of(labels) or "", label_of(labels, "instance") or ""
-    return _Place(host, uuid_of(labels), instance)
+def _place(
+    labels: Mapping[str, str], samples: Sequence[Sample], boards: dict[tuple[str, str], str]
+) -> _Place:
+    """What a series is about, by its labels.
+
+    Args:
+        labels: Of the series.
+        samples: Of the whole page.
+        boards: The GPU in each place; filled where an instance is found with a UUID of its own.
+    """
+    host, instance, uuid = (
+        host_of(labels) or "",
+        label_of(labels, "instance") or "",
+        uuid_of(labels),
+    )
+    if uuid.startswith(_MIG):
+        if not boards:
+            boards.update(_boards(samples))
+        uuid = boards.get(_slot(labels), "")
+    return _Place(host, uuid, instance)
 
 
-def host_of(labels: Mapping[str, str]) -> str | None:
-    """The node that labels name: where the exporter took its pod for one, the one that it is on."""
-    host = label_of(labels, "host")
-    return (label_of(labels, "node") or host) if host and OWN_POD in host else host
+def _slot(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Where a GPU is: its node by the page's own label, and its number there."""
+    return host_of(labels) or "", label_of(labels, "index") or ""
 
 
-def uuid_of(labels: Mapping[str, str]) -> str:
-    """The GPU that labels name, in NVML's words; empty: none."""
-    return in_words_of_nvml(label_of(labels, "uuid") or "")
+def _boards(samples: Sequence[Sample]) -> dict[tuple[str, str], str]:
+    """The GPU in each place: nvidia_gpu_prometheus_exporter names instances by UUIDs of their own.
 
-
-def label_of(labels: Mapping[str, str], what: str) -> str | None:
-    """What labels hold of one thing, by any of its names; None where they do not."""
-    for name in LABELS[what]:
-        value = labels.get(name)
-        if value and value not in NO_TEXT:
-            return value
-    return None
+    It repeats what it has of a whole GPU, such as its power, for each of its instances.
+    """
+    each = {id(one.labels): one.labels for one in samples if one.name in KNOWN}
+    wholes = ((_slot(one), uuid_of(one)) for one in each.values())
+    return {at: uuid for at, uuid in wholes if at[1] and uuid and not uuid.startswith(_MIG)}
 
 
 def _pod_of(labels: Mapping[str, str]) -> str:

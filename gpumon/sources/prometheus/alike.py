@@ -15,7 +15,8 @@ import numpy as np
 
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.dcgm import BLANKS, FIRST_BLANK, NO_VALUE
-from gpumon.sources.exporters.series_layout import HOLDER_LABELS, LABELS, Gathered
+from gpumon.sources.exporters.gpu_labels import HOLDER_LABELS, LABELS
+from gpumon.sources.exporters.series_layout import Gathered
 from gpumon.sources.probes.rates import may_follow
 from gpumon.sources.prometheus.label_columns import by_names
 

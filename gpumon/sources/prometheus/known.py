@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import in_words_of_nvml
-from gpumon.sources.exporters.series_layout import (
+from gpumon.sources.exporters.gpu_labels import (
     HOLDER_LABELS,
     HOLDERS,
     LABELS,
-    MOST_HOLDERS,
     OWN_POD,
     host_of,
     label_of,
     uuid_of,
 )
+from gpumon.sources.exporters.gpu_names import in_words_of_nvml
+from gpumon.sources.exporters.series_layout import MOST_HOLDERS
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.cut import MOST_ORDERS, Orders
 from gpumon.sources.prometheus.label_columns import by_names, learn

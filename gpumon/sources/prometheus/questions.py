@@ -11,9 +11,9 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gpumon.sources.exporters.gpu_labels import LABELS, label_of
 from gpumon.sources.exporters.gpu_names import INFO, KNOWN, NVML_PREFIX, SMI, SMI_PREFIX
 from gpumon.sources.exporters.host_names import PARTS as HOST_PARTS
-from gpumon.sources.exporters.series_layout import LABELS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.hosts import MATCHED

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from gpumon.model.staleness import stale_after_s
 from gpumon.model.text import plain
 from gpumon.sources.exporters.dcgm import FIRST_BLANK, with_labels
+from gpumon.sources.exporters.gpu_labels import HOLDER_LABELS
 from gpumon.sources.exporters.gpu_names import COUNTED, METRICS
-from gpumon.sources.exporters.series_layout import HOLDER_LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.host_past import HostColumns, HostPast, KnownHosts

@@ -154,3 +154,37 @@ def test_a_gpu_is_known_by_the_label_that_ceems_renames() -> None:
     line = 'DCGM_FI_DEV_GPU_UTIL{gpu="0",gpuuuid="GPU-7",Hostname="n1"} 50\n'
     (reading,) = PageReader("n1").read(line.encode(), 0.0, 0.0)
     assert reading.blocks["gpu"].keys == ("GPU-7",)
+
+
+def test_an_instance_with_a_uuid_of_its_own_is_no_gpu() -> None:
+    lines = []
+    for ordinal in range(2):
+        board = f'ordinal="{ordinal}",minor_number="{ordinal}",uuid="GPU-{ordinal}",GPU_I_ID=""'
+        lines.append(f"nvidia_gpu_power_usage_milliwatts{{{board}}} 300000")
+        lines.append(f"nvidia_gpu_memory_used_bytes{{{board}}} {9 * 2**30}")
+        for number in (7, 9):
+            own = f'ordinal="{ordinal}",minor_number="{ordinal}",uuid="MIG-{ordinal}-{number}"'
+            own += f',GPU_I_ID="{number}",jobid="{number}1"'
+            lines.append(f"nvidia_gpu_power_usage_milliwatts{{{own}}} 300000")
+            lines.append(f"nvidia_gpu_memory_used_bytes{{{own}}} {number * 2**30}")
+            lines.append(f"nvidia_gpu_sm_util_percent{{{own}}} 0.{number}")
+    (reading,) = PageReader("n1").read(("\n".join(lines) + "\n").encode(), 0.0, 0.0)
+    gpus, migs = reading.blocks["gpu"], reading.blocks["mig"]
+    assert gpus.keys == ("GPU-0", "GPU-1")
+    assert [gpus.value("power_w", row) for row in (0, 1)] == [300.0, 300.0]
+    assert gpus.value("mem_used_bytes", 0) == 9 * 2**30
+    assert gpus.label("label_jobs", 1) == "71 91"
+    assert [migs.label("parent", row) for row in range(4)] == ["GPU-0"] * 2 + ["GPU-1"] * 2
+    assert [migs.value("mig_mem_used_bytes", row) for row in (0, 1)] == [7 * 2**30, 9 * 2**30]
+    assert migs.value("mig_sm_active_ratio", 3) == 0.9
+    assert reading.errors == ()
+
+
+def test_an_instance_whose_gpu_nothing_names_is_left_out_and_counted() -> None:
+    lines = [
+        'nvidia_gpu_power_usage_milliwatts{ordinal="0",uuid="GPU-0"} 300000',
+        'nvidia_gpu_power_usage_milliwatts{ordinal="1",uuid="MIG-1",GPU_I_ID="7"} 300000',
+    ]
+    (reading,) = PageReader("n1").read(("\n".join(lines) + "\n").encode(), 0.0, 0.0)
+    assert reading.blocks["gpu"].keys == ("GPU-0",)
+    assert reading.errors[0].message.startswith("1 series name no GPU by its UUID")

@@ -80,6 +80,26 @@ def test_the_pod_of_an_exporter_names_a_node_that_nothing_else_names(
     assert [frame.node for frame in once(opened, engine)] == ["dcgm-exporter-x7q2p"]
 
 
+def test_instances_with_uuids_of_their_own_are_parts_of_their_gpus(
+    engine: Engine, opened: Open
+) -> None:
+    engine.series.clear()
+    board = {"uuid": "GPU-9", "instance": "gpu03:9445", "ordinal": "1", "name": "NVIDIA A30"}
+    parts = [{**board, "uuid": f"MIG-{n}", "GPU_I_ID": f"{n}"} for n in (1, 2)]
+    engine.series["nvidia_gpu_power_usage_milliwatts"] = [
+        (one, 200_000.0) for one in (board, *parts)
+    ]
+    engine.series["nvidia_gpu_memory_used_bytes"] = [
+        (one, float(2**30 * n)) for n, one in enumerate((board, *parts), 1)
+    ]
+    (frame,) = once(opened, engine)
+    gpus, migs = frame.block("gpu"), frame.block("mig")
+    assert (gpus.keys, gpus.value("power_w", 0)) == (("GPU-9",), 200.0)
+    assert [migs.label("parent", row) for row in (0, 1)] == ["GPU-9", "GPU-9"]
+    assert [migs.value("mig_mem_used_bytes", row) for row in (0, 1)] == [2 * 2**30, 3 * 2**30]
+    assert gpus.value("mem_used_bytes", 0) == 2**30
+
+
 HOST = {"instance": "gpu01.site:9100", "job": "node"}
 
 
