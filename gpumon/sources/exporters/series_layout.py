@@ -401,7 +401,8 @@ def _place(
     if uuid.startswith(_MIG):
         if not boards:
             boards.update(_boards(samples))
-        uuid = boards.get(_slot(labels), "")
+        # Where nothing is there of the whole, it is all that is known of the GPU.
+        uuid = boards.get(_slot(labels), uuid)
     return _Place(host, uuid, instance)
 
 
@@ -417,7 +418,9 @@ def _boards(samples: Sequence[Sample]) -> dict[tuple[str, str], str]:
     """
     each = {id(one.labels): one.labels for one in samples if one.name in KNOWN}
     wholes = ((_slot(one), uuid_of(one)) for one in each.values())
-    return {at: uuid for at, uuid in wholes if at[1] and uuid and not uuid.startswith(_MIG)}
+    found = {at: uuid for at, uuid in wholes if at[1] and uuid and not uuid.startswith(_MIG)}
+    # Never empty, so that they are looked for once; no instance is there.
+    return found or {("", "-"): ""}
 
 
 def _pod_of(labels: Mapping[str, str]) -> str:

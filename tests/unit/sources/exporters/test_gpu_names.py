@@ -180,11 +180,11 @@ def test_an_instance_with_a_uuid_of_its_own_is_no_gpu() -> None:
     assert reading.errors == ()
 
 
-def test_an_instance_whose_gpu_nothing_names_is_left_out_and_counted() -> None:
+def test_an_instance_whose_gpu_nothing_names_is_all_that_is_known_of_it() -> None:
     lines = [
         'nvidia_gpu_power_usage_milliwatts{ordinal="0",uuid="GPU-0"} 300000',
         'nvidia_gpu_power_usage_milliwatts{ordinal="1",uuid="MIG-1",GPU_I_ID="7"} 300000',
     ]
     (reading,) = PageReader("n1").read(("\n".join(lines) + "\n").encode(), 0.0, 0.0)
-    assert reading.blocks["gpu"].keys == ("GPU-0",)
-    assert reading.errors[0].message.startswith("1 series name no GPU by its UUID")
+    assert reading.blocks["gpu"].keys == ("GPU-0", "MIG-1")
+    assert reading.blocks["mig"].label("parent", 0) == "MIG-1"
