@@ -176,6 +176,15 @@ SCRIPTS = {
     "queue": ("queue",),
 }
 """Parts that are commands of their own, small enough for a quarter of an hour."""
+FLEETS = {
+    "pages": ("pages",),
+    "prometheus": ("gathered",),
+    "victoria": ("gathered", "--victoria"),
+    "recorded": ("gathered", "--recorded"),
+    "ssh": ("fan_out", "200", "--period", "1", "--for", "100"),
+    "attached": ("attached",),
+}
+"""Large fleets over HTTP and SSH, in ten minutes: `--only fleets` is all of them."""
 PARTS = (*NODE_PARTS, "live", *SCRIPTS)
 
 
@@ -222,10 +231,13 @@ def main() -> int:
         "--watch-size", action="append", metavar="COLUMNSxROWS", help="terminals of a watch"
     )
     parser.add_argument("--each", type=int, default=1, help="processes on each GPU")
-    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--only", choices=(*PARTS, "fleets", *FLEETS), action="append")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables there as well")
     options = parser.parse_args()
     wanted: list[str] = options.only or list(PARTS)
+    if "fleets" in wanted:
+        wanted += FLEETS
+    scripts = {**SCRIPTS, **FLEETS}
     trouble = peers.install() if {"once", "paint", "watch", "live"} & set(wanted) else ""
     if trouble:
         print(trouble)
@@ -244,9 +256,9 @@ def main() -> int:
     except CompilerMissingError as error:
         print(error)
         return 1
-    for part in (part for part in SCRIPTS if part in wanted):
-        module, *arguments = SCRIPTS[part]
-        print(f"\n{part}: python -m tests.bench.{' '.join(SCRIPTS[part])}", flush=True)
+    for part in (part for part in scripts if part in wanted):
+        module, *arguments = scripts[part]
+        print(f"\n{part}: python -m tests.bench.{' '.join(scripts[part])}", flush=True)
         subprocess.run([sys.executable, "-m", f"tests.bench.{module}", *arguments], check=False)
     if options.json:
         options.json.write_text(json.dumps({"machine": about, **found}, indent=2) + "\n")

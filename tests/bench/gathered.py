@@ -2,8 +2,12 @@
 
 Another process answers as Prometheus does, from bodies that it has made before, so that gpumon's
 own share is apart: CPU time of this process by step, and its peak memory. Values differ from look
-to look. `--hosts` adds node_exporter's and lustre_exporter's series of every node: 96 CPUs, 8 ports
-of InfiniBand, 9 disks. It prints and asserts nothing.
+to look. `--victoria`: it answers as VictoriaMetrics does, both as seen of real ones with 4,000 GPUs
+(2.42; 1.79 and Debian sid's): series in the order of the labels that were asked for, so that values
+come by UUID and times by host, `time()` as a vector of whole seconds, statistics behind the data;
+Prometheus lists all in the order of its own series. `--hosts` adds node_exporter's and
+lustre_exporter's series of every node: 96 CPUs, 8 ports of InfiniBand, 9 disks. It prints and
+asserts nothing.
 """
 
 from __future__ import annotations
@@ -53,8 +57,8 @@ NAMES: Final = tuple(
 
 
 def uuid_of(gpu: int) -> str:
-    """A UUID as long as NVML's."""
-    return f"GPU-{gpu:08x}-8c4e-1e64-9a3b-{gpu * 2654435761 % 2**48:012x}"
+    """A UUID as long as NVML's, in no order."""
+    return f"GPU-{gpu * 2246822519 % 2**32:08x}-8c4e-1e64-9a3b-{gpu * 2654435761 % 2**48:012x}"
 
 
 def value_of(name: str, gpu: int, turn: int) -> str:
@@ -75,22 +79,27 @@ def value_of(name: str, gpu: int, turn: int) -> str:
 class Bodies:
     """Everything that the server says, made once."""
 
-    def __init__(self, gpus: int, hosts: int = 0) -> None:
-        uuids = [uuid_of(gpu) for gpu in range(gpus)]
+    def __init__(self, gpus: int, hosts: int = 0, *, is_victoria: bool = False) -> None:
+        # Within a host by UUID, as the labels' names are in the order of the alphabet.
+        self._uuids = sorted(
+            ((gpu, uuid_of(gpu)) for gpu in range(gpus)),
+            key=lambda one: (one[0] // GPUS_A_NODE, one[1]),
+        )
+        listed = sorted(self._uuids, key=lambda one: one[1]) if is_victoria else self._uuids
+        self._end = ENDS[is_victoria]
         self.values = [
             {
                 name: b'{"status":"success","data":{"resultType":"vector","result":['
                 + ",".join(
                     f'{{"metric":{{"UUID":"{uuid}"}},'
                     f'"value":[1800000000.123,"{value_of(name, gpu, turn)}"]}}'
-                    for gpu, uuid in enumerate(uuids)
+                    for gpu, uuid in listed
                 ).encode()
-                + b"]}}"
+                + self._end
                 for name in NAMES
             }
             for turn in range(BODIES)
         ]
-        self._uuids = uuids
         self.count = gpus
         self.hosts = hosts
         self.of_hosts = [host_bodies(hosts, turn) for turn in range(BODIES)] if hosts else []
@@ -105,11 +114,14 @@ class Bodies:
             f'"modelName":"NVIDIA H100 80GB HBM3",'
             f'"pci_bus_id":"00000000:{0x1B + gpu % GPUS_A_NODE:02X}:00.0"}},'
             f'"value":[{now:.3f},"{now - 4.0:.3f}"]}}'
-            for gpu, uuid in enumerate(self._uuids)
+            for gpu, uuid in self._uuids
         )
         head = b'{"status":"success","data":{"resultType":"vector","result":['
-        return head + rows.encode() + b"]}}"
+        return head + rows.encode() + self._end
 
+
+ENDS: Final = (b"]}}", b']},"stats":{"seriesFetched": "80000","executionTimeMsec":712}}')
+"""How answers of Prometheus and of VictoriaMetrics end."""
 
 HOST_CPUS: Final = 96
 MODES: Final = ("idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user")
@@ -190,6 +202,7 @@ class _Handler(socketserver.StreamRequestHandler):
     began = time.time()
     looks = 0
     is_recorded = False
+    is_victoria = False
     told: bytes = b""
 
     def handle(self) -> None:
@@ -216,6 +229,9 @@ class _Handler(socketserver.StreamRequestHandler):
             own.looks += 1
             now = own.began + own.looks * 30.0
             own.told = self.bodies.times(now)
+            if own.is_victoria:
+                whole = {"metric": {}, "value": [int(now), str(int(now))]}
+                return _said({"resultType": "vector", "result": [whole]})
             return _said({"resultType": "scalar", "result": [now, f"{now:.3f}"]})
         if name := next((one for one in _WORDS.findall(question) if one in _OF_HOSTS), None):
             return self._answer_of_hosts(name, question, now)
@@ -251,9 +267,10 @@ def _said(data: Any) -> bytes:
     return json.dumps({"status": "success", "data": data}).encode()
 
 
-def _serve(gpus: int, is_recorded: bool, has_hosts: bool, port_to: Connection) -> None:
-    hosts = -(-gpus // GPUS_A_NODE) if has_hosts else 0
-    _Handler.bodies, _Handler.is_recorded = Bodies(gpus, hosts), is_recorded
+def _serve(options: argparse.Namespace, port_to: Connection) -> None:
+    hosts = -(-options.gpus // GPUS_A_NODE) if options.hosts else 0
+    _Handler.is_recorded, _Handler.is_victoria = options.recorded, options.victoria
+    _Handler.bodies = Bodies(options.gpus, hosts, is_victoria=options.victoria)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
         server.daemon_threads = True
         port_to.send(server.server_address[1])
@@ -307,12 +324,13 @@ def main() -> None:
     made.add_argument("gpus", nargs="?", type=int, default=80_000)
     made.add_argument("--looks", type=int, default=4)
     made.add_argument("--recorded", action="store_true", help="the server records our rules")
+    made.add_argument("--victoria", action="store_true", help="it answers as VictoriaMetrics does")
     made.add_argument("--hosts", action="store_true", help="it has gathered hosts' pages, too")
     options = made.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)
     mine, its = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(
-        target=_serve, args=(options.gpus, options.recorded, options.hosts, its), daemon=True
+        target=_serve, args=(options, its), daemon=True
     )
     server.start()
     try:

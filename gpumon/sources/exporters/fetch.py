@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -164,15 +165,16 @@ class Fetcher:
         body = bytearray()
         has_room = False
         try:
-            async for piece in pieces(response, "page"):
-                body += piece
-                if len(body) > LARGEST_PAGE_BYTES:
-                    raise _too_large()
-                if len(body) - (body.rfind(b"\n") + 1) > LONGEST_LINE_BYTES:
-                    raise _endless()
-                if len(body) > SMALL_PAGE_BYTES and not has_room:
-                    await self._rooms.large.acquire()
-                    has_room = True
+            async with aclosing(pieces(response, "page")) as body_pieces:
+                async for piece in body_pieces:
+                    body += piece
+                    if len(body) > LARGEST_PAGE_BYTES:
+                        raise _too_large()
+                    if len(body) - (body.rfind(b"\n") + 1) > LONGEST_LINE_BYTES:
+                        raise _endless()
+                    if len(body) > SMALL_PAGE_BYTES and not has_room:
+                        await self._rooms.large.acquire()
+                        has_room = True
         finally:
             if has_room:
                 self._rooms.large.release()

@@ -131,12 +131,17 @@ def metric_for(field: Field, scale: float, rank: int, mig_key: str = "") -> Metr
     )
 
 
+def _mig_key(key: str) -> str:
+    """The field of an instance that is the same as one of a GPU; empty: there is none."""
+    return f"mig_{key}" if f"mig_{key}" in CATALOGUE else ""
+
+
 def _metrics() -> dict[str, Metric]:
     found = {}
     for field in CATALOGUE.values():
         others = _OTHERS.get(field.key, ())
         names = others if field.dcgm in others else (field.dcgm, *others)
-        mig_key = f"mig_{field.key}" if f"mig_{field.key}" in CATALOGUE else ""
+        mig_key = _mig_key(field.key)
         for rank, name in enumerate(names if field.dcgm else ()):
             found[name] = metric_for(field, _scale(field, name), rank, mig_key)
     free = CATALOGUE["mem_total_bytes"]
@@ -147,6 +152,15 @@ def _metrics() -> dict[str, Metric]:
 
 METRICS: Final = _metrics()
 """What each name means."""
+
+
+COUNTED: Final = {
+    f"{name}_total": metric._replace(rank=metric.rank + len(METRICS))
+    for name, metric in METRICS.items()
+}
+"""The same by the names that collectors give to what a page calls a counter, which a site decides
+for each metric (dcgm-exporter's -f): OpenTelemetry's adds this end to it, whatever its name is
+(opentelemetry-collector-contrib, pkg/translator/prometheus: `normalizeName`)."""
 
 
 SMI_PREFIX: Final = "nvidia_smi_"
@@ -245,10 +259,14 @@ _NVML_NAMES: Final = {
 
 
 NVML: Final = {
-    NVML_PREFIX + name: metric_for(CATALOGUE[key], scale, rank)
+    NVML_PREFIX + name: metric_for(CATALOGUE[key], scale, rank, _mig_key(key))
     for rank, (name, (key, scale)) in enumerate(_NVML_NAMES.items())
 }
 """What each of these names means."""
+
+
+KNOWN: Final = {**METRICS, **COUNTED, **SMI, **NVML}
+"""What each name of a GPU's metric means; of several with the same of one the first counts."""
 
 
 def in_words_of_nvml(uuid: str) -> str:

@@ -1,7 +1,6 @@
 """Which series of a page belongs to which field of which node; made once for a page's shape.
 
-Labels drift from version to version and from site to site: what one is called is looked up in one
-table. What is about one GPU may come several times, for each job or pod that uses it.
+What is about one GPU may come several times, for each job or pod that uses it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.missing import Reason
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import FREE, INFO, METRICS, NVML, SMI, in_words_of_nvml
+from gpumon.sources.exporters.gpu_labels import LABELS, host_of, label_of, uuid_of
+from gpumon.sources.exporters.gpu_names import FREE, INFO, KNOWN
 from gpumon.sources.exporters.host_plan import host_plan
 from gpumon.sources.exporters.strangers import nothing_in
 from gpumon.sources.probes.decode import MOST_ROWS
@@ -28,41 +28,16 @@ if TYPE_CHECKING:
 MOST_NODES: Final = 1024
 """Nodes on one page: that of an exporter has one, a page made of many pages some hundred."""
 
-LABELS: Final = {
-    "uuid": ("UUID", "uuid", "gpu_uuid"),
-    "index": ("gpu", "gpu_id", "index", "ordinal"),
-    "device": ("device",),
-    "host": ("Hostname", "hostname"),
-    "name": ("modelName", "model_name", "name"),
-    "pci_bus_id": ("pci_bus_id",),
-    "instance": ("GPU_I_ID",),
-    "profile": ("GPU_I_PROFILE",),
-    "driver_version": (
-        *("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION", "driver_version"),
-    ),
-    "nvml_version": ("DCGM_FI_NVML_VERSION", "DCGM_FI_SYSTEM_NVML_VERSION"),
-    "serial": ("DCGM_FI_DEV_SERIAL", "serial"),
-    "vbios": ("DCGM_FI_DEV_VBIOS_VERSION", "vbios_version"),
-    "job": ("hpc_job", "jobid"),
-    "pod": ("exported_pod", "pod", "pod_name"),
-    "namespace": ("exported_namespace", "namespace", "pod_namespace"),
-    "container": ("exported_container", "container", "container_name"),
-}
-"""What each label is called, the newest name of dcgm-exporter first; `jobid` is that of Princeton's
-fork of it. Where Prometheus calls a page's label `exported_…`, the other is of the exporter."""
-
-HOLDERS: Final = ("job", "namespace", "pod", "container")
-"""Which of these name who holds a GPU."""
-
-HOLDER_LABELS: Final = frozenset(name for what in HOLDERS for name in LABELS[what])
+MOST_GPUS: Final = 8192
+"""GPUs on one page: of each some 14 KB are stored, most of them why values are missing."""
 
 MOST_HOLDERS: Final = 16
 """Jobs, and pods, of one GPU that are read: two of each of its instances (our choice)."""
 
 _GPU_LABELS: Final = ("name", "pci_bus_id", "serial", "vbios")
 _NODE_LABELS: Final = ("driver_version", "nvml_version")
-NO_TEXT: Final = ("<<<NULL>>>", "[N/A]", "N/A")
-"""What DCGM and nvidia-smi have in place of a text that is missing."""
+_MIG: Final = "MIG-"
+"""With this the UUIDs of instances begin."""
 
 _DEVICE: Final = re.compile(r"nvidia([0-9]{1,4})")
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
@@ -93,9 +68,6 @@ _USE: Final = tuple(
     key for key in _FIELDS["gpu"] if CATALOGUE[key].unit == "ratio" and key != "fan_speed_ratio"
 )
 """What a GPU does, of which one that is cut has nothing as a whole."""
-
-_KNOWN: Final = {**METRICS, **SMI, **NVML}
-"""What each name of a GPU's metric means."""
 
 _Cells = dict[tuple[str, str], list[tuple[int, int]]]
 """Row and place of each value, by field and DCGM's name."""
@@ -209,24 +181,28 @@ def plans_of(
     nodes: dict[str, Gathered] = {}
     disputed: dict[str, None] = {}
     places: dict[int, _Place] = {}
+    boards: dict[tuple[str, str], str] = {}
     held: set[int] = set()
-    nameless = beyond = 0
+    nameless = beyond = gpus = 0
     for number, sample in enumerate(page.samples):
-        metric = _KNOWN.get(sample.name)
+        metric = KNOWN.get(sample.name)
         if metric is None and sample.name != INFO:
             continue
         # Most series of a GPU share one object of labels, which the page keeps alive.
         place = places.get(id(sample.labels))
         if place is None:
-            place = places[id(sample.labels)] = _place(sample.labels)
+            place = places[id(sample.labels)] = _place(sample.labels, page.samples, boards)
         host, uuid, _ = place
         if not uuid:
             nameless += 1
             continue
-        if host not in nodes and len(nodes) >= MOST_NODES:
-            beyond += 1
-            continue
-        node = nodes.setdefault(host, Gathered())
+        node = nodes.get(host)
+        if node is None or uuid not in node.gpus:
+            if gpus >= MOST_GPUS or (node is None and len(nodes) >= MOST_NODES):
+                beyond += 1
+                continue
+            gpus += 1
+            node = nodes.setdefault(host, Gathered())
         if id(sample.labels) not in held:
             held.add(id(sample.labels))
             node.hold(uuid, sample.labels)
@@ -397,7 +373,7 @@ def _table(
         empty = {(label, row): Reason.NOT_SHARED for row, text in enumerate(texts) if text is None}
         missing.update(empty)
     columns = tuple(
-        Column(key, _KNOWN[name], tuple(places)) for (key, name), places in cells.items()
+        Column(key, KNOWN[name], tuple(places)) for (key, name), places in cells.items()
     )
     fields = tuple(dict.fromkeys((*given, *(column.key for column in columns))))
     integers = frozenset(key for key in _FIELDS[block] if CATALOGUE[key].kind.is_integer)
@@ -407,24 +383,44 @@ def _table(
     )  # fmt: skip
 
 
-def _place(labels: Mapping[str, str]) -> _Place:
-    """What a series is about, by its labels."""
-    host, instance = (label_of(labels, what) or "" for what in ("host", "instance"))
-    return _Place(host, uuid_of(labels), instance)
+def _place(
+    labels: Mapping[str, str], samples: Sequence[Sample], boards: dict[tuple[str, str], str]
+) -> _Place:
+    """What a series is about, by its labels.
+
+    Args:
+        labels: Of the series.
+        samples: Of the whole page.
+        boards: The GPU in each place; filled where an instance is found with a UUID of its own.
+    """
+    host, instance, uuid = (
+        host_of(labels) or "",
+        label_of(labels, "instance") or "",
+        uuid_of(labels),
+    )
+    if uuid.startswith(_MIG):
+        if not boards:
+            boards.update(_boards(samples))
+        # Where nothing is there of the whole, it is all that is known of the GPU.
+        uuid = boards.get(_slot(labels), uuid)
+    return _Place(host, uuid, instance)
 
 
-def uuid_of(labels: Mapping[str, str]) -> str:
-    """The GPU that labels name, in NVML's words; empty: none."""
-    return in_words_of_nvml(label_of(labels, "uuid") or "")
+def _slot(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Where a GPU is: its node by the page's own label, and its number there."""
+    return host_of(labels) or "", label_of(labels, "index") or ""
 
 
-def label_of(labels: Mapping[str, str], what: str) -> str | None:
-    """What labels hold of one thing, by any of its names; None where they do not."""
-    for name in LABELS[what]:
-        value = labels.get(name)
-        if value and value not in NO_TEXT:
-            return value
-    return None
+def _boards(samples: Sequence[Sample]) -> dict[tuple[str, str], str]:
+    """The GPU in each place: nvidia_gpu_prometheus_exporter names instances by UUIDs of their own.
+
+    It repeats what it has of a whole GPU, such as its power, for each of its instances.
+    """
+    each = {id(one.labels): one.labels for one in samples if one.name in KNOWN}
+    wholes = ((_slot(one), uuid_of(one)) for one in each.values())
+    found = {at: uuid for at, uuid in wholes if at[1] and uuid and not uuid.startswith(_MIG)}
+    # Never empty, so that they are looked for once; no instance is there.
+    return found or {("", "-"): ""}
 
 
 def _pod_of(labels: Mapping[str, str]) -> str:
@@ -468,7 +464,8 @@ def _remarks(
         text = f"has more than {MOST_HOLDERS} jobs or pods on {crowded[0]}; the first are read"
         found.append((text, "check its labels"))
     if beyond:
-        text = f"{beyond:,} series are of more than {MOST_NODES:,} nodes and are left out"
+        than = f"{MOST_NODES:,} nodes or {MOST_GPUS:,} GPUs"
+        text = f"{beyond:,} series are of more than {than} and are left out"
         found.append((text, "name the nodes' own pages"))
     for block in ("gpu", "mig"):
         most = MOST_ROWS[block]

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _OTHER_EXPORTERS: Final = {
     "nvidia_gpu_": "nvidia_gpu_prometheus_exporter without a value that gpumon knows",
+    "nvidia_smi_": "Telegraf's nvidia_smi or one like it, whose names do not show in which unit",
+    "dcgm_": "dcgm-exporter before 2.0: use a newer one",
     "slurm_job_": "slurm-job-exporter or one like it: values of jobs that name no GPU by its UUID; "
     "the target slurm asks for the jobs",
     "slurm_": "an exporter of Slurm, or slurmctld itself: numbers of jobs, not jobs; the target "

@@ -17,7 +17,7 @@ from gpumon.model.text import plain
 from gpumon.sources.http.failures import SHOWN, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Iterator, Mapping
 
 CONNECT_TIMEOUT_S: Final = 5.0
 """For a connection, seconds: a lost SYN is sent again after one and three (RFC 6298)."""
@@ -119,7 +119,7 @@ def _unused() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-async def pieces(response: httpx.Response, what: str) -> AsyncIterator[bytes]:
+async def pieces(response: httpx.Response, what: str) -> AsyncGenerator[bytes, None]:
     """The answer without its packing, a piece at a time: a few bytes can hold any number of them.
 
     Args:

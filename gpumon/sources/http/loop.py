@@ -78,8 +78,19 @@ class LoopThread:
             if self._end is not None:
                 with suppress(Exception):
                     loop.run_until_complete(self._end())
+            with suppress(Exception):
+                loop.run_until_complete(_let_go(loop))
             self._loop = None
             loop.close()
+
+
+async def _let_go(loop: asyncio.AbstractEventLoop) -> None:
+    """End what is left, as `asyncio.run` does: each would be reported on standard error."""
+    left = asyncio.all_tasks(loop) - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await loop.shutdown_asyncgens()
 
 
 class Loop(asyncio.SelectorEventLoop):

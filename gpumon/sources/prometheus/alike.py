@@ -15,7 +15,8 @@ import numpy as np
 
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.dcgm import BLANKS, FIRST_BLANK, NO_VALUE
-from gpumon.sources.exporters.series_layout import HOLDER_LABELS, LABELS, Gathered
+from gpumon.sources.exporters.gpu_labels import HOLDER_LABELS, LABELS
+from gpumon.sources.exporters.series_layout import Gathered
 from gpumon.sources.probes.rates import may_follow
 from gpumon.sources.prometheus.label_columns import by_names
 
@@ -36,7 +37,7 @@ AT_ONCE: Final = 512
 _OWN_TEXTS: Final = ("serial", "pci_bus_id")
 _HOLDERS: Final = ("label_jobs", "label_pods")
 _OWN: Final = HOLDER_LABELS.union(
-    ("instance",), *(LABELS[what] for what in ("uuid", "host", *_OWN_TEXTS))
+    ("instance",), *(LABELS[what] for what in ("uuid", "host", "node", *_OWN_TEXTS))
 )
 """Labels in which nodes that are alike differ."""
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import re
 import ssl
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -174,10 +175,11 @@ class Client:
                 message = f"answers with {plain(kind, SHOWN)}, which is not an answer of Prometheus"
                 raise FetchError(message, _PEER.elsewhere)
             body = bytearray()
-            async for piece in pieces(response, "answer"):
-                body += piece
-                if len(body) > LARGEST_ANSWER_BYTES:
-                    raise _too_large()
+            async with aclosing(pieces(response, "answer")) as body_pieces:
+                async for piece in body_pieces:
+                    body += piece
+                    if len(body) > LARGEST_ANSWER_BYTES:
+                        raise _too_large()
         if _MARKUP.match(body):
             raise error_of(web_page(_PEER, status))
         try:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from gpumon.model.text import plain
-from gpumon.sources.exporters.gpu_names import in_words_of_nvml
-from gpumon.sources.exporters.series_layout import (
+from gpumon.sources.exporters.gpu_labels import (
     HOLDER_LABELS,
     HOLDERS,
     LABELS,
-    MOST_HOLDERS,
+    OWN_POD,
+    host_of,
     label_of,
     uuid_of,
 )
+from gpumon.sources.exporters.gpu_names import in_words_of_nvml
+from gpumon.sources.exporters.series_layout import MOST_HOLDERS
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.cut import MOST_ORDERS, Orders
 from gpumon.sources.prometheus.label_columns import by_names, learn
@@ -216,7 +218,8 @@ class Labels:
             rows = zip(some.numbers, _keys_in(some), shared.rows(), hosts, strict=True)
             for number, key, own, host in rows:
                 if key is not None:
-                    found[number] = Labelled(key, with_host(own) if host is None else own)
+                    is_plain = host is not None and OWN_POD not in host
+                    found[number] = Labelled(key, own if is_plain else with_host(own))
         return found
 
 
@@ -274,15 +277,21 @@ def _keys_in(labels: LabelColumns) -> list[Key | None]:
 
 
 def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Labels made harmless, with the host that the server asks where the page names none."""
+    """Labels made harmless, with the node's name where the page names none."""
     return with_host({plain(name): plain(text) for name, text in labels.items()})
 
 
 def with_host(found: dict[str, str]) -> Mapping[str, str]:
-    """Harmless labels with the host that the server asks where the page names none."""
-    if label_of(found, "host") is None and found.get("instance"):
-        found[LABELS["host"][0]] = re.sub(r":[0-9]{1,5}$", "", found["instance"])
+    """Harmless labels with the host that the server asks where the page names no node."""
+    host = host_of(found) or host_in(found.get("instance", ""))
+    if host and host != label_of(found, "host"):
+        found[LABELS["host"][0]] = host
     return found
+
+
+def host_in(instance: str) -> str:
+    """The host of an address that the server asks."""
+    return re.sub(r":[0-9]{1,5}$", "", instance)
 
 
 def _with_holder(

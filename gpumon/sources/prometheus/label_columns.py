@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from gpumon.model.text import MAX_TEXT, plain
-from gpumon.sources.exporters.series_layout import LABELS, NO_TEXT
+from gpumon.sources.exporters.gpu_labels import LABELS, NO_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -16,7 +16,8 @@ from gpumon.model.fault import SourceError
 from gpumon.model.records.frame import Frame
 from gpumon.model.staleness import stale_after_s
 from gpumon.sources.exporters.dcgm import HUNG_S, NodeMemory, Reading, hung_error
-from gpumon.sources.exporters.series_layout import LABELS, label_of, plans_of
+from gpumon.sources.exporters.gpu_labels import LABELS, label_of
+from gpumon.sources.exporters.series_layout import plans_of
 from gpumon.sources.exposition.parse import Page, Sample
 from gpumon.sources.prometheus.alike import (
     MANY,

@@ -11,20 +11,13 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gpumon.sources.exporters.gpu_names import (
-    INFO,
-    METRICS,
-    NVML,
-    NVML_PREFIX,
-    SMI,
-    SMI_PREFIX,
-)
+from gpumon.sources.exporters.gpu_labels import LABELS, label_of
+from gpumon.sources.exporters.gpu_names import INFO, KNOWN, NVML_PREFIX, SMI, SMI_PREFIX
 from gpumon.sources.exporters.host_names import PARTS as HOST_PARTS
-from gpumon.sources.exporters.series_layout import LABELS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.hosts import MATCHED
-from gpumon.sources.prometheus.known import Column, Labels, with_job
+from gpumon.sources.prometheus.known import Column, Labels, host_in, with_job
 from gpumon.sources.prometheus.rules import ALL, LATE_S, PARTS, PREFIX, RECORDED, SAMPLED_AT
 from gpumon.sources.prometheus.sample_interval import SampleInterval
 from gpumon.sources.prometheus.unanswered import RAISE, Unanswered, of_question
@@ -58,15 +51,13 @@ MOST_NEAR: Final = 256
 """Nodes of which a job is open, so that all metrics are asked for: their names are one question,
 and an address has a length."""
 
-KNOWN: Final = (*METRICS, *SMI, *NVML)
-"""Metrics of GPUs; of several with the same of one the first counts."""
-
 JOB_ID: Final = f"{NVML_PREFIX}jobId"
 """Princeton's nvidia_gpu_prometheus_exporter reports a GPU's job as this value."""
 
 _RAISE_OR_RECORD: Final = f"{RAISE}, or have it record rules: gpumon config rules"
 
 _OURS: Final = f"DCGM_FI_.+|{PREFIX}.+|{SMI_PREFIX}.+|{NVML_PREFIX}.+|{MATCHED}"
+_ADDRESS: Final = "instance"
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 
 
@@ -204,18 +195,19 @@ class Questions:
     def _hosts(self, near: Sequence[str]) -> str:
         """What selects the nodes that are watched closer, by any name of the label."""
         named = set(near)
-        hosts = dict.fromkeys(
-            (name, host)
-            for one in (self._known.values() if named else ())
-            for name in LABELS["host"]
-            if (host := one.labels.get(name)) and {host, host.partition(".")[0]} & named
-        )
+        hosts: dict[str, dict[str, None]] = {}
+        for one in self._known.values() if named else ():
+            host = label_of(one.labels, "host") or ""
+            if {host, host.partition(".")[0]} & named and _HOST.fullmatch(host):
+                hosts.setdefault(_label_with(host, one.labels), {})[host] = None
         if not hosts:
             return ""
-        name = next(iter(hosts))[0]
-        some = [re.escape(host) for _, host in hosts if _HOST.fullmatch(host)][:MOST_NEAR]
+        name = max(hosts, key=lambda name: len(hosts[name]))
+        some = "|".join([re.escape(host) for host in hosts[name]][:MOST_NEAR])
+        if name == _ADDRESS:
+            some = f"({some})(:[0-9]+)?"
         # Within quotes a backslash is written twice.
-        return f'{{{name}=~"{"|".join(some)}"}}'.replace("\\", "\\\\")
+        return f'{{{name}=~"{some}"}}'.replace("\\", "\\\\")
 
     async def _values(self, at: float, near: str) -> dict[str, Column]:
         names = self._names
@@ -352,6 +344,14 @@ class Questions:
             text = f"{nameless:,} series name no GPU by its UUID and are left out"
             found.append((text, "see which label names GPUs there: UUID is dcgm-exporter's"))
         return tuple(found)
+
+
+def _label_with(host: str, labels: Mapping[str, str]) -> str:
+    """The label by which the server knows a node, which need not be the one that pages have."""
+    if host_in(labels.get(_ADDRESS, "")) == host:
+        return _ADDRESS
+    names = (*LABELS["node"], *LABELS["host"])
+    return next(name for name in names if labels.get(name) == host)
 
 
 async def _all(asked: Sequence[Coroutine[Any, Any, Column]]) -> list[Column]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from gpumon.model.staleness import stale_after_s
 from gpumon.model.text import plain
 from gpumon.sources.exporters.dcgm import FIRST_BLANK, with_labels
-from gpumon.sources.exporters.gpu_names import METRICS
-from gpumon.sources.exporters.series_layout import HOLDER_LABELS
+from gpumon.sources.exporters.gpu_labels import HOLDER_LABELS
+from gpumon.sources.exporters.gpu_names import COUNTED, METRICS
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.host_past import HostColumns, HostPast, KnownHosts
@@ -74,7 +74,9 @@ LONGEST_S: Final = 180.0
 REST_PER_ANSWER: Final = 1.0
 """After each answer the server is left alone for so many times what it took."""
 
-XIDS: Final = frozenset(name for name, one in METRICS.items() if one.field.key == "xid")
+XIDS: Final = frozenset(
+    name for name, one in {**METRICS, **COUNTED}.items() if one.field.key == "xid"
+)
 """Metrics with the last Xid of each GPU."""
 
 _LESS: Final = "?history=1h asks for less, ?history=0 for none"

@@ -112,11 +112,13 @@ def opened(body: bytes, status: int, orders: Orders | None = None) -> Answer:
 
 
 def names(answer: Answer) -> list[str]:
-    """Every text of a list of them.
+    """Every text of a list of them; some servers write `null` for an empty one.
 
     Raises:
         FetchError: It is no list.
     """
+    if answer.data is None:
+        return []
     if not isinstance(answer.data, list):
         raise _wrong("a list of names")
     return [one for one in answer.data[:MOST_ROWS] if isinstance(one, str)]
@@ -275,7 +277,10 @@ def times(answer: Answer) -> list[list[float]]:
 
 def _result(answer: Answer, kind: str) -> list[Any]:
     data = answer.data if isinstance(answer.data, dict) else {}
-    result = data.get("result")
+    # Thanos 0.1 and Google's frontend write `null` for an empty list (thanos-io/thanos#576,
+    # GoogleCloudPlatform/prometheus-engine#1645).
+    result = data.get("result", "")
+    result = [] if result is None else result
     if data.get("resultType") != kind or not isinstance(result, list):
         raise _wrong(f"a {kind}")
     return result

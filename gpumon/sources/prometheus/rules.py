@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpumon.sources.exporters.gpu_labels import LABELS
 from gpumon.sources.exporters.gpu_names import FREE, METRICS
-from gpumon.sources.exporters.series_layout import LABELS
 
 PARTS: Final = (*LABELS["uuid"], *LABELS["instance"])
 """Labels by which a series is of a GPU or of an instance."""

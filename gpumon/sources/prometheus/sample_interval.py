@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.sources.exporters.series_layout import LABELS, label_of
+from gpumon.sources.exporters.gpu_labels import LABELS, label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.unanswered import RAISE, of_question

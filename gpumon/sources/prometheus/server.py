@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from gpumon.model.fault import SourceError, shortage
 from gpumon.model.records.frame import Frame
 from gpumon.model.text import plain
+from gpumon.sources.exporters.gpu_labels import label_of
 from gpumon.sources.exporters.pauses import Pauses, rest
-from gpumon.sources.exporters.series_layout import label_of
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.loop import LoopThread
 from gpumon.sources.http.outage import Outage

@@ -62,7 +62,21 @@ def test_more_nodes_than_a_page_can_mean_are_left_out(monkeypatch: pytest.Monkey
     body = b"".join(page(1, host=f"gpu{number}", DEV_GPU_UTIL=1) for number in range(4))
     found, _, remarks = plans_of(parse(body))
     assert [one.host_name for one in found] == ["gpu0", "gpu1"]
-    assert "2 series are of more than 2 nodes" in remarks[0][0]
+    assert "2 series are of more than 2 nodes or 8,192 GPUs" in remarks[0][0]
+
+
+def test_more_gpus_than_a_page_can_mean_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series_layout, "MOST_GPUS", 5)
+    uuids = [f"GPU-{number}" for number in range(9)]
+    lines = [
+        f'DCGM_FI_DEV_{name}{{UUID="{uuid}",Hostname="gpu{uuid[-1:]}"}} 1\n'
+        for name in ("GPU_UTIL", "GPU_TEMP")
+        for uuid in uuids
+    ]
+    found, wanted, remarks = plans_of(parse("".join(lines).encode()))
+    assert [one.gpus.keys for one in found] == [(uuid,) for uuid in uuids[:5]]
+    assert len(wanted) == 10
+    assert "8 series are of more than 1,024 nodes or 5 GPUs" in remarks[0][0]
 
 
 @pytest.mark.parametrize("index", ["", "x", "-1", "99999", "MIG"])

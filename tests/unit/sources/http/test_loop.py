@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from typing import TYPE_CHECKING
 
 from gpumon.sources.http.loop import LoopThread
 from tests.worlds.probe import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pytest
 
 
 def test_what_waits_is_broken_off_and_then_freed_by_one_that_nobody_breaks_off() -> None:
@@ -59,3 +66,26 @@ def test_others_have_it_do_something() -> None:
     thread.call(roused.set)
     eventually(lambda: len(events) == 2, "it goes on")
     thread.close(20.0)
+
+
+def test_what_is_left_when_it_ends_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def pieces() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.sleep(0)
+            await asyncio.sleep(3600)
+
+    async def main() -> None:
+        async for _ in pieces():
+            break
+        # It is let go, and a task of the loop's is to close it.
+        gc.collect()
+        await asyncio.sleep(0)
+
+    thread = LoopThread("one", main)
+    thread.start()
+    thread._thread.join(20.0)
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records] == []

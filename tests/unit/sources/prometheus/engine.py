@@ -15,7 +15,7 @@ JSON = (("Content-Type", "application/json"),)
 
 _BY = re.compile(
     r"max by \(([^)]*)\) \((?:last_over_time\()?(timestamp\()?([A-Za-z0-9_:]+)"
-    r"(?:\[3600s\])?(?:\{Hostname=~\"([^\"]*)\"\})?\)?\)"
+    r"(?:\[3600s\])?(?:\{(\w+)=~\"([^\"]*)\"\})?\)?\)"
 )
 _PLAIN = re.compile(r"(gpumon:\w+:max) \+ 0")
 _LONG = re.compile(r"([\w:]+)\{(\w+)=~\"([^\"]*)\"\}\[300s\]")
@@ -178,7 +178,7 @@ class Engine(PageServer):
         at = float(params["time"])
         best: dict[tuple[tuple[str, str], ...], float] = {}
         for own, value in self.series.get(by[3], []):
-            if by[4] and not re.fullmatch(by[4].replace("\\\\", "\\"), own.get("Hostname", "")):
+            if by[4] and not re.fullmatch(by[5].replace("\\\\", "\\"), own.get(by[4], "")):
                 continue
             age_s = self.ages_s.get(own.get("Hostname", ""), self.age_s)
             number = now - age_s if by[2] else value

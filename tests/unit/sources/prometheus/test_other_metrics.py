@@ -8,6 +8,7 @@ import pytest
 
 from gpumon.sources.source import Wish
 from tests.unit.sources.prometheus.conftest import once
+from tests.unit.sources.prometheus.engine import labels
 from tests.worlds.probe import eventually
 
 if TYPE_CHECKING:
@@ -49,6 +50,56 @@ def test_gpus_of_other_exporters_are_read_and_are_the_same_as_dcgms(
         assert gpus.value("gpu_util_ratio", gpus.keys.index("GPU-0")) == 0.97
 
 
+def test_counters_that_a_collector_has_renamed_are_read(engine: Engine, opened: Open) -> None:
+    held = engine.series.pop("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
+    engine.series["DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total"] = held
+    frames = {frame.node: frame for frame in once(opened, engine)}
+    assert frames["gpu01"].block("gpu").value("energy_j", 0) == 5000.0
+
+
+@pytest.mark.parametrize("label", ["kubernetes_node", "node", "node_name", "k8s_node_name"])
+def test_a_node_is_not_called_as_the_pod_of_its_exporter(
+    engine: Engine, opened: Open, label: str
+) -> None:
+    engine.series.clear()
+    rows = []
+    for number, pod in enumerate(("nvidia-dcgm-exporter-cwbcm", "dcgm-exporter-x7q2p")):
+        own = labels(f"GPU-{number}", pod, instance=f"10.1.2.{number}:9400")
+        rows.append(({**own, label: f"gpu0{number}"}, 50.0 + number))
+    engine.hold("DEV_GPU_UTIL", *rows)
+    frames = {frame.node: frame for frame in once(opened, engine)}
+    assert set(frames) == {"gpu00", "gpu01"}
+    assert frames["gpu01"].block("gpu").value("gpu_util_ratio", 0) == 0.51
+
+
+def test_the_pod_of_an_exporter_names_a_node_that_nothing_else_names(
+    engine: Engine, opened: Open
+) -> None:
+    engine.series.clear()
+    engine.hold("DEV_GPU_UTIL", (labels("GPU-0", "dcgm-exporter-x7q2p"), 50.0))
+    assert [frame.node for frame in once(opened, engine)] == ["dcgm-exporter-x7q2p"]
+
+
+def test_instances_with_uuids_of_their_own_are_parts_of_their_gpus(
+    engine: Engine, opened: Open
+) -> None:
+    engine.series.clear()
+    board = {"uuid": "GPU-9", "instance": "gpu03:9445", "ordinal": "1", "name": "NVIDIA A30"}
+    parts = [{**board, "uuid": f"MIG-{n}", "GPU_I_ID": f"{n}"} for n in (1, 2)]
+    engine.series["nvidia_gpu_power_usage_milliwatts"] = [
+        (one, 200_000.0) for one in (board, *parts)
+    ]
+    engine.series["nvidia_gpu_memory_used_bytes"] = [
+        (one, float(2**30 * n)) for n, one in enumerate((board, *parts), 1)
+    ]
+    (frame,) = once(opened, engine)
+    gpus, migs = frame.block("gpu"), frame.block("mig")
+    assert (gpus.keys, gpus.value("power_w", 0)) == (("GPU-9",), 200.0)
+    assert [migs.label("parent", row) for row in (0, 1)] == ["GPU-9", "GPU-9"]
+    assert [migs.value("mig_mem_used_bytes", row) for row in (0, 1)] == [2 * 2**30, 3 * 2**30]
+    assert gpus.value("mem_used_bytes", 0) == 2**30
+
+
 HOST = {"instance": "gpu01.site:9100", "job": "node"}
 
 
@@ -86,7 +137,7 @@ def test_hosts_are_asked_about_the_instant_of_their_gpus(engine: Engine, opened:
 
 def test_gpus_are_shown_where_nothing_is_said_of_hosts(engine: Engine, opened: Open) -> None:
     engine.series["node_load1"] = [(HOST, 3.5)]
-    engine.refused = "node_"
+    engine.refused = "node_load1"
     first, _ = once(opened, engine)
     assert first.block("gpu").keys == ("GPU-0", "GPU-1")
     assert first.errors[0].message.startswith("reports nothing about hosts: ")

@@ -135,6 +135,12 @@ def test_another_form_is_one_line(data: Any) -> None:
         response.vector(Answer(data, ()))
 
 
+def test_nothing_may_be_written_as_null() -> None:
+    assert response.vector(Answer({"resultType": "vector", "result": None}, ())).rows == []
+    assert response.samples(Answer({"resultType": "matrix", "result": None}, ())) == []
+    assert response.names(Answer(None, ())) == []
+
+
 def test_a_time_may_be_a_scalar_or_a_vector() -> None:
     assert response.instant(Answer({"resultType": "scalar", "result": [5, "5.5"]}, ())) == 5.5
     assert response.instant(vector({"metric": {}, "value": [5, "5.5"]})) == 5.5

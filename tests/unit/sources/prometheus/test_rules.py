@@ -96,9 +96,30 @@ def test_of_a_large_fleet_all_else_is_asked_of_the_nodes_alone_that_are_looked_a
     # Slurm's name of the node, and the GPUs of a job there.
     source.wish(Wish(zoom_nodes=("gpu02",)))
     eventually(lambda: are_whole("gpu02.site"), "one node is there whole")
-    assert any(r'(DCGM_FI_DEV_GPU_TEMP{Hostname=~"gpu02\\.site"})' in one for one in asked(engine))
+    near = r'(DCGM_FI_DEV_GPU_TEMP{instance=~"(gpu02\\.site)(:[0-9]+)?"})'
+    assert any(near in one for one in asked(engine))
     source.wish(Wish())
     eventually(are_whole, "no node is watched closer any more")
+
+
+@pytest.mark.parametrize("label", ["instance", "node", "hostname"])
+def test_what_is_looked_at_is_asked_for_by_the_label_that_the_server_has(
+    engine: Engine, few: None, source: PrometheusServer, label: str
+) -> None:
+    host = {"instance": "gpu07:9400", "node": "gpu07", "hostname": "gpu07"}[label]
+    pod = "nvidia-dcgm-exporter-cwbcm" if label == "node" else ""
+    own = labels("GPU-7", pod, **{"instance": "10.1.2.3:9400", label: host})
+    for name in ("DEV_GPU_UTIL", "DEV_GPU_TEMP"):
+        engine.hold(name, (own, 50.0), *((one, 50.0) for one in GPUS))
+    engine.record()
+    source.wish(Wish(zoom_nodes=("gpu07",)))
+    found: dict[str, Frame] = {}
+
+    def is_whole() -> bool:
+        found.update((frame.node, frame) for frame in source.poll() if frame.blocks)
+        return "gpu07" in found and found["gpu07"].block("gpu").value("temp_c", 0) == 50.0
+
+    eventually(is_whole, "the node is there whole")
 
 
 def test_rules_that_have_ended_are_done_without(engine: Engine, source: PrometheusServer) -> None:
