@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-# Not signal, which makes an enum of every signal: .6 ms of a single answer.
-import _signal as signal
 import json
 import os
 import re
@@ -19,6 +17,9 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
     from gpumon.model.records.frame import Frame
+
+_SIGKILL: Final = 9
+"""Not from `signal`, which makes an enum of every signal: .6 ms of a single answer."""
 
 PROTOCOL: Final = 1
 """Version of the probe's lines that is understood; `gpumon.probe.main` has the same."""
@@ -295,7 +296,7 @@ class Stream:
         if self._process.poll() is None:
             # A child inside a hung driver call cannot be killed, only abandoned.
             try:
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._process.pid, _SIGKILL)
             except ProcessLookupError:
                 return
             except PermissionError:
@@ -309,7 +310,7 @@ class Stream:
         """Kill and forget a child that is beyond reach, which Popen would otherwise warn of."""
         self._kill()
         if self._process.returncode is None:
-            self._process.returncode = -signal.SIGKILL
+            self._process.returncode = -_SIGKILL
 
 
 def _has_ended(process: Child | Popen[bytes], seconds: float) -> bool:
