@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from gpumon.model.gpu.hardware import GB, SHEETS, Basis
+from gpumon.model.gpu.hardware import GB, Basis, sheets
 from gpumon.model.gpu.xid import XIDS, Cause
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ GENERAL: Final = "~"
 
 def sheet_rows() -> list[tuple[str, ...]]:
     """One row per product."""
-    return [_row(sheet) for sheet in SHEETS]
+    return [_row(sheet) for sheet in sheets()]
 
 
 SHEET_HEAD: Final = (

@@ -26,10 +26,10 @@ MAX_BYTES: Final = 2**20
 _LONGEST_LINE: Final = 1000
 """Keys and names of tables stand on shorter lines; another one has no place of its own."""
 
-_KEY: Final = re.compile(r"[A-Za-z0-9_.\-\"' \t]+")
+_KEY: Final = r"[A-Za-z0-9_.\-\"' \t]+"
 """A key, dotted, quoted or bare, with the blanks behind it."""
 
-_ENDLESS_KEY: Final = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){50}")
+_ENDLESS_KEY: Final = r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){50}"
 """Python's reader takes time with the square of a key's parts."""
 
 
@@ -108,7 +108,7 @@ def _of_file(place: Place, problems: list[str]) -> dict[str, Chosen]:
 
     try:
         text = data.decode()
-        endless = _ENDLESS_KEY.search(text)
+        endless = re.search(_ENDLESS_KEY, text)
         if endless:
             line = text.count("\n", 0, endless.start()) + 1
             problems.append(f"{place.path}: line {line}: a key of more than 50 parts")
@@ -200,4 +200,4 @@ def _table_in(line: str) -> str:
 def _key_in(line: str) -> str:
     """What stands ahead of a line's first `=`; empty where that is no key."""
     written, equals, _ = line.partition("=")
-    return written.strip() if equals and _KEY.fullmatch(written.strip()) else ""
+    return written.strip() if equals and re.fullmatch(_KEY, written.strip()) else ""

@@ -14,7 +14,7 @@ from gpumon.report.text import units
 LONGEST_S: Final = 31 * DAY_S
 """As far back as the accounting is asked."""
 
-_SPAN: Final = re.compile(r"(?:now-)?([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([a-z]*)")
+_SPAN: Final = r"(?:now-)?([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([a-z]*)"
 _UNITS: Final = (("seconds", 1.0), ("minutes", 60.0), ("hours", 3600.0), ("days", DAY_S))
 _WEEKS: Final = ("weeks", 7 * DAY_S)
 _FORMS: Final = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
@@ -52,7 +52,7 @@ def since(text: str) -> Since:
 
 def _span(text: str) -> Since | None:
     """A length of time; a bare number counts hours, after `now-` seconds as sacct does."""
-    match = _SPAN.fullmatch(text)
+    match = re.fullmatch(_SPAN, text)
     if match is None:
         return None
     word = match[2] or ("seconds" if text.startswith("now-") else "hours")

@@ -23,11 +23,11 @@ MAX_CHARS: Final = 2**25
 """Most characters of all names together: twice as many as the longest list of ordinary ones has."""
 
 _NO_NODES: Final = frozenset({"", "(null)", "None assigned"})
-_PIECE: Final = re.compile(r"([^\[\],]+)|\[([^\[\]]*)\]")
-_NUMBERS: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
-_HOST: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
-_IPV6: Final = re.compile(r"[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,32})?")
-_JOB_ID: Final = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?")
+_PIECE: Final = r"([^\[\],]+)|\[([^\[\]]*)\]"
+_NUMBERS: Final = r"([0-9]{1,18})(?:-([0-9]{1,18}))?"
+_HOST: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?"
+_IPV6: Final = r"[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,32})?"
+_JOB_ID: Final = r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?"
 
 
 def expand(text: str) -> tuple[str, ...]:
@@ -89,8 +89,8 @@ def is_host_name(text: str) -> bool:
     No leading dash, no blank, no character that a shell reads; IPv6 addresses have no brackets.
     """
     if ":" not in text:
-        return _HOST.fullmatch(text) is not None
-    if _IPV6.fullmatch(text) is None:
+        return re.fullmatch(_HOST, text) is not None
+    if re.fullmatch(_IPV6, text) is None:
         return False
     from ipaddress import AddressValueError, IPv6Address
 
@@ -103,7 +103,7 @@ def is_host_name(text: str) -> bool:
 
 def is_job_id(text: str) -> bool:
     """Whether the text names one job as Slurm's commands take it: `6`, `6_1` or `7+1`."""
-    return _JOB_ID.fullmatch(text) is not None
+    return re.fullmatch(_JOB_ID, text) is not None
 
 
 def _expand_item(item: str, room: int, room_chars: int) -> list[str]:
@@ -117,7 +117,7 @@ def _expand_item(item: str, room: int, room_chars: int) -> list[str]:
     longest = 0
     place = 0
     while place < len(item):
-        piece = _PIECE.match(item, place)
+        piece = re.compile(_PIECE).match(item, place)
         if piece is None:
             raise ValueError(f"{_shown(item)} is not a hostlist")
         literal, ranges = piece.groups()
@@ -136,7 +136,7 @@ def _expand_ranges(text: str) -> list[str]:
     """Numbers of one bracket as text, padded as in each range."""
     numbers: list[str] = []
     for part in text.split(","):
-        match = _NUMBERS.fullmatch(part.strip())
+        match = re.fullmatch(_NUMBERS, part.strip())
         if match is None:
             raise ValueError(f"{_shown(part)} is not a number or range")
         low, high = match[1], match[2] or match[1]

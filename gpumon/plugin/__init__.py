@@ -27,9 +27,11 @@ from gpumon.detect.user_hold import UserHold, holds_of
 from gpumon.detect.view import JobLook, View
 from gpumon.model.catalogue.fields import clock_event_names
 from gpumon.model.finding import Confidence, Evidence, Finding, Severity, Window
+from gpumon.model.gpu.code_names import FABRIC_HEALTH, RECOVERY_ACTIONS, code_name
 from gpumon.model.gpu.conditions import CONDITIONS, Condition, Wrong
-from gpumon.model.gpu.hardware import Sheet, pcie_bytes_per_s, sheet_named
-from gpumon.model.gpu.xid import FABRIC_HEALTH, RECOVERY_ACTIONS, Action, Xid, code_name
+from gpumon.model.gpu.hardware import Sheet, sheet_named
+from gpumon.model.gpu.pcie import pcie_bytes_per_s
+from gpumon.model.gpu.xid import Action, Xid
 from gpumon.model.hostlist import is_host_name
 from gpumon.model.job_name import job_name
 from gpumon.model.job_states import HOLDING_STATES

@@ -130,8 +130,11 @@ class Wishes:
 
     def watch(self) -> None:
         """Return when no line has come for `LEASE_S`."""
-        while self._monotonic() - self._heard < LEASE_S:
-            self._sleep(1.0)
+        while True:
+            left_s = LEASE_S - (self._monotonic() - self._heard)
+            if left_s <= 0:
+                return
+            self._sleep(left_s)
 
 
 def _end_after(wait: Callable[[], None]) -> None:

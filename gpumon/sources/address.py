@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from gpumon.sources.rest_address import RestAddress
     from gpumon.sources.served_address import ServedAddress
 
-USER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z")
+USER_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}\Z"
 """Login names that ssh's `-l` may be given."""
 
-CLUSTER_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z")
+CLUSTER_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\Z"
 """Names of clusters; Slurm allows forty characters and writes them lower case (slurm.conf(5))."""
 
 
@@ -240,7 +240,9 @@ def is_recording(text: str) -> bool:
 
 def _slurm(url: str, options: dict[str, str]) -> Target:
     by, cluster = options.pop("nodes", "ssh,srun"), options.pop("cluster", None)
-    if cluster is not None and (not CLUSTER_NAME.match(cluster) or url.startswith(REST_SCHEMES)):
+    if cluster is not None and (
+        not re.match(CLUSTER_NAME, cluster) or url.startswith(REST_SCHEMES)
+    ):
         message = (
             f"{url!r}: ?cluster= takes the name of one cluster that Slurm's commands know (their "
             "-M); a slurmrestd answers for its own cluster"
@@ -342,7 +344,7 @@ def _ssh(url: str, text: str) -> Target:
     port = int(match["port"]) if match and match["port"] else None
     if port is not None and not 0 < port <= MAX_PORT:
         wrong.append(str(port))
-    if not hosts or wrong or (user and not USER_NAME.match(user)):
+    if not hosts or wrong or (user and not re.match(USER_NAME, user)):
         message = (
             f"{url!r}: ssh targets are written ssh://[user@]host[:port], host[001-128] allowed"
         )

@@ -22,6 +22,7 @@ ROOM = "gpumon/tui/textual_private/"
 REASONS = {
     ("gpumon/__main__.py", "_signal"): "the module of C: signal itself takes 2 ms of every start",
     ("gpumon/cli/__init__.py", "_signal"): "the same",
+    ("gpumon/cli/output.py", "_signal"): "the same",
     ("gpumon/cli/__init__.py", "_run_exitfuncs"): "os._exit leaves out what was registered, and "
     "nothing else calls it; test_signals holds that it is called",
     ("gpumon/cli/options.py", "_typeshed"): "for types only; it is there for type checkers alone",

@@ -203,14 +203,14 @@ def _sampler(
     opened = opened or _opened(request, period_s, is_single=is_single, catch_up=catch_up)
     sources, clock, arrived = opened
     # The probes come up while the rest is imported.
-    from gpumon.fleet.sampler.need import Need
-    from gpumon.fleet.sampler.pace import JUDGE_S
     from gpumon.fleet.sampler.sampler import Sampler
 
     if is_single:
         return Sampler(sources, clock, period_s, arrived=arrived)
     from gpumon.cli.configured_ledger import ledger_of
     from gpumon.cli.recorded_past import filled_by_sources, recorded
+    from gpumon.fleet.sampler.need import Need
+    from gpumon.fleet.sampler.pace import JUDGE_S
 
     targets, is_invented = request.targets, is_demo(request.targets)
     is_lasting = request.watch_s is not None or request.is_terminal

@@ -8,7 +8,8 @@ import numpy as np
 
 from gpumon.detect.features.feature import LONG_S, STEP_S
 from gpumon.model.catalogue.fields import CATALOGUE
-from gpumon.model.gpu.hardware import pcie_bytes_per_s, sheet_named
+from gpumon.model.gpu.hardware import sheet_named
+from gpumon.model.gpu.pcie import pcie_bytes_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,6 @@ is where its processes are seen: these name its GPUs only where Slurm does not.
 
 from __future__ import annotations
 
-import re
 from itertools import chain
 from math import inf
 from types import MappingProxyType
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.frame import Frame, QueueRecords
 
 
-_DEVICE: Final = re.compile(r"/dev/nvidia(\d+)\Z")
+_DEVICE: Final = "/dev/nvidia"
 
 
 class JoinedFleet(NamedTuple):
@@ -184,9 +183,10 @@ def _over_at(job: Job) -> float:
 
 def _minors(node: SlurmNode) -> tuple[int, ...]:
     """Minor number of every IDX; empty where gres.conf does not say it for all of them."""
-    matches = [_DEVICE.match(file) for file in node.gpu_files]
-    minors = [int(match[1]) for match in matches if match]
-    return tuple(minors) if len(minors) == len(matches) else ()
+    files = node.gpu_files
+    numbers = [file[len(_DEVICE) :] for file in files if file.startswith(_DEVICE)]
+    are_all = len(numbers) == len(files) and all(number.isdecimal() for number in numbers)
+    return tuple(map(int, numbers)) if are_all else ()
 
 
 def _view(

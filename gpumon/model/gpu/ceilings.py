@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpumon.model.gpu.hardware import pcie_bytes_per_s
+from gpumon.model.gpu.pcie import pcie_bytes_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

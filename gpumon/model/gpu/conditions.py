@@ -11,7 +11,7 @@ from operator import eq, ge, gt, lt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import clock_event_names
-from gpumon.model.gpu.xid import RECOVERY_ACTIONS, code_name
+from gpumon.model.gpu.code_names import RECOVERY_ACTIONS, code_name
 from gpumon.model.units import counted
 
 if TYPE_CHECKING:

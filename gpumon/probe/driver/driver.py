@@ -8,6 +8,7 @@ import ctypes
 import struct
 import threading
 import time
+from functools import lru_cache
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import pynvml
@@ -192,12 +193,18 @@ _NUMBERS = tuple(struct.Struct("=" + code) for code in "dIQQqiH")
 """The value by nvmlValueType (nvml.h)."""
 
 
+@lru_cache(maxsize=64)
+def _packed(asked: Tuple[Tuple[int, int], ...]) -> bytes:
+    """The request for these fields and scopes; alike GPUs ask for the same."""
+    return b"".join([_VALUE.pack(field, scope, *_UNASKED) for field, scope in asked])
+
+
 class Request:
     """Fields as the driver takes them, made once: the binding would make them at every call."""
 
     def __init__(self, fields: List[Field]) -> None:
         """Room for the answers lies in the request (nvml.h, nvmlFieldValue_t)."""
-        asked = b"".join([_VALUE.pack(field, scope, *_UNASKED) for field, scope, _, _ in fields])
+        asked = _packed(tuple([field[:2] for field in fields]))
         self._values = (pynvml.c_nvmlFieldValue_t * len(fields)).from_buffer_copy(asked)
         self._count = ctypes.c_int32(len(fields))
 
@@ -208,11 +215,12 @@ class Request:
 
     def answers(self) -> List[Any]:
         """Of each field its number by its declared type, or why it has none."""
+        success, known = pynvml.NVML_SUCCESS, len(_NUMBERS)
         return [
             REASONS.get(code, FAILED)
-            if code != pynvml.NVML_SUCCESS
+            if code != success
             else _NUMBERS[kind].unpack_from(value)[0]
-            if kind < len(_NUMBERS)
+            if kind < known
             else FAILED
             for _, _, _, _, kind, code, value in _VALUE.iter_unpack(self._values)
         ]

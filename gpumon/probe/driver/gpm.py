@@ -76,7 +76,7 @@ class Gpm:
         self.keys = [field for _, field, _ in self._metrics if field.endswith("_ratio")]
         self._samples: List[Tuple[float, Any]] = []
         self._spare: List[Any] = []
-        self._request = None
+        self._request: Any = None
         self._answers: Any = b""
         """Where the driver writes the metrics; one that was not asked for stays as it was."""
         self._asked_at = float("-inf")
@@ -89,8 +89,7 @@ class Gpm:
             if not support.isSupportedDevice:
                 self.reason = NOT_SUPPORTED
             else:
-                self._spare = [driver.call("nvmlGpmSampleAlloc", gpu) for _ in range(2)]
-                self._request = self._ready_request()
+                self._spare = [driver.call("nvmlGpmSampleAlloc", gpu)]
         except NoValueError as missing:
             self.reason = missing.reason
 
@@ -119,7 +118,10 @@ class Gpm:
         now = self._driver.monotonic()
         if self._samples and now - self._samples[-1][0] <= MIN_GAP_S:
             return NOT_SAMPLED
-        buffer = self._spare.pop() if self._spare else self._samples.pop(0)[1]
+        try:
+            buffer = self._free_buffer()
+        except NoValueError as missing:
+            return missing.reason
         is_taken = False
         try:
             self._fill(buffer)
@@ -132,6 +134,14 @@ class Gpm:
                 self._spare.append(buffer)
         self._samples.append((now, buffer))
         return "" if len(self._samples) == 2 else NOT_SAMPLED
+
+    def _free_buffer(self) -> Any:
+        """A spare one, the second when it is first needed, or that of the older sample."""
+        if self._spare:
+            return self._spare.pop()
+        if len(self._samples) < 2:
+            return self._driver.call("nvmlGpmSampleAlloc", self._gpu)
+        return self._samples.pop(0)[1]
 
     def _fill(self, buffer: Any) -> None:
         if self._instance is None:
@@ -152,6 +162,9 @@ class Gpm:
         return count
 
     def _difference(self, values: Dict[str, float], missing: Dict[str, str]) -> None:
+        if self._request is None:
+            # Not before: a single report never gets so far.
+            self._request = self._ready_request()
         request: Any = self._request
         request.sample1, request.sample2 = self._samples[0][1], self._samples[1][1]
         request.numMetrics = self._count(self._samples[1][0])

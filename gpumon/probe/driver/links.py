@@ -1,6 +1,7 @@
 """NVLinks of one GPU: state, traffic, errors, and who is at the other end."""
 
-from typing import Any, Dict, List
+from functools import lru_cache
+from typing import Any, Dict, List, Tuple
 
 import pynvml
 
@@ -83,6 +84,12 @@ LINK_ACTIVE = 1
 """State of a link that works (nvml.h: NVML_FEATURE_ENABLED)."""
 
 
+@lru_cache(maxsize=None)
+def _fields_of_all(fields: Tuple[Any, ...], count: int) -> List[Any]:
+    """The fields of so many links; those of alike GPUs are one list, which nobody changes."""
+    return [(field, link, key, factor) for field, key, factor in fields for link in range(count)]
+
+
 class Part:
     """One group of fields of all links of a GPU."""
 
@@ -99,6 +106,12 @@ class Part:
 
     def read(self, now: float) -> None:
         """Read all links; what one lacks is missing with its reason."""
+        if self.at > float("-inf") and self.batch.fields is not self._distinct:
+            # Of two fields that report the same, only the first that answered is read again.
+            first: Dict[Any, Any] = {}
+            for field in self.batch.fields:
+                first.setdefault((field[1], field[2]), field)
+            self._distinct = self.batch.fields = list(first.values())
         rows = [Row("", now) for _ in self.rows]
         for (_, link, key, factor), answer in self.batch.read():
             row = rows[link]
@@ -112,12 +125,6 @@ class Part:
             if row.missing:
                 for key in row.missing.keys() & row.values.keys():
                     del row.missing[key]
-        if self.batch.fields is not self._distinct:
-            # Of two fields that report the same, only the first that answered is read again.
-            first: Dict[Any, Any] = {}
-            for field in self.batch.fields:
-                first.setdefault((field[1], field[2]), field)
-            self._distinct = self.batch.fields = list(first.values())
         self.has_rates = self.at > float("-inf")
         self.at, self.rows = now, rows
 
@@ -137,12 +144,7 @@ class Links:
         self.count = count if 0 <= count <= MOST_LINKS else 0
         self._parts = {
             name: Part(
-                Batch(
-                    driver,
-                    handle,
-                    gpu,
-                    [(field, link, key, f) for field, key, f in fields for link in self._all()],
-                ),
+                Batch(driver, handle, gpu, _fields_of_all(fields, self.count)),
                 sorted({key for _, key, _ in fields}),
                 self.count,
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from gpumon.model.catalogue.fields import clock_event_names
-from gpumon.model.gpu.hardware import SHEETS, Basis, sheet_for
-from gpumon.model.gpu.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name, xid
+from gpumon.model.gpu.code_names import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name
+from gpumon.model.gpu.hardware import Basis, sheet_for
 from gpumon.model.records.block import EMPTY_BLOCK
 from gpumon.report.facts.entities import Entity, moment, number
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from gpumon.model.gpu.hardware import Figure, Sheet
+    from gpumon.model.gpu.xid import Xid
     from gpumon.model.records.block import Block
     from gpumon.model.records.cluster import Gpu, Node, Process, Rank
     from gpumon.report.document import forms, measured
@@ -140,7 +141,7 @@ class Machine:
             "fabric_state_name": code_name(values["fabric_state"], FABRIC_STATES),
             "fabric_health_name": code_name(values["fabric_health"], FABRIC_HEALTH),
             "missing": entity.missing(values),
-            "data_sheet": None if sheet is None else _DATA_SHEETS[sheet.product],
+            "data_sheet": None if sheet is None else _data_sheet(sheet),
             "links": self.links(gpu.uuid),
             "mig": self.slices(gpu.uuid),
             "processes": [
@@ -207,7 +208,7 @@ class Machine:
             entity = Entity("event", place.block, place.row, is_stale=False)
             age_s = place.block.value("event_age_s", place.row)
             code = place.block.value("xid", place.row)
-            entry = None if code is None else xid(int(code))
+            entry = None if code is None else _xid(int(code))
             # The age came with the frame; an event of a silent node grows older with it.
             at = None if age_s is None else (self.node.taken_at or now) - age_s
             found.append(
@@ -239,13 +240,30 @@ def _whole(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
+def _xid(number: int) -> Xid:
+    # Most answers have no event, and need none of what is known of them.
+    from gpumon.model.gpu.xid import xid
+
+    return xid(number)
+
+
 def _sheet_of(gpu: Gpu) -> Sheet | None:
     # What a GPU is does not go stale: its last known total and limit will do.
     total, limit = (gpu.block.value(key, gpu.row) for key in ("mem_total_bytes", "power_limit_w"))
     return sheet_for(gpu.label("name"), total, limit)
 
 
+_DATA_SHEETS: Final[dict[str, forms.DataSheet]] = {}
+"""By product, those that were shown."""
+
+
 def _data_sheet(sheet: Sheet) -> forms.DataSheet:
+    if sheet.product not in _DATA_SHEETS:
+        _DATA_SHEETS[sheet.product] = _made(sheet)
+    return _DATA_SHEETS[sheet.product]
+
+
+def _made(sheet: Sheet) -> forms.DataSheet:
     single = {
         "memory_bytes": sheet.memory_bytes,
         "memory_bytes_per_s": sheet.memory_bytes_per_s,
@@ -291,6 +309,3 @@ def _count(figure: Figure | None) -> int | None:
 
 def _by_precision(table: Mapping[str, Figure]) -> dict[str, float]:
     return {precision: number(figure.value) for precision, figure in table.items()}
-
-
-_DATA_SHEETS: Final = {sheet.product: _data_sheet(sheet) for sheet in SHEETS}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpumon.model.gpu.ceilings import half_of
-from gpumon.model.gpu.hardware import pcie_bytes_per_s, sheet_for
+from gpumon.model.gpu.hardware import sheet_for
+from gpumon.model.gpu.pcie import pcie_bytes_per_s
 from gpumon.report.text import units
 
 if TYPE_CHECKING:

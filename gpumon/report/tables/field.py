@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.field import Field, Kind
 from gpumon.model.catalogue.fields import clock_event_names
-from gpumon.model.gpu.xid import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name
+from gpumon.model.gpu.code_names import FABRIC_HEALTH, FABRIC_STATES, RECOVERY_ACTIONS, code_name
 from gpumon.model.records.cluster import Gpu
 from gpumon.report.facts.columns import Column
 from gpumon.report.facts.rows import BlockRow

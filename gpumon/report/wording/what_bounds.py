@@ -19,7 +19,7 @@ from gpumon.model.gpu.ceilings import (
     keys_of,
 )
 from gpumon.model.gpu.conditions import AT_WORK
-from gpumon.model.gpu.hardware import pcie_bytes_per_s
+from gpumon.model.gpu.pcie import pcie_bytes_per_s
 from gpumon.report.facts.reference_values import sheet_of
 from gpumon.report.facts.rows import block_rows
 from gpumon.report.text import units

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.catalogue.fields import CATALOGUE
 from gpumon.model.catalogue.gpu import GPU_ENGINE_FIELDS
-from gpumon.model.gpu.hardware import pcie_bytes_per_s
+from gpumon.model.gpu.pcie import pcie_bytes_per_s
 from gpumon.model.missing import Reason
 
 if TYPE_CHECKING:

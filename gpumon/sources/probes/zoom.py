@@ -20,7 +20,7 @@ FASTEST_S: Final = 0.25
 MAX_WORDS: Final = 4000
 """A probe reads lines of at most 4096 bytes."""
 
-_UUID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_UUID: Final = r"[A-Za-z0-9-]{1,64}"
 
 
 class Zoom(NamedTuple):
@@ -41,7 +41,7 @@ class Zoom(NamedTuple):
         if names.isdisjoint(self.nodes):
             return OFF
         # A UUID comes from the node itself: one that is none could break the line.
-        mine = [uuid for uuid in uuids if _UUID.fullmatch(uuid)]
+        mine = [uuid for uuid in uuids if re.fullmatch(_UUID, uuid)]
         wanted = ",".join(uuid for uuid in mine if not self.gpus or uuid in self.gpus)
         if not wanted:
             return OFF

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from gpumon.cli import main
@@ -62,3 +65,27 @@ def test_wrong_usage_leads_to_the_help_of_its_command(
     assert main(words) == 2
     name = "" if words[0].startswith("-") else f" {words[0]}"
     assert capsys.readouterr().err.endswith(f"; see gpumon{name} --help\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--for", "x"], ["report", "--since"], ["--nothing"]]
+)
+def test_the_program_speaks_the_same_words_without_looking_for_translations(
+    words: list[str],
+) -> None:
+    code = (
+        "import os, sys; from gpumon.cli import main\n"
+        "if sys.argv[1] == 'call': sys.exit(main(sys.argv[2:]))\n"
+        "del sys.argv[1]\n"
+        "import atexit\n"
+        "atexit.register(lambda: print('translated' * ('gettext' in sys.modules)))\n"
+        "main()"
+    )
+    called, program = (
+        subprocess.run(
+            [sys.executable, "-c", code, how, *words], capture_output=True, text=True, check=False
+        )
+        for how in ("call", "program")
+    )
+    assert program.stdout == f"{called.stdout}\n"
+    assert (program.stderr, program.returncode) == (called.stderr, called.returncode)

@@ -58,13 +58,20 @@ def test_the_lease_runs_out_when_nothing_is_heard() -> None:
 def test_any_line_renews_the_lease(line: bytes) -> None:
     time = Time()
     heard = wishes(line, time)
+    slept: list[float] = []
 
     def speak_once() -> None:
-        if time.now == 1020.0:
+        slept.append(time.now)
+        if len(slept) == 1:
+            # In the middle of its sleep.
+            time.now = 1020.0
             heard.listen()
+            time.now = 1030.0
 
     time.on_sleep = speak_once
     heard.watch()
+    # It slept through, and then for what was left: no second in which nothing is due wakes it.
+    assert slept == [1000.0 + LEASE_S, 1020.0 + LEASE_S]
     assert time.now == 1020.0 + LEASE_S
 
 

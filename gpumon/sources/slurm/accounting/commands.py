@@ -185,7 +185,7 @@ class SacctCommands:
             return ("--allusers",)
         if not self._user:
             return ()
-        if not USER_NAME.match(self._user):
+        if not re.match(USER_NAME, self._user):
             raise CommandFailedError(
                 SourceError("sacct", f"{plain(self._user)!r} is not a login name", "check --user")
             )

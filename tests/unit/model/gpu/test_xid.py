@@ -5,17 +5,13 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from gpumon.model.gpu.xid import (
+from gpumon.model.gpu.code_names import (
     FABRIC_HEALTH,
     FABRIC_STATES,
     RECOVERY_ACTIONS,
-    XIDS,
-    Action,
-    Cause,
-    Later,
     code_name,
-    xid,
 )
+from gpumon.model.gpu.xid import XIDS, Action, Cause, Later, xid
 
 
 @pytest.mark.parametrize(

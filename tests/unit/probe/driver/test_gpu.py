@@ -174,12 +174,14 @@ def test_gpm_gives_the_rate_where_no_counter_answers(standin: Start) -> None:
 
 
 def test_what_needs_two_samples_is_not_sampled_at_first(standin: Start) -> None:
-    standin("h100", gpus=1)
+    node = standin("h100", gpus=1)
     with Probe(once=True) as probe:
         frame = probe.frame()
         probe.until_end()
     for key in ("sm_active_ratio", "tensor_active_ratio", "nvlink_tx_bytes_per_s"):
         assert (value(frame, key), reason(frame, key)) == (None, Reason.NOT_SAMPLED)
+    # Nor is room made for a second one.
+    assert node.counts()["nvmlGpmSampleAlloc"].total == 1
 
 
 def test_a_lost_gpu_has_no_values_and_the_others_are_right(

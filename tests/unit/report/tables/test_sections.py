@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.model.catalogue.fields import CATALOGUE
-from gpumon.model.gpu.hardware import pcie_bytes_per_s
+from gpumon.model.gpu.pcie import pcie_bytes_per_s
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import column_for
 from gpumon.report.facts.reference_values import of_text, sheet_of, sheet_words
