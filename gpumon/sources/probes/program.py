@@ -55,8 +55,20 @@ sys.meta_path.insert(0, Shipped())
 
 
 _BEFORE: Final = """
-import gc, sys, types, typing
+import gc, sys, types
 gc.disable()
+def find_library(name):
+    from ctypes.util import find_library
+    return find_library(name)
+sys.modules["ctypes.util"] = types.ModuleType("ctypes.util")
+sys.modules["ctypes.util"].find_library = find_library
+"""
+"""The binding imports `find_library` and never calls it. What that would import, subprocess and
+tempfile among it, costs every start of a probe 4 ms of CPU. Garbage, of which imports make none, is
+not looked for meanwhile."""
+
+_UNTYPED: Final = """
+import typing
 class Subscripted(type):
     def __getitem__(self, types):
         return self
@@ -65,15 +77,9 @@ class Type(metaclass=Subscripted):
 sys.modules["typing"] = types.ModuleType("typing")
 vars(sys.modules["typing"]).update({name: Type for name in vars(typing) if name[0] != "_"})
 vars(sys.modules["typing"]).update(NamedTuple=typing.NamedTuple, TYPE_CHECKING=False)
-def find_library(name):
-    from ctypes.util import find_library
-    return find_library(name)
-sys.modules["ctypes.util"] = types.ModuleType("ctypes.util")
-sys.modules["ctypes.util"].find_library = find_library
 """
-"""The binding imports `find_library` and never calls it. What that would import, subprocess and
-tempfile among it, costs every start of a probe 4 ms of CPU. Types, for which nobody asks a probe,
-are all one, which saves 2 ms. Garbage, of which imports make none, is not looked for meanwhile."""
+"""Where gpumon is installed: types, for which nobody asks a probe, are all one while it is
+imported, which saves 2 ms. Not on a node, whose Python may be any: its modules may need them."""
 
 _LAZILY: Final = """
 def capwords(text, sep):
@@ -94,11 +100,10 @@ one function of `string`, which compiles a pattern when it is imported."""
 _IMPORT: Final = """
 from gpumon.probe.main import main
 del sys.modules["ctypes.util"]
-sys.modules["typing"] = typing
 gc.enable()
 """
 
-_LOCALLY: Final = _BEFORE + _LAZILY + _IMPORT
+_LOCALLY: Final = _BEFORE + _UNTYPED + _LAZILY + _IMPORT + 'sys.modules["typing"] = typing\n'
 
 
 def _run(imports: str, options: dict[str, object]) -> str:
