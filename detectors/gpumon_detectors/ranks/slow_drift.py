@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
-from gpumon_detectors.evidence.job_context import is_interactive, serving_name
+from gpumon_detectors.evidence.job_context import context_of, is_interactive, serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import mean_over, surest
 from gpumon_detectors.ranks.data_imbalance import LOSS_WIDTH_S, waited_share
+from gpumon_detectors.ranks.energy_levels import energy_fall
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import has_slow_link, waits_for_host
@@ -24,11 +25,12 @@ from gpumon_detectors.ranks.work_windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from gpumon.plugin import Finding, JobLook, View
+    from gpumon_detectors.ranks.energy_levels import EnergyFall
     from gpumon_detectors.ranks.work_windows import Floats, WorkWindows
 
 _STRETCH: Final = 20
@@ -81,6 +83,11 @@ _KINDS: Final = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
 _LEAST_SHARES: Final = {"tensor_active_ratio": 0.05, "sm_active_ratio": 0.2}
 
 
+_ADVICE: Final = (
+    "Compare what the program logs for each step then and now: loading, exchange, lists that grow.",
+)
+
+
 class _Drift(NamedTuple):
     first: int
     before: float
@@ -109,7 +116,14 @@ class SlowDrift(Detector):
     CPUs and memory for which tasks wait since then; other work shifts tensor cores, SMs and memory
     by different parts; one slow rank is `straggler`'s, uneven data are `data_imbalance`'s; servers,
     sessions and runs whose load swings are not looked at, nor jobs whose work falls to less than a
-    third. Without SM activity nothing is claimed.
+    third.
+
+    A job of one GPU without SM counters is judged by the GPU's energy counter: slices of five
+    minutes draw 10 % and more less than before, on average, at a clock as high, and utilisation
+    and the use of the memory fall by the same part, as where the same kernels run and the GPU rests
+    longer in between. That is *supported* at most, and its loss a lower bound: what a GPU draws at
+    rest is not counted. Several GPUs without SM counters may wait for one another: nothing is
+    claimed.
 
     The loss is the part of the work that is gone, of all GPUs of the job.
     """
@@ -117,7 +131,11 @@ class SlowDrift(Detector):
     name = "slow_drift"
     version = "1"
     finding_classes = ("slow_drift",)
-    needs = ("gpu_util_ratio", "sm_active_ratio")
+    needs = ("gpu_util_ratio",)
+    wants: ClassVar[Mapping[str, str]] = {
+        "sm_active_ratio": "steps of jobs of several GPUs",
+        "energy_j": "steps on GPUs without SM counters",
+    }
     supported_after_s = 1200.0
     established_after_s = 3600.0
     every_s = 120.0
@@ -128,9 +146,14 @@ class SlowDrift(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job whose steps got longer."""
         for job in view.jobs:
-            if not is_named(job) or not _may_drift(job):
+            if not is_named(job):
                 continue
             if is_interactive(job, self.portal_names) or serving_name(job) is not None:
+                continue
+            if len(job.gpus) == 1 and not np.isfinite(job.latest("sm_active_ratio")).any():
+                yield from self._by_energy(view, job)
+                continue
+            if not _may_drift(job):
                 continue
             windows = work_windows(view, job, PAST_S)
             drift = _drift(job, windows)
@@ -140,6 +163,31 @@ class SlowDrift(Detector):
             if has_slow_link(view, job, since - _BESIDE_S) or waits_for_host(view, job, since):
                 continue
             yield self._finding(view, job, windows, drift)
+
+    def _by_energy(self, view: View, job: JobLook) -> Iterator[Finding]:
+        """The finding about a job of one GPU whose SM activity is not known."""
+        fall = energy_fall(job)
+        if fall is None or context_of(job, self.portal_names).is_serving:
+            return
+        if has_slow_link(view, job, fall.start - _BESIDE_S) or waits_for_host(
+            view, job, fall.start
+        ):
+            return
+        window = Window(fall.start, fall.end, fall.samples)
+        longer = 100 * (fall.before_w / fall.now_w - 1.0)
+        since = since_words(window, is_open=False, known_s=fall.known_s)
+        yield view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"steps take {longer:.0f} % longer or more {since}: its GPU rests longer in "
+            "each",
+            window=window,
+            evidence=_energy_evidence(job, fall),
+            advice=_ADVICE,
+            gpu_seconds=fall.loss * min(fall.known_s, window.end - window.start),
+            at_most=surest(self, fall.known_s, window.samples, Confidence.SUPPORTED),
+        )
 
     def _finding(self, view: View, job: JobLook, windows: WorkWindows, drift: _Drift) -> Finding:
         window = Window(
@@ -167,15 +215,25 @@ class SlowDrift(Detector):
                     f"utilisation {100 * now:.0f} %, before {100 * was:.0f} %", now,
                 ),
             ),
-            advice=(
-                (
-                    "Compare what the program logs for each step then and now: loading, exchange, "
-                    "lists that grow."
-                ),
-            ),
+            advice=_ADVICE,
             gpu_seconds=drift.loss * known_s * len(job.gpus),
             at_most=surest(self, known_s, window.samples, Confidence.ESTABLISHED),
         )  # fmt: skip
+
+
+def _energy_evidence(job: JobLook, fall: EnergyFall) -> tuple[Evidence, ...]:
+    was, now = fall.util
+    text = f"draws {fall.now_w:.0f} W on average now, {fall.before_w:.0f} W before, at a clock as "
+    return (
+        Evidence("energy_j", job.subject, text + "high", fall.now_w),
+        Evidence(
+            "gpu_util_ratio",
+            job.subject,
+            f"utilisation {100 * now:.0f} %, before {100 * was:.0f} %; the memory is used less by "
+            "the same part: the same work, with longer rests",
+            now,
+        ),
+    )
 
 
 def _may_drift(job: JobLook) -> bool:
