@@ -27,17 +27,18 @@ _SLICE_S: Final = 300.0
 _STRETCH: Final = 4
 """Slices in a row that tell a level: twenty minutes, as where SM activity is known."""
 
-_LEAST_FALL: Final = 0.1
+LEAST_FALL: Final = 0.1
 """Greyhound's check: a mean shift of 10 % at least."""
 
-_MOST_FALL: Final = 0.67
-"""A larger fall is other work, or the end of it (our choice)."""
+MOST_FALL: Final = 0.67
+"""A larger fall is other work, or the end of it, and no drift (our choice)."""
 
 _STEADY: Final = 0.04
-"""Spread of a level within a stretch, as a share of it, likewise."""
+"""Spread of a level within a stretch, as a share of it: training is steadier, load is not."""
 
 _STAYS_SHARE: Final = 0.9
-"""Share of the slices since the change that must be low (our choice)."""
+"""Share of the slices since the change that must be low: a fall that comes and goes is load (our
+choice)."""
 
 _MOST_REST_POWER: Final = 0.5
 """What a GPU draws at most while it rests between kernels, over what it draws with them: a held
@@ -48,13 +49,16 @@ _ALIKE: Final = 0.1
 """How far apart what is left of utilisation, of power and of the memory's use may lie beside that:
 glances are inexact (our choice)."""
 
-_SURE: Final = 3.0
+_SURE_FALL: Final = 3.0
 """Standard errors of glances that the fall of utilisation must exceed."""
 
-_LONGEST_PAUSE_S: Final = 90.0
-_BESIDE_S: Final = 600.0
-"""A longer pause, so near to the change, is a new part of the run: the longest checkpoint pauses
-reported are about 96 s (our choice)."""
+LONGEST_PAUSE_S: Final = 90.0
+"""A longer one beside the change is a new part of the run, not a drift (the longest checkpoint
+pauses reported are about 96 s)."""
+
+BESIDE_S: Final = 600.0
+"""Pauses, and links that are slow, count within ten minutes of the change (our choice: a level is
+known to some windows)."""
 
 _PAUSED: Final = 0.775
 """What such a pause leaves of a slice's power, where a GPU at rest draws a quarter (our choice)."""
@@ -63,8 +67,9 @@ _FINE_S: Final = 15.0
 """Samples no further apart tell a pause from glances that meet no kernel by chance: six of them in
 a row (our choice)."""
 
-_LEAST_CLOCK: Final = 0.97
-"""Share of its earlier SM clock below which the clock explains the fall."""
+LOW_CLOCK: Final = 0.97
+"""Share of its earlier SM clock below which the clock explains the fall: boost clocks move by a per
+cent or two with temperature (our choice)."""
 
 _LEAST_MEMORY: Final = 0.02
 """Use of the memory from which it shows what kind of work runs (our choice)."""
@@ -108,11 +113,12 @@ def energy_fall(job: JobLook) -> EnergyFall | None:
     best = int(np.nanargmax(middles[:-_STRETCH]))
     before, now = float(middles[best]), float(middles[-1])
     fall = 1.0 - now / before
-    is_steady = _is_steady(level[best : best + _STRETCH]) and _is_steady(level[-_STRETCH:])
-    if not (_LEAST_FALL <= fall <= _MOST_FALL and is_steady):
+    if not LEAST_FALL <= fall <= MOST_FALL or not (
+        is_steady(level[best : best + _STRETCH]) and is_steady(level[-_STRETCH:])
+    ):
         return None
-    is_low = level < (1.0 - max(_LEAST_FALL / 2, fall / 3)) * before
-    first = _lasting_from(is_low, best + _STRETCH // 2)
+    is_low = level < (1.0 - max(LEAST_FALL / 2, fall / 3)) * before
+    first = lasting_from(is_low, best + _STRETCH // 2)
     if first is None or len(level) - first < _STRETCH:
         return None
     was = (past.times > edges[best]) & (past.times <= edges[first]) & _in(past, edges, ~is_low)
@@ -120,7 +126,7 @@ def energy_fall(job: JobLook) -> EnergyFall | None:
     util = _rests_longer(past, was, since, now / before)
     if util is None or _is_clocked_down(past, was, since):
         return None
-    is_beside = np.abs(edges[1:] - _SLICE_S / 2 - edges[first]) <= _BESIDE_S
+    is_beside = np.abs(edges[1:] - _SLICE_S / 2 - edges[first]) <= BESIDE_S
     is_paused = is_beside & (level < _PAUSED * now)
     if is_paused.any() or _has_pause(past, float(edges[first])):
         return None
@@ -154,13 +160,19 @@ def _in(past: Past, edges: Floats, is_wanted: Rows) -> Rows:
     return np.asarray(is_wanted[places] & (past.times > edges[0]), np.bool_)
 
 
-def _is_steady(level: Floats) -> bool:
+def is_steady(level: Floats) -> bool:
+    """Whether a stretch has one level, but for single slices with a checkpoint."""
     low, high = np.nanpercentile(level, (20.0, 80.0))
     return bool(high - low <= 2 * _STEADY * high)
 
 
-def _lasting_from(is_low: Rows, least: int) -> int | None:
-    """First slice since which nearly all are low, not before `least`."""
+def lasting_from(is_low: Rows, least: int) -> int | None:
+    """First slice since which nearly all are low; None: they are not.
+
+    Args:
+        is_low: By slice.
+        least: No slice before this one.
+    """
     share = np.cumsum(is_low[::-1])[::-1] / np.arange(len(is_low), 0, -1)
     found = np.flatnonzero(is_low & (share >= _STAYS_SHARE))
     found = found[found >= least]
@@ -180,7 +192,7 @@ def _rests_longer(
         return None
     error = sqrt(before.var() / len(before) + now.var() / len(now))
     fallen, left = float(before.mean() - now.mean()), float(now.mean() / before.mean())
-    if fallen < _SURE * error or left > 1.0 - _LEAST_FALL:
+    if fallen < _SURE_FALL * error or left > 1.0 - LEAST_FALL:
         return None
     if not left - _ALIKE <= of_power <= left + _MOST_REST_POWER * (1.0 - left) + _ALIKE:
         return None
@@ -195,16 +207,16 @@ def _rests_longer(
 def _has_pause(past: Past, at: float) -> bool:
     """Whether the GPU did nothing for long beside the change."""
     seconds = past.seconds_from(0)
-    beside = (past.times >= at - _BESIDE_S) & (past.times <= at + _BESIDE_S)
+    beside = (past.times >= at - BESIDE_S) & (past.times <= at + BESIDE_S)
     beside &= seconds <= _FINE_S
     is_rest = past.columns[_KEYS[0]][beside, 0] <= FAINT_RATIO
     rested_s = np.cumsum(seconds[beside] * is_rest)
     at_work_s = np.maximum.accumulate(np.where(is_rest, 0.0, rested_s))
-    return bool((rested_s - at_work_s).max(initial=0.0) > _LONGEST_PAUSE_S)
+    return bool((rested_s - at_work_s).max(initial=0.0) > LONGEST_PAUSE_S)
 
 
 def _is_clocked_down(past: Past, was: Rows, since: Rows) -> bool:
     """Whether the clock is lower than before, or is not known."""
     clock = past.columns["sm_clock_mhz"][:, 0]
     before, now = clock[was & np.isfinite(clock)], clock[since & np.isfinite(clock)]
-    return not len(before) or not len(now) or bool(now.mean() < _LEAST_CLOCK * before.mean())
+    return not len(before) or not len(now) or bool(now.mean() < LOW_CLOCK * before.mean())

@@ -12,7 +12,16 @@ from gpumon_detectors.evidence.job_context import context_of, is_interactive, se
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import mean_over, surest
 from gpumon_detectors.ranks.data_imbalance import LOSS_WIDTH_S, waited_share
-from gpumon_detectors.ranks.energy_levels import energy_fall
+from gpumon_detectors.ranks.energy_levels import (
+    BESIDE_S,
+    LEAST_FALL,
+    LONGEST_PAUSE_S,
+    LOW_CLOCK,
+    MOST_FALL,
+    energy_fall,
+    is_steady,
+    lasting_from,
+)
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import has_slow_link, waits_for_host
@@ -37,19 +46,6 @@ _STRETCH: Final = 20
 """Windows in a row that tell a level: ten minutes of steps and as much again, so that a checkpoint
 or an evaluation among them does not (our choice)."""
 
-_LEAST_FALL: Final = 0.1
-"""Greyhound's check: a mean shift of 10 % at least."""
-
-_MOST_FALL: Final = 0.67
-"""A larger fall is other work, or the end of it, and no drift (our choice)."""
-
-_STEADY: Final = 0.04
-"""Spread of a level within a stretch, as a share of it: training is steadier, load is not."""
-
-_STAYS_SHARE: Final = 0.9
-"""Share of the windows since the change that must be low: a fall that comes and goes is load (our
-choice)."""
-
 _ALIKE: Final = 0.05
 """Fall of utilisation from which GPUs rest for longer rather than wait, and how far ranks may be
 from the middle of their falls (our choice)."""
@@ -57,18 +53,6 @@ from the middle of their falls (our choice)."""
 _SAME_KIND: Final = 0.12
 """How far apart what is left of tensor, SM and memory activity may lie: time that is lost thins
 all of them alike, other work does not (our choice)."""
-
-_LONGEST_PAUSE_S: Final = 90.0
-"""A longer one beside the change is a new part of the run, not a drift (the longest checkpoint
-pauses reported are about 96 s)."""
-
-_BESIDE_S: Final = 600.0
-"""Pauses, and links that are slow, count within ten minutes of the change (our choice: a level is
-known to some windows)."""
-
-_LOW_CLOCK: Final = 0.97
-"""Share of its earlier SM clock below which the clock explains the fall: boost clocks move by a per
-cent or two with temperature (our choice)."""
 
 _LEAST_UNEVEN: Final = 0.015
 _UNEVEN_TIMES: Final = 1.5
@@ -81,7 +65,6 @@ or a rank is late (our choice: what all wait for alike adds none)."""
 
 _KINDS: Final = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
 _LEAST_SHARES: Final = {"tensor_active_ratio": 0.05, "sm_active_ratio": 0.2}
-
 
 _ADVICE: Final = (
     "Compare what the program logs for each step then and now: loading, exchange, lists that grow.",
@@ -160,7 +143,7 @@ class SlowDrift(Detector):
             if drift is None or _has_late_rank(view, job, windows):
                 continue
             since = float(windows.begins[drift.first])
-            if has_slow_link(view, job, since - _BESIDE_S) or waits_for_host(view, job, since):
+            if has_slow_link(view, job, since - BESIDE_S) or waits_for_host(view, job, since):
                 continue
             yield self._finding(view, job, windows, drift)
 
@@ -169,9 +152,7 @@ class SlowDrift(Detector):
         fall = energy_fall(job)
         if fall is None or context_of(job, self.portal_names).is_serving:
             return
-        if has_slow_link(view, job, fall.start - _BESIDE_S) or waits_for_host(
-            view, job, fall.start
-        ):
+        if has_slow_link(view, job, fall.start - BESIDE_S) or waits_for_host(view, job, fall.start):
             return
         window = Window(fall.start, fall.end, fall.samples)
         longer = 100 * (fall.before_w / fall.now_w - 1.0)
@@ -243,8 +224,8 @@ def _may_drift(job: JobLook) -> bool:
     times, values = past.times[is_known], past.values[is_known]
     if not len(times) or times[-1] - times[0] < 2 * _STRETCH * WINDOW_S:
         return False
-    lately = values[times > times[-1] - _BESIDE_S]
-    return bool(len(lately)) and float(lately.mean()) < _LOW_CLOCK * float(
+    lately = values[times > times[-1] - BESIDE_S]
+    return bool(len(lately)) and float(lately.mean()) < LOW_CLOCK * float(
         np.percentile(values, 90.0)
     )
 
@@ -271,12 +252,12 @@ def _drift(job: JobLook, windows: WorkWindows) -> _Drift | None:
         return None
     before, now = float(middles[best]), float(middles[-1])
     fall = 1.0 - now / before
-    if not _LEAST_FALL <= fall <= _MOST_FALL or not (
-        _is_steady(stretches[best]) and _is_steady(stretches[-1])
+    if not LEAST_FALL <= fall <= MOST_FALL or not (
+        is_steady(stretches[best]) and is_steady(stretches[-1])
     ):
         return None
-    low = level < (1.0 - max(_LEAST_FALL / 2, fall / 3)) * before
-    first = _lasting_from(low, best + _STRETCH // 2)
+    low = level < (1.0 - max(LEAST_FALL / 2, fall / 3)) * before
+    first = lasting_from(low, best + _STRETCH // 2)
     if first is None or len(rows) - first < _STRETCH:
         return None
     was, since = rows[best : best + _STRETCH], rows[first:]
@@ -305,25 +286,11 @@ def _is_measure(windows: WorkWindows, rows: NDArray[np.intp], key: str) -> bool:
     return len(known) >= 0.8 * len(rows) and float(np.median(known)) >= _LEAST_SHARES[key]
 
 
-def _is_steady(level: Floats) -> bool:
-    """Whether a stretch has one level, but for single windows with a checkpoint."""
-    low, high = np.nanpercentile(level, (20.0, 80.0))
-    return bool(high - low <= 2 * _STEADY * high)
-
-
-def _lasting_from(is_low: NDArray[np.bool_], least: int) -> int | None:
-    """First row since which nearly all are low, not before `least`."""
-    share = np.cumsum(is_low[::-1])[::-1] / np.arange(len(is_low), 0, -1)
-    found = np.flatnonzero(is_low & (share >= _STAYS_SHARE))
-    found = found[found >= least]
-    return int(found[0]) if len(found) else None
-
-
 def _has_pause(windows: WorkWindows, is_work: NDArray[np.bool_], first: int) -> bool:
     """Whether the job did something else, or nothing, beside the change."""
     at = windows.begins[first]
-    beside = (windows.ends >= at - _BESIDE_S) & (windows.begins <= at + _BESIDE_S / 2)
-    return float(windows.seconds[beside & ~is_work].sum()) > _LONGEST_PAUSE_S
+    beside = (windows.ends >= at - BESIDE_S) & (windows.begins <= at + BESIDE_S / 2)
+    return float(windows.seconds[beside & ~is_work].sum()) > LONGEST_PAUSE_S
 
 
 def _is_thinned(windows: WorkWindows, was: NDArray[np.intp], now: NDArray[np.intp]) -> bool:
@@ -382,4 +349,4 @@ def _is_clocked_down(job: JobLook, windows: WorkWindows, was: NDArray[np.intp]) 
     since = past.times > past.times[-1] - _STRETCH * WINDOW_S
     was_mhz, now_mhz = (float(np.nanmean(clock[rows])) if np.isfinite(clock[rows]).any() else 0.0
                         for rows in (before, since))  # fmt: skip
-    return bool(was_mhz > 0 and now_mhz < _LOW_CLOCK * was_mhz)
+    return bool(was_mhz > 0 and now_mhz < LOW_CLOCK * was_mhz)

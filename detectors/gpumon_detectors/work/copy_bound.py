@@ -77,7 +77,8 @@ choice)."""
 
 _FASTEST: Final = (4.0, 16.0)
 """Generation and lanes of the link that a faster one counts as: what is not pinned a CPU copies
-first to where a GPU may read it, at 5 to 6 GB/s whatever the link carries."""
+first to where a GPU may read it, at 5 to 6 GB/s whatever the link carries (dask-cuda's pull
+request 98)."""
 
 _OTHER_WAY: Final = 0.6
 """What goes the other way, over this way, up to which it is no exchange: an optimizer's state on
