@@ -374,6 +374,24 @@ def drift_of_resting() -> Scene:
     return scene
 
 
+def drift_without_sm_counters() -> Scene:
+    """One GPU rests longer in each step: its energy counter shows it."""
+    scene, uuids = _job_on(gpus=1)
+    joules = 0.0
+    for util, watts, seconds in ((0.96, 610.0, 2400.0), (0.64, 430.0, 1800.0)):
+        values: Values = {
+            **_TRAINING,
+            **dict.fromkeys(_PIPES),
+            "gpu_util_ratio": util,
+            "mem_activity_ratio": 0.45 * util,
+            "power_w": watts,
+            "energy_j": lambda s, before=joules, watts=watts: before + watts * s,  # type: ignore[misc]
+        }
+        scene.run(seconds, alike(uuids, values))
+        joules += watts * seconds
+    return scene
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "straggler": (
         slow_for_minutes,
@@ -411,5 +429,5 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         heavy_at_its_limit,
     ),
     "data_imbalance": (uneven_data, uneven_data_of_somebody, uneven_data_of_one_job),
-    "slow_drift": (drift_of_waiting, drift_of_resting),
+    "slow_drift": (drift_of_waiting, drift_of_resting, drift_without_sm_counters),
 }

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window
 from gpumon_detectors.evidence.gpu_use import PAST_S, is_named
-from gpumon_detectors.evidence.job_context import is_interactive, serving_name
+from gpumon_detectors.evidence.job_context import context_of, is_interactive, serving_name
 from gpumon_detectors.evidence.stretch import since_words
 from gpumon_detectors.evidence.watched import mean_over, surest
 from gpumon_detectors.ranks.data_imbalance import LOSS_WIDTH_S, waited_share
+from gpumon_detectors.ranks.energy_levels import (
+    BESIDE_S,
+    LEAST_FALL,
+    LONGEST_PAUSE_S,
+    LOW_CLOCK,
+    MOST_FALL,
+    energy_fall,
+    is_steady,
+    lasting_from,
+)
 from gpumon_detectors.ranks.late_ranks import late_ranks
 from gpumon_detectors.ranks.peers import shared_by, worlds_of
 from gpumon_detectors.ranks.slow_causes import has_slow_link, waits_for_host
@@ -24,29 +34,17 @@ from gpumon_detectors.ranks.work_windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from gpumon.plugin import Finding, JobLook, View
+    from gpumon_detectors.ranks.energy_levels import EnergyFall
     from gpumon_detectors.ranks.work_windows import Floats, WorkWindows
 
 _STRETCH: Final = 20
 """Windows in a row that tell a level: ten minutes of steps and as much again, so that a checkpoint
 or an evaluation among them does not (our choice)."""
-
-_LEAST_FALL: Final = 0.1
-"""Greyhound's check: a mean shift of 10 % at least."""
-
-_MOST_FALL: Final = 0.67
-"""A larger fall is other work, or the end of it, and no drift (our choice)."""
-
-_STEADY: Final = 0.04
-"""Spread of a level within a stretch, as a share of it: training is steadier, load is not."""
-
-_STAYS_SHARE: Final = 0.9
-"""Share of the windows since the change that must be low: a fall that comes and goes is load (our
-choice)."""
 
 _ALIKE: Final = 0.05
 """Fall of utilisation from which GPUs rest for longer rather than wait, and how far ranks may be
@@ -55,18 +53,6 @@ from the middle of their falls (our choice)."""
 _SAME_KIND: Final = 0.12
 """How far apart what is left of tensor, SM and memory activity may lie: time that is lost thins
 all of them alike, other work does not (our choice)."""
-
-_LONGEST_PAUSE_S: Final = 90.0
-"""A longer one beside the change is a new part of the run, not a drift (the longest checkpoint
-pauses reported are about 96 s)."""
-
-_BESIDE_S: Final = 600.0
-"""Pauses, and links that are slow, count within ten minutes of the change (our choice: a level is
-known to some windows)."""
-
-_LOW_CLOCK: Final = 0.97
-"""Share of its earlier SM clock below which the clock explains the fall: boost clocks move by a per
-cent or two with temperature (our choice)."""
 
 _LEAST_UNEVEN: Final = 0.015
 _UNEVEN_TIMES: Final = 1.5
@@ -79,6 +65,10 @@ or a rank is late (our choice: what all wait for alike adds none)."""
 
 _KINDS: Final = ("tensor_active_ratio", "sm_active_ratio", "dram_active_ratio")
 _LEAST_SHARES: Final = {"tensor_active_ratio": 0.05, "sm_active_ratio": 0.2}
+
+_ADVICE: Final = (
+    "Compare what the program logs for each step then and now: loading, exchange, lists that grow.",
+)
 
 
 class _Drift(NamedTuple):
@@ -109,7 +99,14 @@ class SlowDrift(Detector):
     CPUs and memory for which tasks wait since then; other work shifts tensor cores, SMs and memory
     by different parts; one slow rank is `straggler`'s, uneven data are `data_imbalance`'s; servers,
     sessions and runs whose load swings are not looked at, nor jobs whose work falls to less than a
-    third. Without SM activity nothing is claimed.
+    third.
+
+    A job of one GPU without SM counters is judged by the GPU's energy counter: slices of five
+    minutes draw 10 % and more less than before, on average, at a clock as high, and utilisation
+    and the use of the memory fall by the same part, as where the same kernels run and the GPU rests
+    longer in between. That is *supported* at most, and its loss a lower bound: what a GPU draws at
+    rest is not counted. Several GPUs without SM counters may wait for one another: nothing is
+    claimed.
 
     The loss is the part of the work that is gone, of all GPUs of the job.
     """
@@ -117,7 +114,11 @@ class SlowDrift(Detector):
     name = "slow_drift"
     version = "1"
     finding_classes = ("slow_drift",)
-    needs = ("gpu_util_ratio", "sm_active_ratio")
+    needs = ("gpu_util_ratio",)
+    wants: ClassVar[Mapping[str, str]] = {
+        "sm_active_ratio": "steps of jobs of several GPUs",
+        "energy_j": "steps on GPUs without SM counters",
+    }
     supported_after_s = 1200.0
     established_after_s = 3600.0
     every_s = 120.0
@@ -128,18 +129,46 @@ class SlowDrift(Detector):
     def evaluate(self, view: View) -> Iterator[Finding]:
         """One finding per job whose steps got longer."""
         for job in view.jobs:
-            if not is_named(job) or not _may_drift(job):
+            if not is_named(job):
                 continue
             if is_interactive(job, self.portal_names) or serving_name(job) is not None:
+                continue
+            if len(job.gpus) == 1 and not np.isfinite(job.latest("sm_active_ratio")).any():
+                yield from self._by_energy(view, job)
+                continue
+            if not _may_drift(job):
                 continue
             windows = work_windows(view, job, PAST_S)
             drift = _drift(job, windows)
             if drift is None or _has_late_rank(view, job, windows):
                 continue
             since = float(windows.begins[drift.first])
-            if has_slow_link(view, job, since - _BESIDE_S) or waits_for_host(view, job, since):
+            if has_slow_link(view, job, since - BESIDE_S) or waits_for_host(view, job, since):
                 continue
             yield self._finding(view, job, windows, drift)
+
+    def _by_energy(self, view: View, job: JobLook) -> Iterator[Finding]:
+        """The finding about a job of one GPU whose SM activity is not known."""
+        fall = energy_fall(job)
+        if fall is None or context_of(job, self.portal_names).is_serving:
+            return
+        if has_slow_link(view, job, fall.start - BESIDE_S) or waits_for_host(view, job, fall.start):
+            return
+        window = Window(fall.start, fall.end, fall.samples)
+        longer = 100 * (fall.before_w / fall.now_w - 1.0)
+        since = since_words(window, is_open=False, known_s=fall.known_s)
+        yield view.finding(
+            self,
+            subject=job.subject,
+            severity=Severity.WARNING,
+            summary=f"steps take {longer:.0f} % longer or more {since}: its GPU rests longer in "
+            "each",
+            window=window,
+            evidence=_energy_evidence(job, fall),
+            advice=_ADVICE,
+            gpu_seconds=fall.loss * min(fall.known_s, window.end - window.start),
+            at_most=surest(self, fall.known_s, window.samples, Confidence.SUPPORTED),
+        )
 
     def _finding(self, view: View, job: JobLook, windows: WorkWindows, drift: _Drift) -> Finding:
         window = Window(
@@ -167,15 +196,25 @@ class SlowDrift(Detector):
                     f"utilisation {100 * now:.0f} %, before {100 * was:.0f} %", now,
                 ),
             ),
-            advice=(
-                (
-                    "Compare what the program logs for each step then and now: loading, exchange, "
-                    "lists that grow."
-                ),
-            ),
+            advice=_ADVICE,
             gpu_seconds=drift.loss * known_s * len(job.gpus),
             at_most=surest(self, known_s, window.samples, Confidence.ESTABLISHED),
         )  # fmt: skip
+
+
+def _energy_evidence(job: JobLook, fall: EnergyFall) -> tuple[Evidence, ...]:
+    was, now = fall.util
+    text = f"draws {fall.now_w:.0f} W on average now, {fall.before_w:.0f} W before, at a clock as "
+    return (
+        Evidence("energy_j", job.subject, text + "high", fall.now_w),
+        Evidence(
+            "gpu_util_ratio",
+            job.subject,
+            f"utilisation {100 * now:.0f} %, before {100 * was:.0f} %; the memory is used less by "
+            "the same part: the same work, with longer rests",
+            now,
+        ),
+    )
 
 
 def _may_drift(job: JobLook) -> bool:
@@ -185,8 +224,8 @@ def _may_drift(job: JobLook) -> bool:
     times, values = past.times[is_known], past.values[is_known]
     if not len(times) or times[-1] - times[0] < 2 * _STRETCH * WINDOW_S:
         return False
-    lately = values[times > times[-1] - _BESIDE_S]
-    return bool(len(lately)) and float(lately.mean()) < _LOW_CLOCK * float(
+    lately = values[times > times[-1] - BESIDE_S]
+    return bool(len(lately)) and float(lately.mean()) < LOW_CLOCK * float(
         np.percentile(values, 90.0)
     )
 
@@ -213,12 +252,12 @@ def _drift(job: JobLook, windows: WorkWindows) -> _Drift | None:
         return None
     before, now = float(middles[best]), float(middles[-1])
     fall = 1.0 - now / before
-    if not _LEAST_FALL <= fall <= _MOST_FALL or not (
-        _is_steady(stretches[best]) and _is_steady(stretches[-1])
+    if not LEAST_FALL <= fall <= MOST_FALL or not (
+        is_steady(stretches[best]) and is_steady(stretches[-1])
     ):
         return None
-    low = level < (1.0 - max(_LEAST_FALL / 2, fall / 3)) * before
-    first = _lasting_from(low, best + _STRETCH // 2)
+    low = level < (1.0 - max(LEAST_FALL / 2, fall / 3)) * before
+    first = lasting_from(low, best + _STRETCH // 2)
     if first is None or len(rows) - first < _STRETCH:
         return None
     was, since = rows[best : best + _STRETCH], rows[first:]
@@ -247,25 +286,11 @@ def _is_measure(windows: WorkWindows, rows: NDArray[np.intp], key: str) -> bool:
     return len(known) >= 0.8 * len(rows) and float(np.median(known)) >= _LEAST_SHARES[key]
 
 
-def _is_steady(level: Floats) -> bool:
-    """Whether a stretch has one level, but for single windows with a checkpoint."""
-    low, high = np.nanpercentile(level, (20.0, 80.0))
-    return bool(high - low <= 2 * _STEADY * high)
-
-
-def _lasting_from(is_low: NDArray[np.bool_], least: int) -> int | None:
-    """First row since which nearly all are low, not before `least`."""
-    share = np.cumsum(is_low[::-1])[::-1] / np.arange(len(is_low), 0, -1)
-    found = np.flatnonzero(is_low & (share >= _STAYS_SHARE))
-    found = found[found >= least]
-    return int(found[0]) if len(found) else None
-
-
 def _has_pause(windows: WorkWindows, is_work: NDArray[np.bool_], first: int) -> bool:
     """Whether the job did something else, or nothing, beside the change."""
     at = windows.begins[first]
-    beside = (windows.ends >= at - _BESIDE_S) & (windows.begins <= at + _BESIDE_S / 2)
-    return float(windows.seconds[beside & ~is_work].sum()) > _LONGEST_PAUSE_S
+    beside = (windows.ends >= at - BESIDE_S) & (windows.begins <= at + BESIDE_S / 2)
+    return float(windows.seconds[beside & ~is_work].sum()) > LONGEST_PAUSE_S
 
 
 def _is_thinned(windows: WorkWindows, was: NDArray[np.intp], now: NDArray[np.intp]) -> bool:
@@ -324,4 +349,4 @@ def _is_clocked_down(job: JobLook, windows: WorkWindows, was: NDArray[np.intp]) 
     since = past.times > past.times[-1] - _STRETCH * WINDOW_S
     was_mhz, now_mhz = (float(np.nanmean(clock[rows])) if np.isfinite(clock[rows]).any() else 0.0
                         for rows in (before, since))  # fmt: skip
-    return bool(was_mhz > 0 and now_mhz < _LOW_CLOCK * was_mhz)
+    return bool(was_mhz > 0 and now_mhz < LOW_CLOCK * was_mhz)

@@ -62,6 +62,11 @@ _MOST_SM: Final = 0.45
 """SM activity up to which GPUs wait for half of their time or more: KempnerPulse's .3, and half as
 much again for kernels between two copies that fill the SMs."""
 
+_SURE_COPY: Final = 1 / 3
+"""Share of what the link carries from which copies that take turns with kernels set the pace, also
+where more SMs are active: slower ones may be a part of pauses that have another reason (our
+choice: twice what a copy reaches at least)."""
+
 _LEAST_BYTES_PER_S: Final = 1e9
 """A GPU that moves less copies nothing of weight (KempnerPulse's class)."""
 
@@ -69,6 +74,11 @@ _BUSY_LINK: Final = 0.08
 """Share of what the link carries, on average, from which copies take a good part of the time: a
 quarter of it at the third of the link's rate that memory reaches which is not pinned (our
 choice)."""
+
+_FASTEST: Final = (4.0, 16.0)
+"""Generation and lanes of the link that a faster one counts as: what is not pinned a CPU copies
+first to where a GPU may read it, at 5 to 6 GB/s whatever the link carries (dask-cuda's pull
+request 98)."""
 
 _OTHER_WAY: Final = 0.6
 """What goes the other way, over this way, up to which it is no exchange: an optimizer's state on
@@ -113,8 +123,10 @@ class CopyBound(Detector):
     and more (utilisation counts both: an H200 that does nothing but copy shows 100 %, so that
     beside a busy link the SMs show how long kernels run), fewer than .45 of the SMs are active, and
     over PCIe goes at least .08 of what the link carries, in one direction, on average; and copies
-    are enough to fill the pauses, at a rate that copies have (.15 of the link and more). The link
-    is as wide as the slot allows.
+    are enough to fill the pauses, at a rate that copies have (.15 of the link and more). A link
+    faster than PCIe 4.0 with 16 lanes counts as that one: what is not pinned a CPU copies first. Up
+    to .75 of the SMs may be active where copies fill what these leave at a third of the link's
+    rate. The link is as wide as the slot allows.
 
     *Supported* after 10 minutes, *established* after 30. Without SM counters utilisation alone says
     that kernels pause, and it is a *hypothesis*.
@@ -201,11 +213,13 @@ def _copies(job: JobLook, seconds: float) -> _Copies | None:
     profile = profile_of(job, _KEYS, seconds)
     if profile is None:
         return None
-    for key, other in (PCIE, PCIE[::-1]):
-        share = copying(profile, key)
+    # Both ways may carry enough: it is named by the one with more.
+    carried = [float(np.nan_to_num(profile.means[key]).sum()) for key in PCIE]
+    for key, other in (PCIE, PCIE[::-1]) if carried[0] >= carried[1] else (PCIE[::-1], PCIE):
+        share, paced = copying(profile, key), copying(profile, key, _FASTEST)
         is_exchange = _comes_back(profile, key, other) & ~_has_room(job, profile)
-        stretch = profile.since(*_fits(profile, share, is_exchange))
-        if stretch is not None and _pauses(stretch, share):
+        stretch = profile.since(*_fits(profile, share, paced, is_exchange))
+        if stretch is not None and _pauses(stretch, share, paced):
             shown = share[stretch.is_shown]
             runs = float(_kernels_run(stretch, share).mean())
             comes = stretch.mean(other) > _OTHER_WAY * stretch.mean(key)
@@ -234,7 +248,10 @@ def _has_room(job: JobLook, profile: Profile) -> NDArray[np.bool_]:
 
 
 def _fits(
-    profile: Profile, share: NDArray[np.float64], is_exchange: NDArray[np.bool_]
+    profile: Profile,
+    share: NDArray[np.float64],
+    paced: NDArray[np.float64],
+    is_exchange: NDArray[np.bool_],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """By slice whether few SMs and many copies go together, and whether that is known.
 
@@ -245,8 +262,10 @@ def _fits(
     sm = means["sm_active_ratio"]
     has_sm = np.isfinite(sm).any()
     with np.errstate(invalid="ignore", divide="ignore"):
-        fits = (sm >= SOME_SM) & (sm < _MOST_SM) | ~has_sm
-        fits &= (share >= _BUSY_LINK) & ~is_exchange
+        # SMs are active for no longer than kernels run: the rest of the time bounds the pauses.
+        is_filled = (sm < _PAUSING) & (share >= _SURE_COPY * (1.0 - sm))
+        fits = (sm >= SOME_SM) & ((sm < _MOST_SM) | is_filled) | ~has_sm
+        fits &= (paced >= _BUSY_LINK) & ~is_exchange
         # A link that tells no limit, or an engine that tells nothing, forbids nothing.
         for now, most in zip(PCIE_LINK, _LINK_MOST, strict=True):
             fits &= ~(means[now] < means[most] - 0.5)
@@ -257,12 +276,12 @@ def _fits(
     return all_fit, np.isfinite(needed.min(axis=1))
 
 
-def _pauses(stretch: Stretch, share: NDArray[np.float64]) -> bool:
+def _pauses(stretch: Stretch, share: NDArray[np.float64], paced: NDArray[np.float64]) -> bool:
     """Whether kernels pause on every GPU, and the copies would fill the pauses."""
     util, runs = stretch.means("gpu_util_ratio"), _kernels_run(stretch, share)
     with np.errstate(invalid="ignore"):
         is_between = (util >= _AT_WORK) & (runs <= _PAUSING)
-        is_filled = share[stretch.is_shown].mean(axis=0) >= SLOWEST_COPY * (1.0 - runs)
+        is_filled = paced[stretch.is_shown].mean(axis=0) >= SLOWEST_COPY * (1.0 - runs)
     return bool((is_between & is_filled).all())
 
 
@@ -271,7 +290,7 @@ def _kernels_run(stretch: Stretch, share: NDArray[np.float64]) -> NDArray[np.flo
     util, sm = (stretch.means(key) for key in ("gpu_util_ratio", "sm_active_ratio"))
     with np.errstate(invalid="ignore"):
         is_copying = share[stretch.is_shown].mean(axis=0) >= _MUCH_OF_LINK
-        return np.where(is_copying & (sm < _FILLED * util), sm / _FILLED, util)
+        return np.where(is_copying & (sm < _FILLED * util), sm / _FILLED, np.fmax(util, sm))
 
 
 def _evidence(job: JobLook, copies: _Copies) -> Iterator[Evidence]:

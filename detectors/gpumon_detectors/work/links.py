@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -71,18 +72,23 @@ def ports_of(view: View, job: JobLook, seconds: float) -> Exchange | None:
     )
 
 
-def copying(profile: Profile, key: str) -> NDArray[np.float64]:
+def copying(
+    profile: Profile, key: str, fastest: tuple[float, float] | None = None
+) -> NDArray[np.float64]:
     """By slice and GPU what goes over PCIe in one direction, as a share of what the link carries.
 
     Args:
         profile: What the GPUs do, the fields of `PCIE_LINK` among them.
         key: A field of `PCIE`.
+        fastest: Generation and lanes of a link; a faster one counts as it.
     """
+    most = pcie_bytes_per_s(*fastest) if fastest is not None else None
     usual = pcie_bytes_per_s(*_USUAL_LANES)
     gens, lanes = (np.fmax.reduce(profile.means[name]) for name in PCIE_LINK)
     peaks = [
         (pcie_bytes_per_s(gen, width) if gen > 0 and width > 0 else None) or usual
         for gen, width in zip(gens.tolist(), lanes.tolist(), strict=True)
     ]
-    share: NDArray[np.float64] = profile.means[key] / np.array(peaks, np.float64)
+    carried = np.minimum(np.array(peaks, np.float64), inf if most is None else most)
+    share: NDArray[np.float64] = profile.means[key] / carried
     return share

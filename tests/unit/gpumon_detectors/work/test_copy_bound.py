@@ -69,14 +69,36 @@ def test_copies_to_the_host_are_claimed_too():
         pytest.param({**COPIES, "pcie_tx_bytes_per_s": 12.6e9}, id="optimizer on the host"),
         pytest.param({**COPIES, "gpu_util_ratio": 0.97}, id="copies beside kernels"),
         pytest.param({**COPIES, "gpu_util_ratio": 0.01}, id="loads its weights"),
-        pytest.param({**COPIES, "sm_active_ratio": 0.55}, id="SMs well used"),
-        pytest.param({**COPIES, "pcie_rx_bytes_per_s": 4e9}, id="few copies"),
+        pytest.param({**COPIES, "sm_active_ratio": 0.81}, id="SMs well used"),
+        pytest.param({**COPIES, "pcie_rx_bytes_per_s": 2e9}, id="few copies"),
         pytest.param({**COPIES, "pcie_width": 4.0}, id="narrow slot"),
         pytest.param({**COPIES, "decoder_util_ratio": 0.5}, id="video"),
     ],
 )
 def test_what_looks_alike_is_not_claimed(values):
     assert claims(values, 3000.0) == []
+
+
+@pytest.mark.parametrize(
+    ("gen", "rate", "count"),
+    [(4.0, 4.4e9, 1), (5.0, 4.4e9, 1), (6.0, 4.4e9, 1), (5.0, 2.7e9, 0), (6.0, 2.7e9, 0)],
+)
+def test_a_faster_link_does_not_speed_up_what_a_cpu_copies_first(gen, rate, count):
+    """Memory that is not pinned: 7 GB/s while the GPU pauses, whatever the link could carry."""
+    values = {"gpu_util_ratio": 0.38, "sm_active_ratio": 0.27, "pcie_rx_bytes_per_s": rate}
+    link = {"pcie_gen": gen, "pcie_gen_max": gen}
+    found = claims({**COPIES, **values, **link}, 1700.0, gpus=1)
+    assert [one.confidence for one in found] == ["supported"] * count
+
+
+@pytest.mark.parametrize(("rate", "count"), [(2.1e10, 1), (5.5e9, 0)])
+def test_kernels_that_fill_the_sms_pause_as_well(rate, count):
+    """Copies near the link's rate fill the pauses; slower ones may be a small part of them."""
+    values = {"gpu_util_ratio": 0.63, "sm_active_ratio": 0.58, "pcie_rx_bytes_per_s": rate}
+    found = claims({**COPIES, **values}, 1300.0)
+    assert len(found) == count
+    for one in found:
+        assert one.gpu_seconds == pytest.approx(2 * 1300.0 * 0.32, rel=0.1)
 
 
 BOTH = {
