@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.wording.paragraphs import row_lines
+
 pytestmark = pytest.mark.slow
 
 ROW = re.compile(r"^ +[\d.~–]+ 48\d+", re.MULTILINE)
@@ -141,3 +144,15 @@ async def test_a_job_on_a_small_terminal_tells_what_became_of_its_time(stage, de
         assert re.search(r"wasted [\d.]+ GPU-h", s.text)
         assert re.search(r"^ +6 gpu007 .*‼ hang", s.text, re.MULTILINE)
         assert "14 more like it" in s.text
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(20, 1), (20, 2), (20, 3), (20, 4), (60, 3), (200, 4)]
+)
+def test_a_row_written_out_fits_into_any_room(demo_past, width, height):
+    """Also into the one line that a pane may have while the terminal takes another size."""
+    digest = Digest(demo_past.newest)
+    for view in demo_past.newest.jobs:
+        lines = row_lines(digest, view, width, height)
+        assert 1 <= len(lines) <= height
+        assert all(sum(len(cell.text) for cell in line) <= width for line in lines)

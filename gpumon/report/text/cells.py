@@ -127,17 +127,6 @@ def paragraph(
     return [(Cell(line, tone),) for line in wrap(text, width, first, hanging)]
 
 
-def cut_paragraph(
-    text: str, width: int, most: int, tone: Tone = Tone.PLAIN, first: str = "", hanging: str = ""
-) -> list[Line]:
-    """The same in at most so many lines; `…` marks what was cut."""
-    lines = list(wrap(text, width, first, hanging))
-    if len(lines) > most:
-        rest = " ".join(line.strip() for line in lines[most - 1 :])
-        lines[most - 1 :] = [fit((hanging if most > 1 else "") + rest, width)]
-    return [(Cell(line, tone),) for line in lines]
-
-
 def some_names(names: tuple[str, ...], most: int = 4) -> str:
     """The first names, and how many more there are."""
     if len(names) <= most + 1:

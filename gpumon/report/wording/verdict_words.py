@@ -10,10 +10,9 @@ from gpumon.model.finding_classes import class_of
 from gpumon.model.job_states import SHORT_CODES, has_ended
 from gpumon.model.missing import Reason
 from gpumon.report.facts.losses import mark_of
-from gpumon.report.text.cells import EMPTY_CELL, Cell, Tone, cut_paragraph
+from gpumon.report.text.cells import EMPTY_CELL, Cell, Tone
 from gpumon.report.text.units import clock_time, short_duration
 from gpumon.report.wording.pending import start_words
-from gpumon.report.wording.queue_reasons import meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import Gpu, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
-    from gpumon.report.text.cells import Line
 
 REASONS: Final = {
     Reason.NOT_SUPPORTED: "not offered by GPU or driver",
@@ -146,18 +144,6 @@ def step_cell(digest: Digest, view: JobView) -> Cell:
     """The first thing to do about a job."""
     finding = None if has_ended(view.job.state) else digest.shown_finding(view)
     return EMPTY_CELL if finding is None else next_cell(finding)
-
-
-def row_lines(digest: Digest, view: JobView, width: int, height: int) -> list[Line]:
-    """A job's verdict and its next step as its row has them, not cut to columns."""
-    verdict, step = verdict_cell(digest, view), step_cell(digest, view)
-    if view.job.state == "PENDING" and digest.shown_finding(view) is None:
-        meaning = meaning_of(view.job.reason)
-        if meaning.words != view.job.reason:
-            verdict = Cell(f"{verdict.text}: {meaning.words}", verdict.tone)
-        step = Cell(meaning.advice, Tone.INFO)
-    below = cut_paragraph(step.text, width, height // 2, step.tone, "→ ", "  ") if step.text else []
-    return cut_paragraph(verdict.text, width, height - len(below), verdict.tone, "", "   ") + below
 
 
 def _wait_words(digest: Digest, view: JobView) -> str:

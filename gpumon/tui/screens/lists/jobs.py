@@ -65,7 +65,7 @@ class JobsView(PaneView["JobView"]):
         if row is None or digest is None:
             return []
         if height <= _FEW:
-            from gpumon.report.wording.verdict_words import row_lines
+            from gpumon.report.wording.paragraphs import row_lines
 
             return row_lines(digest, row, width, height)
         from gpumon.report.pages.job_glance import job_glance
