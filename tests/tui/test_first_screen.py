@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from gpumon.report.facts.tick_index import Digest
+from gpumon.report.wording.paragraphs import row_lines
+
 pytestmark = pytest.mark.slow
 
 ROW = re.compile(r"^ +[\d.~–]+ 48\d+", re.MULTILINE)
@@ -42,6 +45,34 @@ async def test_the_next_step_goes_first_and_then_the_trend(
     async with stage(demo_past.newest, (width, 24)) as s:
         assert ("LAST 2H" in s.text, "NEXT" in s.text) == (has_trend, has_next)
         assert all(words in rows_of(s)[job_id] for job_id, words in SENTENCES.items())
+
+
+async def test_the_row_under_the_cursor_is_written_out_below_a_small_list(stage, demo_past):
+    """What its columns cut off: the sentence and the next step, in a line each."""
+    async with stage(demo_past.newest, (80, 24)) as s:
+        assert re.match(r" ‼● hangs since .*: 15 of 16 GPUs only wait, perhaps for", s.lines[-4])
+        assert s.lines[-3].startswith(" → See where its processes wait: srun --jobid=48214")
+        assert s.lines[-3].rstrip().endswith("…")
+        assert len(ROW.findall(s.text)) >= 15
+        await s.press("j")
+        assert re.match(r" ‼● gpu006 GPU 3 throttled since ..:..: software therm", s.lines[-4])
+        await s.press("G")
+        assert s.lines[-4].rstrip() == " waits: JobArrayTaskLimit: array's task limit reached"
+        assert s.lines[-3].startswith(" → a larger number after % in --array lets more tasks run")
+
+
+async def test_with_more_lines_it_is_written_out_whole(stage, demo_past):
+    async with stage(demo_past.newest, (120, 40)) as s:
+        await s.press("j")
+        below = " ".join(s.text[s.text.rindex("───") :].split())
+        assert "34 % of the clock lost; 15 GPUs of the job wait for it →" in below
+        assert "Run elsewhere until it is repaired: sbatch --exclude=gpu006 …" in below
+
+
+async def test_a_terminal_with_fewer_lines_has_the_list_alone(stage, demo_past):
+    async with stage(demo_past.newest, (80, 23)) as s:
+        assert not s.lines[-3].startswith(" →")
+        assert len(ROW.findall(s.text)) >= 15
 
 
 async def test_no_pane_is_where_there_is_no_room(stage, demo_past):
@@ -113,3 +144,15 @@ async def test_a_job_on_a_small_terminal_tells_what_became_of_its_time(stage, de
         assert re.search(r"wasted [\d.]+ GPU-h", s.text)
         assert re.search(r"^ +6 gpu007 .*‼ hang", s.text, re.MULTILINE)
         assert "14 more like it" in s.text
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(20, 1), (20, 2), (20, 3), (20, 4), (60, 3), (200, 4)]
+)
+def test_a_row_written_out_fits_into_any_room(demo_past, width, height):
+    """Also into the one line that a pane may have while the terminal takes another size."""
+    digest = Digest(demo_past.newest)
+    for view in demo_past.newest.jobs:
+        lines = row_lines(digest, view, width, height)
+        assert 1 <= len(lines) <= height
+        assert all(sum(len(cell.text) for cell in line) <= width for line in lines)

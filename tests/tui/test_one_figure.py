@@ -200,3 +200,13 @@ async def test_there_is_one_order(stage, demo_past, size):
         plain = [line.split()[1] for line in table(demo_past.newest, 120).splitlines()
                  if re.match(r" *[\d~.]+ 48\d+", line)]  # fmt: skip
         assert plain == [job_id for job_id in jobs if job_id in plain]
+
+
+@pytest.mark.parametrize("view", ["2", "4"], ids=["gpus", "pending"])
+async def test_where_a_line_is_not_one_thing_lines_are_what_none_passes(stage, demo_past, view):
+    """A MIG instance has a line, an array of many jobs has one: both were counted as the noun."""
+    async with stage(demo_past.newest, (80, 24)) as s:
+        await s.press(view, "slash", *"zzqx", "enter")
+        counted = re.search(r"None of (\d+) lines contains", s.text)
+        assert counted
+        assert f"0 of {counted[1]} lines" in s.lines[0]

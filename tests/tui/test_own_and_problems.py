@@ -51,7 +51,8 @@ async def test_the_demos_user_is_you():
     async with board("u", size=(120, 40)) as b:
         lines = b.seen().lines
         first = next(place for place, line in enumerate(lines) if "JOBID" in line) + 1
-        rows = [line for line in lines[first:-2] if line.strip()]
+        end = next(place for place, line in enumerate(lines) if line.startswith("──"))
+        rows = [line for line in lines[first:end] if line.strip()]
         assert rows
         assert all(" you " in line for line in rows)
 

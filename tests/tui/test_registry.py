@@ -110,3 +110,11 @@ def test_the_help_of_a_view_names_its_keys_below_what_they_are_for(view):
         if here:
             below = lines[lines.index(purpose) + 1 :]
             assert below[0].startswith(here[0].shown)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_narrow_footer_names_the_key_of_what_to_type(view):
+    """It is cut after some eight keys. The way back can wait: `q` closes a page, too."""
+    names = [action.name for action in footer_of(view)]
+    if "commands" in names:
+        assert set(names[: names.index("commands")]) <= {"close", "help", "open", "open_cell"}

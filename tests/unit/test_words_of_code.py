@@ -22,7 +22,6 @@ STAY = {
     "told_by": "key of the document",
     "kept_in": "key of the document",
     "says": "key of `gpumon doctor --json`",
-    "action_books": "action of the palette's word, which users type",
     "pictures": "key of recordings",
     "heat": "of a board",
     "extra_heat": "of a board",

@@ -62,7 +62,7 @@ def drain(view: View, node: str, reason: str) -> Iterator[str]:
 def leave_out(view: View, node: str) -> Iterator[str]:
     """How a user starts again without a node."""
     if is_host_name(node) and has_slurm(view, node):
-        yield f"Until it is repaired, run elsewhere: sbatch --exclude={node} …"
+        yield f"Run elsewhere until it is repaired: sbatch --exclude={node} …"
 
 
 def report_to_admins(node: str) -> Iterator[str]:

@@ -121,6 +121,9 @@ class Placed(NamedTuple, Generic[Row]):
 GAP: Final = 1
 """Blank cells between two columns."""
 
+_FEWEST: Final = 8
+"""Cells to which a column of words shrinks on the smallest screens: most titles fit."""
+
 
 def place(columns: Sequence[Column[Row]], width: int) -> tuple[Placed[Row], ...]:
     """The columns that fit into `width` cells: the least important are dropped, the rest grow."""
@@ -140,9 +143,18 @@ def place(columns: Sequence[Column[Row]], width: int) -> tuple[Placed[Row], ...]
 
 
 def _widths(columns: Sequence[Column[Row]], width: int) -> list[int]:
-    """Each column's width; spare cells go round among those that may still grow."""
+    """Each column's width; spare cells go round among those that may still grow.
+
+    Where even those that are never dropped are too wide, words give way: half a number is none.
+    """
     widths = [column.width for column in columns]
     spare = width - (sum(widths) + GAP * (len(widths) - 1))
+    while spare < 0:
+        words = [i for i, c in enumerate(columns) if c.align == "left" and widths[i] > _FEWEST]
+        if not words:
+            break
+        widths[max(words, key=widths.__getitem__)] -= 1
+        spare += 1
     while spare > 0:
         growing = [i for i, column in enumerate(columns) if widths[i] < column.max_width]
         if not growing:

@@ -127,7 +127,7 @@ class Stake(NamedTuple):
     lost_s: float = 0.0
     """GPU-seconds wasted and suspected since the onsets."""
     severity_rank: int = -1
-    """Of the gravest finding; -1: there is none."""
+    """Of the gravest finding as it is marked; -1: there is none."""
     confidence_rank: int = -1
     """Of the gravest findings the surest."""
 
@@ -173,7 +173,7 @@ def stake_of(tick: Tick, finding: Finding) -> Stake:
         urgency=urgency(tick, finding),
         losing=losing_of(tick, finding) or NOT_LOSING,
         lost_s=loss_s(tick, finding),
-        severity_rank=finding.severity.rank,
+        severity_rank=mark_of(tick, finding).rank,
         confidence_rank=finding.confidence.rank,
     )
 

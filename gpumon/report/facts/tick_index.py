@@ -288,19 +288,19 @@ class Digest:
         return tuple(chain(*(r.gpu_uuids for r in view.ranks if str(r.rank) == rank)))
 
     def row_finding(self, row: RankRow) -> Finding | None:
-        """The gravest finding about one rank of a job, or about its GPU.
+        """The finding about one rank of a job, or about its GPU, that is marked graver.
 
         Else that of the job which names the rank's GPU in its evidence: what keeps others waiting.
         """
-        found: tuple[Finding, ...] = ()
-        if row.rank is not None and row.rank.rank is not None:
-            subject = f"job:{row.job.job.job_id}/rank:{row.rank.rank}"
-            found = self._findings_by_rank.get(subject, ())
-        if not found and row.uuid:
-            found = self.findings_by_gpu.get(row.uuid, ())
-        if not found and row.uuid and row.rank is not None:
-            found = self._naming.get(f"gpu:{row.uuid}", ())
-        return found[0] if found else None
+        from gpumon.report.facts.losses import mark_of
+
+        subject = f"job:{row.job.job.job_id}/rank:{row.rank.rank}" if row.rank else ""
+        found = self._findings_by_rank.get(subject, ())[:1]
+        if row.uuid:
+            found += self.findings_by_gpu.get(row.uuid, ())[:1]
+            if not found and row.rank is not None:
+                found = self._naming.get(f"gpu:{row.uuid}", ())[:1]
+        return max(found, key=lambda f: mark_of(self.tick, f).rank, default=None)
 
     @cached_property
     def _naming(self) -> dict[str, tuple[Finding, ...]]:

@@ -20,8 +20,8 @@ from gpumon.report.wording.verdict_words import (
     MARKS_DOC,
     WATCHING,
     class_words,
-    next_cell,
     state_cell,
+    step_cell,
     verdict_cell,
 )
 
@@ -146,11 +146,6 @@ def _stake(digest: Digest, view: JobView) -> Stake | None:
     is_found = bool(digest.findings_by_job.get(view.job.job_id))
     is_judged = ledger is not None and not digest.is_unjudged and not digest.unjudged(view)
     return digest.stake(view) if is_found or is_judged else None
-
-
-def _next(digest: Digest, view: JobView) -> Cell:
-    finding = None if has_ended(view.job.state) else digest.shown_finding(view)
-    return EMPTY_CELL if finding is None else next_cell(finding)
 
 
 def _ratio(key: str) -> Callable[[Digest, JobView], Cell]:
@@ -284,7 +279,7 @@ _JOB_COLUMNS: Final[tuple[Column[JobView], ...]] = (
         22,
         "left",
         priority=8,
-        cell=_next,
+        cell=step_cell,
         order=None,
         doc="The first thing to do; x lists the commands, Enter shows the rest.",
         max_width=60,

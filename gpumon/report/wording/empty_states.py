@@ -9,6 +9,7 @@ from gpumon.model.job_name import job_name
 from gpumon.model.job_states import ENDED_STATES
 from gpumon.report.text.cells import Cell, Tone, paragraph, some_names
 from gpumon.report.wording.paragraphs import all_errors, error_lines, silence_lines
+from gpumon.report.wording.pending import wait_words
 from gpumon.report.wording.verdict_words import left_since
 
 if TYPE_CHECKING:
@@ -77,8 +78,12 @@ def gone_job_words(digest: Digest, label: str, job_id: str) -> tuple[str, ...]:
     return (text, *ended, "Esc goes back.")
 
 
-def no_gpus_words(view: JobView) -> tuple[str, ...]:
-    """Why a job in the queue shows no GPU: it holds none any more, or none is known yet."""
+def no_gpus_words(digest: Digest, view: JobView) -> tuple[str, ...]:
+    """Why a job in the queue shows no GPU: it waits, holds none any more, or none is known yet."""
+    if view.job.state == "PENDING":
+        return wait_words(digest, view)
+    if view.job.gpu_count == 0:
+        return ("The job holds no GPUs.",)
     if view.job.state in ENDED_STATES:
         return ("The job has ended: it holds no GPU any more.", "x shows how it ended.")
     return (

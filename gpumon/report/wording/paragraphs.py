@@ -16,6 +16,7 @@ from gpumon.report.text.field_names import spoken
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import model_name, nvlink_rate, unused_words
 from gpumon.report.wording.loss_words import lost_since
+from gpumon.report.wording.queue_reasons import meaning_of
 from gpumon.report.wording.verdict_words import (
     FOR_MACHINE,
     SEVERITY_SIGNS,
@@ -24,6 +25,8 @@ from gpumon.report.wording.verdict_words import (
     left_since,
     left_words,
     state_cell,
+    step_cell,
+    verdict_cell,
 )
 
 if TYPE_CHECKING:
@@ -235,6 +238,21 @@ def first_lines(lines: Sequence[Line], most: int, width: int) -> list[Line]:
     *whole, last = lines[:most]
     text = "".join(cell.text for cell in last)
     return [*whole, (Cell(fit(f"{text} …", min(width, len(text) + 2)), last[0].tone),)]
+
+
+def row_lines(digest: Digest, view: JobView, width: int, height: int) -> list[Line]:
+    """A job's verdict and its next step as its row has them, not cut to columns."""
+    verdict, step = verdict_cell(digest, view), step_cell(digest, view)
+    if view.job.state == "PENDING" and digest.shown_finding(view) is None:
+        meaning = meaning_of(view.job.reason)
+        if meaning.words != view.job.reason:
+            verdict = Cell(f"{verdict.text}: {meaning.words}", verdict.tone)
+        step = Cell(meaning.advice, Tone.INFO)
+    below: list[Line] = []
+    if step.text and height > 1:
+        below = first_lines(paragraph(step.text, width, step.tone, "→ ", "  "), height // 2, width)
+    above = paragraph(verdict.text, width, verdict.tone, "", "   ")
+    return first_lines(above, height - len(below), width) + below
 
 
 def contradiction_lines(view: JobView, width: int) -> list[Line]:

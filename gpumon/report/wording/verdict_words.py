@@ -140,6 +140,12 @@ def verdict_cell(digest: Digest, view: JobView) -> Cell:
     return Cell(_silence_words(digest, view), Tone.DIM)
 
 
+def step_cell(digest: Digest, view: JobView) -> Cell:
+    """The first thing to do about a job."""
+    finding = None if has_ended(view.job.state) else digest.shown_finding(view)
+    return EMPTY_CELL if finding is None else next_cell(finding)
+
+
 def _wait_words(digest: Digest, view: JobView) -> str:
     """`waits: Resources, starts in 2h14m`."""
     words = f"waits: {view.job.reason}" if view.job.reason else "waits"

@@ -195,7 +195,7 @@ GO_ACTIONS: Final = (
         views=frozenset({"ranks", "job", "gpu"}),
     ),
     Action(
-        "books",
+        "ledger",
         ("B",),
         "B",
         "",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCOPES: Final[tuple[ScopeKind, ...]] = ("user", "account", "partition", "reservation")
 """Words for groups of jobs."""
 
-PAGES: Final = ("findings", "errors", "patterns", "books", "help", "ascii", "quit")
+PAGES: Final = ("findings", "errors", "patterns", "ledger", "help", "ascii", "quit")
 """Words that do what the action of the same name does."""
 
 NAMING: Final = ("name", "unname")
@@ -29,6 +29,7 @@ KINDS: Final = ("job", "node", "gpu", *SCOPES, "theme", *NAMING)
 ALIASES: Final = {
     "q": "quit",
     "alerts": "findings",
+    "books": "ledger",
     "queue": "pending",
     "pd": "pending",
     "ps": "processes",

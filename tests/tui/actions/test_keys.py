@@ -181,7 +181,7 @@ EXPECTED: dict[str, Expected | dict[str, Expected]] = {
     "findings": {
         view: Expected(to("page" if view == "findings" else "findings")) for view in VIEWS
     },
-    "books": Expected(to("page")),
+    "ledger": Expected(to("page")),
     "errors": Expected(to("page")),
     "pause": Expected(shows("PAUSED")),
     "step_back": Expected(shows("PAUSED")),

@@ -257,4 +257,4 @@ def ledger_page(trail: tuple[str, ...], stored: LedgerReader | None) -> Page:
             return [paragraph("Reading the ledger …", width, Tone.DIM)]
         return week_entries(stored.weeks, width)
 
-    return Page("books", trail, entries)
+    return Page("ledger", trail, entries)

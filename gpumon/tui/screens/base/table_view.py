@@ -42,6 +42,8 @@ class TableView(ColumnFiltered, Generic[R]):
     noun: ClassVar[str] = "rows"
     noun_of_one: ClassVar[str] = ""
     """What one of them is called; empty: the same without its last letter."""
+    has_other_lines: ClassVar[bool] = False
+    """Whether a line may be more or less than one of them: then lines are counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +176,8 @@ class TableView(ColumnFiltered, Generic[R]):
             from gpumon.report.filter.parser import is_word
 
             verb = "contains" if is_word(self.needle()) else "passes"
-            text = f"None of {known} {self.noun} {verb} “{self.needle()}”. Esc clears the filter."
+            noun = "lines" if self.has_other_lines else self.noun
+            text = f"None of {known} {noun} {verb} “{self.needle()}”. Esc clears the filter."
             return [(), *_indented(paragraph(text, width))]
         from gpumon.report.wording.empty_states import nothing_lines
 

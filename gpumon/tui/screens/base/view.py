@@ -278,7 +278,7 @@ class View(HandOff):
         """Patterns in what no finding explains."""
         self.app.push_screen(self.gpumon.views.patterns(self.trail(), self.gpumon.discovery))
 
-    def action_books(self) -> None:
+    def action_ledger(self) -> None:
         """Where GPU time went, week by week."""
         self.app.push_screen(self.gpumon.views.ledger(self.trail(), self.gpumon.stored_ledger))
 

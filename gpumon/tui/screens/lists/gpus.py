@@ -48,6 +48,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
     view = "gpus"
     BINDINGS = bindings_of("gpus")
     noun = "GPUs"
+    has_other_lines = True
     plan = Plan(
         FLEET_COLUMNS,
         lambda row: row.key,

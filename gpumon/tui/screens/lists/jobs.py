@@ -25,6 +25,9 @@ _ROOTS: Final[dict[str, ViewName]] = {
 }
 """The view that lists groups of a kind."""
 
+_FEW: Final = 4
+"""Lines of a pane that only writes out what the columns cut off."""
+
 
 class JobsView(PaneView["JobView"]):
     """One line per job; of one group, or of the whole queue."""
@@ -53,7 +56,7 @@ class JobsView(PaneView["JobView"]):
         )
 
     def share(self) -> None:
-        """Below the table from 50 lines on, else beside it from 160 columns on."""
+        """Below the table from 50 lines on, else beside it from 160 columns on, else two lines."""
         self.split.share(self.size)
 
     def pane_lines(self, width: int, height: int) -> Sequence[Line]:
@@ -61,6 +64,10 @@ class JobsView(PaneView["JobView"]):
         row, digest = self.grid.current, self.digest
         if row is None or digest is None:
             return []
+        if height <= _FEW:
+            from gpumon.report.wording.paragraphs import row_lines
+
+            return row_lines(digest, row, width, height)
         from gpumon.report.pages.job_glance import job_glance
 
         return job_glance(digest, row, width, height)

@@ -30,6 +30,7 @@ class PendingView(FleetView["JobView"]):
     view = "pending"
     BINDINGS = bindings_of("pending")
     noun = "waiting jobs"
+    has_other_lines = True
     plan = Plan(
         PENDING_COLUMNS,
         lambda view: view.job.job_id,
@@ -51,8 +52,10 @@ class PendingView(FleetView["JobView"]):
         """`11 waiting jobs`; where arrays make it more, `31 waiting jobs on 11 lines`."""
         shown, known = self.grid.shown
         jobs = count_tasks(waiting(self.digest)) if self.digest else 0
-        if self.grid.is_counting or shown != known or jobs <= known:
+        if self.grid.is_counting or jobs <= known:
             return super().amount()
+        if shown != known:
+            return f"{shown} of {known} lines "
         return f"{jobs:,} {self.noun} on {known} line{'s' * (known != 1)} "
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:

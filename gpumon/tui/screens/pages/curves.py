@@ -15,7 +15,7 @@ from gpumon.report.charts.rank_curves import alone_panels, rank_panels
 from gpumon.report.pages.speed_of_light import speed_of_light
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, paragraph
-from gpumon.report.wording.empty_states import nothing_lines, stale_subject_lines
+from gpumon.report.wording.empty_states import no_gpus_words, nothing_lines, stale_subject_lines
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.page import Page
 from gpumon.tui.widgets.text.blocks import Block, Blocks
@@ -133,6 +133,14 @@ class CurvesScreen(Page):
         view = digest.tick.job(name)
         return job_panels(digest, view, span_s) if view else []
 
+    def _why_none(self, digest: Digest) -> tuple[str, ...]:
+        kind, _, name = self.subject.partition(":")
+        view = digest.tick.job(name) if kind == "job" else None
+        if view is not None and not view.gpu_uuids:
+            return no_gpus_words(digest, view)
+        text = "Nothing is known of it at this instant: it has ended, or no node answers."
+        return (text, "Esc goes back.")
+
     def _blocks(self, digest: Digest | None, width: int) -> list[Block]:
         """The page in blocks: their heights are known before a chart is drawn."""
         if digest is None:
@@ -141,8 +149,7 @@ class CurvesScreen(Page):
             return self._roofline(digest, width)
         panels = self._panels(digest)
         if not panels:
-            text = "Nothing is known of it at this instant: it has ended, or no node answers."
-            return [_written(nothing_lines(digest, (text, "Esc goes back."), width))]
+            return [_written(nothing_lines(digest, self._why_none(digest), width))]
         stale = stale_subject_lines(digest, self.finding_scope() or "", width)
         above = stale + _key_of_dots(self.subject)
         found = [_written(above)]

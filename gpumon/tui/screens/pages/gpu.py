@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumon.report.pages.gpu_sections import gpu_sections
 from gpumon.report.tables.field import FIELD_COLUMNS, span_s
+from gpumon.report.tables.finding import subject_words
 from gpumon.report.tables.link import LINK_COLUMNS, SLICE_COLUMNS
 from gpumon.report.tables.process import PROCESS_COLUMNS
 from gpumon.report.text import units
@@ -59,7 +60,8 @@ class GpuScreen(SectionView):
         for finding in digest.findings_by_gpu.get(self.uuid, ()):
             lines += finding_lines(digest.tick, finding, width, is_full=False)
         for finding in digest.findings_naming_gpu(self.uuid):
-            whom = finding.subject.replace(":", " ", 1)
+            kind = finding.subject.partition(":")[0]
+            whom = f"{kind} {subject_words(digest, finding)}"
             lines += finding_lines(digest.tick, finding, width, is_full=False, whom=whom)
         return lines
 

@@ -153,11 +153,7 @@ class JobScreen(RankView, TableView["RankRow"]):
         view = digest.job(self.job_id)
         if view is None:
             return gone_job_words(digest, self.label, self.job_id)
-        if view.job.state == "PENDING":
-            return wait_words(digest, view)
-        if view.job.gpu_count == 0:
-            return ("The job holds no GPUs.",)
-        return no_gpus_words(view)
+        return no_gpus_words(digest, view)
 
     def draw(self) -> None:
         """Also begin on the rank at fault."""

@@ -216,7 +216,7 @@ class RanksScreen(RankView, ColumnFiltered):
         if self._needle:
             text = f"No rank passes “{self._needle}”. Esc clears the filter."
         else:
-            text = no_gpus_words(view)[0]
+            text = no_gpus_words(self.digest, view)[0]
         return [(), *_indented(paragraph(text, width, Tone.STRONG))]
 
     def on_rank_chart_moved(self) -> None:

@@ -35,6 +35,18 @@ BESIDE: Final = 60
 _BELOW: Final = 0.45
 """Share of the screen's lines that it takes below: of the fewest enough for a job's curve."""
 
+SMALL: Final = 24
+"""Lines of a screen from which on the row is at least written out below, without a rule."""
+
+_WRITTEN: Final = 2
+"""Lines for that."""
+
+_MIDDLE: Final = 32
+"""Lines of a screen from which on it is written out whole, below a rule."""
+
+_WHOLE: Final = 5
+"""Lines for that, with the rule."""
+
 
 class Pane(PlainLines, Widget):
     """Lines about the row under the cursor; those that changed are drawn again."""
@@ -50,6 +62,7 @@ class Pane(PlainLines, Widget):
         super().__init__()
         self._lines: tuple[Line, ...] = ()
         self.is_below = False
+        self.has_rule = True
 
     def on_resize(self) -> None:
         """What it shows is made for its size."""
@@ -77,7 +90,7 @@ class Pane(PlainLines, Widget):
     @property
     def _first(self) -> int:
         """Lines of its frame above the text."""
-        return 1 if self.is_below else 0
+        return 1 if self.is_below and self.has_rule else 0
 
     @property
     def _edge(self) -> str:
@@ -87,7 +100,7 @@ class Pane(PlainLines, Widget):
     def render_line(self, y: int) -> Strip:
         """A line, with the rule that parts it from the table."""
         look, width = look_of(self), self.line_width
-        if self.is_below and y == 0:
+        if y < self._first:
             return line_strip((Cell("─" * width, Tone.DIM),), width, look)
         place = y - self._first
         line = self._lines[place] if place < len(self._lines) else ()
@@ -129,9 +142,19 @@ class Split(PlainLines, Widget):
     def share(self, screen: Size) -> None:
         """Give the pane its place on a screen of this size, or none."""
         self._below, pane = None, self._pane
-        pane.is_below = screen.height >= TALL
-        is_beside = screen.width >= WIDE and not pane.is_below
+        is_beside = screen.width >= WIDE and screen.height < TALL
+        lines = 0 if is_beside else _lines_below(screen.height)
+        pane.is_below, pane.has_rule = lines > 0, lines != _WRITTEN
         pane.display = is_beside or pane.is_below
         self.styles.layout = "vertical" if pane.is_below else "horizontal"
         pane.styles.width = BESIDE if is_beside else "1fr"
-        pane.styles.height = "1fr" if is_beside else int(screen.height * _BELOW)
+        pane.styles.height = "1fr" if is_beside else max(1, lines)
+
+
+def _lines_below(height: int) -> int:
+    """Lines for the row under the cursor on a screen of so many: its page, or its cells whole."""
+    if height >= TALL:
+        return int(height * _BELOW)
+    if height < SMALL:
+        return 0
+    return _WHOLE if height >= _MIDDLE else _WRITTEN

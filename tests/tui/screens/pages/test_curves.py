@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.tui.fleet_scene import whole
 from tests.worlds.tick import AT, fleet
 
 
@@ -25,3 +28,14 @@ async def test_a_search_in_curves_is_drawn_at_once(stage):
     async with stage(fleet(), size=(120, 30)) as s:
         await s.press("enter", "v", "slash", *"nosuch")
         assert "Nothing contains this text" in s.text
+
+
+@pytest.mark.parametrize("keys", [("v",), ("tab",)], ids=["curves", "ranks"])
+async def test_what_is_drawn_of_a_job_that_waits_says_why_it_waits(stage, keys):
+    """It has not ended, and no node is silent: it has no GPU yet."""
+    async with stage(whole()) as s:
+        await s.press("colon", *"job", "space", *"4730", "enter")
+        why = next(line.strip() for line in s.lines if "The job waits" in line)
+        await s.press(*keys)
+        assert why in s.text
+        assert "has ended" not in s.text

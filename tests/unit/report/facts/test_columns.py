@@ -137,6 +137,15 @@ def test_spare_cells_go_round():
     assert [p.width for p in place(columns, 99)] == [8, 5, 7]
 
 
+def test_where_none_may_go_words_give_way_and_numbers_are_whole():
+    words, number = column("a", 20, 0), column("c", 7, 0)._replace(align="right")
+    columns = (words._replace(align="left"), words._replace(key="b", width=12), number)
+    assert [p.width for p in place(columns, 41)] == [20, 12, 7]
+    assert [p.width for p in place(columns, 37)] == [16, 12, 7]
+    assert [p.width for p in place(columns, 30)] == [10, 11, 7]
+    assert [p.width for p in place(columns, 5)] == [8, 8, 7]
+
+
 def test_rows_without_a_key_come_last_both_ways():
     rows = [("a", None), ("b", 2.0), ("c", 1.0)]
 

@@ -167,3 +167,20 @@ def test_the_books_say_what_is_lost_now():
     throttled = digest.tick.findings[1]._replace(severity=Severity.CRITICAL)
     assert mark_of(digest.tick, straggler) is Severity.WARNING
     assert mark_of(digest.tick, throttled) is Severity.CRITICAL
+
+
+def test_of_two_that_cost_nothing_the_one_that_is_marked_graver_is_first():
+    """Both are critical and as sure: a broken GPU may corrupt work, a slow link waits for none."""
+    links, broken = (
+        ticks.finding(
+            f"gpu:{uuid}",
+            finding_class=finding_class,
+            severity=Severity.CRITICAL,
+            confidence=Confidence.ESTABLISHED,
+            gpu_seconds=None,
+        )
+        for uuid, finding_class in (("a", "fabric_degraded"), ("b", "gpu_fault"))
+    )
+    given_tick = ticks.tick((), findings=(links, broken))
+    assert mark_of(given_tick, links) is Severity.WARNING
+    assert Digest(given_tick).by_loss((links, broken)) == (broken, links)

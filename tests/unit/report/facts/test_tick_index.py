@@ -86,3 +86,18 @@ def test_a_gpu_knows_the_finding_of_its_rank_that_names_it():
     assert digest.findings_naming_gpu(other) == ()
     why_by_gpu = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
     assert why_by_gpu[named] == "! straggler"
+
+
+def test_a_rank_shows_the_graver_of_what_is_found_about_it_and_about_its_gpu():
+    """As the list of GPUs does: the heat costs GPU time, the lag is what comes of it."""
+    digest, first, _ = fleet()
+    named = first.gpu_uuids[1]
+    grave = {"severity": Severity.CRITICAL, "gpus": first.gpu_uuids}
+    late = finding("job:31/rank:1", finding_class="straggler", gpu_seconds=None, **grave)
+    hot = finding(f"gpu:{named}", finding_class="throttled", **grave)
+    digest = Digest(digest.tick._replace(findings=(late, hot)))
+    why_by_gpu = {row.uuid: rank_why(digest, row).text for row in digest.rank_rows(first)}
+    assert why_by_gpu[named] == "‼ throttled"
+    alike = Digest(digest.tick._replace(findings=(late, hot._replace(gpu_seconds=None))))
+    row = next(row for row in alike.rank_rows(first) if row.uuid == named)
+    assert alike.row_finding(row) is late

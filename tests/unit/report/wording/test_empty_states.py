@@ -73,8 +73,9 @@ def test_accounting_is_named_for_ids_that_it_knows():
     ],
 )
 def test_a_job_that_has_ended_is_not_waited_for(state, expected):
-    view, _ = job_with_gpus("7", {"n1": 2})
-    words = no_gpus_words(view._replace(job=view.job._replace(state=state)))
+    view, gpus = job_with_gpus("7", {"n1": 2})
+    digest = Digest(tick((view,), gpus))
+    words = no_gpus_words(digest, view._replace(job=view.job._replace(state=state)))
     assert expected in words[0]
 
 
