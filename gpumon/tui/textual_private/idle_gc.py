@@ -24,16 +24,7 @@ PERIOD_S: Final = 10.0
 """Between two collections of the objects made since the one before."""
 
 LATEST_S: Final = 60.0
-"""So long a collection waits for a quiet moment; then for one between two keys."""
-
-ANSWERED_S: Final = 0.1
-"""A frame so soon after a key answers it: from then on the next key is furthest away."""
-
-SETTLE_S: Final = 0.03
-"""After that frame: rows that are made in slices have theirs by then."""
-
-ANYWAY_S: Final = 120.0
-"""So long it waits at all."""
+"""So long a collection waits for a quiet moment."""
 
 WHOLE_S: Final = 300.0
 """Between two collections of every object."""
@@ -72,7 +63,6 @@ class QuietCollector:
         self._collect = collect
         self._new_objects = new_objects
         self._typed_s = self._checked_s = self._whole_s = clock()
-        self._asked_s = 0.0
         self._is_waiting = False
 
     def note_key(self) -> None:
@@ -81,26 +71,15 @@ class QuietCollector:
 
     def note_frame(self) -> None:
         """Something is painted now."""
-        now_s = self._clock()
-        if self._is_waiting or now_s - self._checked_s < PERIOD_S:
-            return
-        is_answer = now_s - self._typed_s < ANSWERED_S
-        is_late = is_answer and now_s - self._checked_s >= LATEST_S
-        self._is_waiting, self._asked_s = True, now_s
-        if is_late:
-            self._later(SETTLE_S, self._collect_between_keys)
-        else:
+        if not self._is_waiting and self._clock() - self._checked_s >= PERIOD_S:
+            self._is_waiting = True
             self._later(PAUSE_S, self._collect_garbage)
 
-    def _collect_between_keys(self) -> None:
-        self._collect_garbage(is_between_keys=self._typed_s <= self._asked_s)
-
-    def _collect_garbage(self, *, is_between_keys: bool = False) -> None:
+    def _collect_garbage(self) -> None:
         self._is_waiting = False
         now_s = self._clock()
         is_quiet = now_s - self._typed_s >= QUIET_S
-        is_due = is_quiet or is_between_keys or now_s - self._checked_s >= ANYWAY_S
-        if not is_due:
+        if not is_quiet and now_s - self._checked_s < LATEST_S:
             return
         self._checked_s = now_s
         if is_quiet and now_s - self._whole_s >= WHOLE_S:

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpumon.tui.textual_private.idle_gc import (
-    ANYWAY_S,
     FEW,
     LATEST_S,
     PAUSE_S,
     PERIOD_S,
     QUIET_S,
-    SETTLE_S,
     WHOLE_S,
     QuietCollector,
 )
@@ -47,17 +45,6 @@ class Terminal:
             self.collector.note_frame()
             self._pass_to(self.now_s + every_s)
 
-    def type(self, keys: int, every_s: float, answered_s: float) -> None:
-        """Type at an even pace; each key has its frame, and a tick has one before the next key."""
-        for _ in range(keys):
-            next_s = self.now_s + every_s
-            self.collector.note_key()
-            self._pass_to(self.now_s + answered_s)
-            self.collector.note_frame()
-            self._pass_to(next_s - 0.15)
-            self.collector.note_frame()
-            self._pass_to(next_s)
-
     def _pass_to(self, end_s: float) -> None:
         while ready := [one for one in self._due if one[0] <= end_s]:
             self._due.remove(ready[0])
@@ -78,24 +65,6 @@ def test_while_keys_are_typed_it_waits_but_not_for_ever():
     terminal.paint(0.3, LATEST_S - 1.0, is_typing=True)
     assert terminal.collections == []
     terminal.paint(0.3, 2.0, is_typing=True)
-    assert len(terminal.collections) == 1
-
-
-def test_while_keys_are_typed_it_begins_where_the_next_key_is_furthest_away():
-    """Soon after the frame that answers one; a tick's frame may be just before the next."""
-    terminal = Terminal()
-    terminal.type(keys=600, every_s=0.4, answered_s=0.02)
-    assert len(terminal.collections) == 3
-    assert all(
-        (at - 100.0) % 0.4 == pytest.approx(0.02 + SETTLE_S) for at, _ in terminal.collections
-    )
-
-
-def test_a_key_that_comes_before_it_begins_goes_first():
-    terminal = Terminal()
-    terminal.type(keys=round((ANYWAY_S - 1.0) / 0.03), every_s=0.03, answered_s=0.01)
-    assert terminal.collections == []
-    terminal.type(keys=200, every_s=0.03, answered_s=0.01)
     assert len(terminal.collections) == 1
 
 
