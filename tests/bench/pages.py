@@ -25,7 +25,7 @@ from gpumon.sources.exporters.dcgm import PageReader
 from gpumon.sources.exporters.gpu_names import METRICS
 from gpumon.sources.exporters.pages import ExporterPages
 from gpumon.sources.exposition.parse import parse
-from gpumon.sources.source import SystemClock
+from gpumon.sources.source import SystemClock, Wish
 from tests.bench.shown import Rows, show
 
 if TYPE_CHECKING:
@@ -123,10 +123,12 @@ class _Sweep(NamedTuple):
     cpu_s: float
 
 
-def sweeps(count: int, holes: int, number: int) -> tuple[list[_Sweep], list[float]]:
+def sweeps(count: int, holes: int, number: int) -> tuple[list[_Sweep], list[float], float]:
     """So many sweeps; with them the times between two later frames of each page that answers.
 
-    A sweep begins with its beat and ends with the last page that answers.
+    A sweep begins with its beat and ends with the last page that answers. Later ones are as long as
+    the first, whatever they cost: each page has its own beat from then on. So the last number is
+    what one takes, in seconds, where all pages are asked at once.
     """
     live = count - holes
     arrived = threading.Event()
@@ -159,15 +161,29 @@ def sweeps(count: int, holes: int, number: int) -> tuple[list[_Sweep], list[floa
                 now_cpu = time.process_time()
                 found.append(_Sweep(time.monotonic() - begin, now_cpu - cpu))
                 seen, cpu = set(), now_cpu
+        at_once_s = min(_at_once_s(source, arrived, live) for _ in range(number))
         source.close()
-    return found, gaps
+    return found, gaps, at_once_s
+
+
+def _at_once_s(source: ExporterPages, arrived: threading.Event, live: int) -> float:
+    """Seconds until every page that answers has, since all were asked as by a key."""
+    source.poll()
+    seen: set[str] = set()
+    begin = time.monotonic()
+    source.wish(Wish(is_by_hand=True))
+    while len(seen) < live:
+        arrived.wait(0.5)
+        arrived.clear()
+        seen |= {frame.node for frame in source.poll() if frame.blocks}
+    return time.monotonic() - begin
 
 
 def swept(count: int) -> Rows:
     """Sweeps of some numbers of hosts."""
     rows: Rows = []
     for pages, holes in ((count // 4, 0), (count, 0), (count, int(count * HOLES))):
-        taken, gaps = sweeps(pages, holes, SWEEPS)
+        taken, gaps, at_once_s = sweeps(pages, holes, SWEEPS)
         first, later = taken[0], taken[1:]
         live = pages - holes
         rows.append(
@@ -176,6 +192,7 @@ def swept(count: int) -> Rows:
                 "first sweep s": round(first.wall_s, 2),
                 "its CPU ms/page": round(1e3 * first.cpu_s / live, 2),
                 "later sweep s": round(median(one.wall_s for one in later), 2),
+                "at once s": round(at_once_s, 2),
                 "CPU ms/page": round(1e3 * median(one.cpu_s for one in later) / live, 2),
                 "longest gap s": round(max(gaps), 2),
             }

@@ -37,6 +37,7 @@ from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.rank_view import RankView
 from gpumon.tui.screens.base.table_view import TableView
 from gpumon.tui.widgets.table.grid import Plan
+from gpumon.tui.widgets.text.lines import KeyBar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from gpumon.model.records.cluster import JobView
     from gpumon.report.facts.tick_index import Digest, RankRow
     from gpumon.report.text.cells import Line
+    from gpumon.tui.actions.action import Action
 
 
 _FEW: Final = 128
@@ -52,6 +54,11 @@ _FEW: Final = 128
 
 _SHARE_OF_ROWS: Final = 0.25
 """Of the lines of a screen: rows that take more are folded in smaller groups, too."""
+
+_OF_RANKS: Final = frozenset(
+    ("open", "ranks", "closer", "rank", "filter", "curves", "node", "next_problem", "sort")
+)
+"""Keys that do nothing where there is no rank and no GPU."""
 
 _NOTICE: Final = 8
 """Lines that are left for why there is no rank."""
@@ -155,10 +162,18 @@ class JobScreen(RankView, TableView["RankRow"]):
             return gone_job_words(digest, self.label, self.job_id)
         return no_gpus_words(digest, view)
 
+    def footer(self) -> Sequence[Action]:
+        """Of a job that waits name only keys that do something."""
+        view = self.digest.job(self.job_id) if self.digest else None
+        has_rows = view is not None and bool(view.gpu_uuids or view.ranks)
+        return [one for one in super().footer() if has_rows or one.name not in _OF_RANKS]
+
     def draw(self) -> None:
-        """Also begin on the rank at fault."""
+        """Also begin on the rank at fault, and name the keys that it takes now."""
         super().draw()
         self._begin()
+        for bar in self.query(KeyBar):
+            bar.offer(self.footer())
 
     def on_grid_settled(self) -> None:
         """Begin on the rank at fault where rows took longer than a key may wait."""
