@@ -252,10 +252,10 @@ class Digest:
 
     @cached_property
     def leading(self) -> dict[str, Finding]:
-        """Of each GPU the finding that loses most of its time, by UUID."""
+        """Of each GPU the finding that loses most of its time, by UUID; it may wait for another."""
         found: dict[str, Finding] = {}
         for finding in reversed(self.by_loss(self.tick.findings)):
-            found.update(dict.fromkeys(self.charged_gpus(finding), finding))
+            found |= dict.fromkeys(finding.gpus or self.gpus_of_subject(finding.subject), finding)
         return found
 
     def charged_gpus(self, finding: Finding) -> tuple[str, ...]:

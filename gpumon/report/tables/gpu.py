@@ -324,7 +324,8 @@ def fleet_why(digest: Digest, row: GpuRow) -> Cell:
         return Cell(f"? {error.message}", Tone.WARN)
     leading = digest.leading.get(row.gpu.uuid)
     if leading is not None:
-        return borne_cell(digest.tick, leading, leading.subject.partition(":")[0])
+        whose = "node" if leading.subject.startswith("node:") else "job"
+        return borne_cell(digest.tick, leading, whose)
     return throttle_cell(row.gpu) or EMPTY_CELL
 
 

@@ -309,12 +309,14 @@ def _why(digest: Digest, row: NodeRow) -> Cell:
 
 def _leading(digest: Digest, row: NodeRow) -> Cell | None:
     """The job that loses most of its GPUs' time, and by what."""
-    found = [one for uuid in row.node.gpu_uuids if (one := digest.leading.get(uuid)) is not None]
+    found = {
+        one: uuid for uuid in row.node.gpu_uuids if (one := digest.leading.get(uuid)) is not None
+    }
     if not found:
         return None
-    leading = digest.by_loss(dict.fromkeys(found))[0]
+    leading = digest.by_loss(found)[0]
     name = leading.subject.partition(":")[2].partition("/")[0]
-    view = digest.job(name)
+    view = digest.job(name) or digest.job_by_gpu.get(found[leading])
     return borne_cell(digest.tick, leading, f"job {view.job.label if view else name}")
 
 

@@ -34,6 +34,23 @@ def test_what_is_stale_says_so_before_what_was_found(severity, words, tone):
     assert why.cell(digest, row) == Cell(words, tone)
 
 
+def test_gpus_that_wait_for_one_are_told_what_ails_that_one():
+    """As its job is: the rank that is slow for it loses nothing of its own."""
+    view, gpus = job_with_gpus("9", {"m": 3, "n": 2})
+    ids = tuple(one.uuid for one in gpus)
+    hot = finding(
+        f"gpu:{ids[4]}", finding_class="throttled", severity=Severity.CRITICAL,
+        gpu_seconds=900.0, gpus=ids,
+    )  # fmt: skip
+    slow = finding("job:9/rank:4", finding_class="straggler", gpu_seconds=0.0, gpus=ids)
+    digest = Digest(tick((view,), gpus, findings=(slow, hot)))
+    words = {row.key: fleet_why(digest, row).text for row in digest.gpu_rows}
+    assert [words[one] for one in ids] == [*["‼ job: throttled"] * 4, "‼ throttled"]
+    why = next(column for column in NODE_COLUMNS if column.key == "why")
+    (waits,) = [row for row in node_rows(digest) if row.node.name == "m"]
+    assert why.cell(digest, waits).text == "‼ job 9: throttled"
+
+
 def test_every_class_is_called_by_its_title():
     for key, known in CLASSES.items():
         cell = finding_cell(tick(()), finding("job:1", finding_class=key))
