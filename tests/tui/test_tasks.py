@@ -46,7 +46,7 @@ ANSWERS = {
         ("hpo-sweep", "some GPUs unused: supported", "3 of 4 GPUs unused"),
         ("wasted 1.00 GPU-h", "some GPUs unused 1.00 GPU-h"),
     ),
-    (DEMO, "rank"): Answer(("rank 11 · gpu006:3", "peers 6", "· ! straggle"), ("dinov2-giant",)),
+    (DEMO, "rank"): Answer(("rank 11 · gpu006:3", "peers 6", "· ‼ throttle"), ("dinov2-giant",)),
     (LAB, "rank"): Answer(("rank 5 · gpu02:1", "SM active 31 % · peers 52"), ("pretrain-7b",)),
     (DEMO, "nvlink"): Answer(("sam2-video", "NVLink unused"), ("0 B/s",)),
     (LAB, "nvlink"): Answer(("pretrain-7b", "NVLink used, 66 GB/s each way, 15 % of 450 GB/s")),
