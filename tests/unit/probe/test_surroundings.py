@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,9 @@ def test_processes_are_told_when_they_are_read(
     monkeypatch.setattr(surroundings, "PATIENCE_S", 60.0)
     (tmp_path / "proc/77").mkdir(parents=True)
     (tmp_path / "proc/77/stat").write_text(stat_line(77, "python"))
+    # A name that a directory finds comes when it comes, and is reported with its process.
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text(f"ada:x:{os.getuid()}:0::/:/bin/sh\n")
     time = Time()
     around = Surroundings(str(tmp_path), time.monotonic)
     around.start()
