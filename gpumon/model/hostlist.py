@@ -115,9 +115,9 @@ def _expand_item(item: str, room: int, room_chars: int) -> list[str]:
     choices: list[list[str]] = []
     size = 1
     longest = 0
-    place = 0
+    place, pieces = 0, re.compile(_PIECE)
     while place < len(item):
-        piece = re.compile(_PIECE).match(item, place)
+        piece = pieces.match(item, place)
         if piece is None:
             raise ValueError(f"{_shown(item)} is not a hostlist")
         literal, ranges = piece.groups()
