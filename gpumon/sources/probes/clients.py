@@ -1,13 +1,17 @@
-"""How many ssh clients may run here at once: bounded by what this machine and its user have."""
+"""How many ssh clients may run here at once: bounded by what this machine and its user have.
+
+And whether the machine has CPU time to spare for the logins of more.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 OWN_BYTES: Final = 1_450_000
@@ -35,6 +39,13 @@ in the client each, measured), and one thread reads them all."""
 
 FEW: Final = 32
 """So many run anywhere; limits are read only for more."""
+
+IDLE_SHARE: Final = 0.1
+"""A machine whose CPUs are idle for less of the time is busy: what starts then waits for a CPU. A
+choice."""
+
+BUSY_LOOK_S: Final = 0.5
+"""Ticks are compared over so long at least: 50 of each CPU."""
 
 _BYTES: Final = ("memory.max", "memory.limit_in_bytes")
 _PROCESSES: Final = ("pids.max",)
@@ -75,6 +86,27 @@ def read_limits(proc: Path | None = None, cgroups: Path | None = None) -> Limits
         None if files == resource.RLIM_INFINITY else files,
         min(processes, default=None),
     )
+
+
+class Ticks(NamedTuple):
+    """Of all CPUs since the machine came up."""
+
+    idle: int
+    total: int
+
+
+def read_ticks(proc: Path | None = None) -> Ticks | None:
+    """CPU time of this machine (proc_stat(5)); None where it cannot be read."""
+    from pathlib import Path
+
+    try:
+        with ((proc or Path("/proc")) / "stat").open("rb", buffering=0) as stat:
+            words = stat.read(512).partition(b"\n")[0].split()
+        # user nice system idle iowait irq softirq steal; guests' time is in user's.
+        ticks = [int(word) for word in words[1:9]]
+    except (OSError, ValueError):
+        return None
+    return Ticks(ticks[3] + ticks[4], sum(ticks)) if len(ticks) > 4 else None
 
 
 def _total_bytes(proc: Path) -> Iterator[int]:
@@ -136,9 +168,19 @@ def bound(limits: Limits) -> Bound:
 class Clients:
     """Shares the clients that this machine takes among all pools of this gpumon."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        """`limits` are those of this process where they are not given."""
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        cpus: int | None = None,
+        ticks: Callable[[], Ticks | None] = read_ticks,
+    ) -> None:
+        """`limits` and `cpus` are those of this process where not given; `ticks` reads the CPUs."""
         self._lock = threading.Lock()
+        self._cpus = cpus
+        self._ticks = ticks
+        self._before: Ticks | None = None
+        self._looked_at = float("-inf")
+        self._is_busy = False
         self._wanted: dict[int, int] = {}
         self._limits = limits
         self._bound: Bound | None = None
@@ -169,6 +211,28 @@ class Clients:
                 return wanted
             most = self.bound.clients
             return wanted if total <= most else max(1, most * wanted // total)
+
+    @property
+    def first_starts(self) -> int:
+        """Clients that the CPUs here log in within `BUSY_LOOK_S`."""
+        cpus = self._cpus or len(os.sched_getaffinity(0))
+        return int(cpus * BUSY_LOOK_S / LOGIN_CPU_S)
+
+    def is_busy(self, now: float) -> bool:
+        """Whether the machine had hardly a CPU idle since it was asked before, or until then.
+
+        Args:
+            now: Monotonic time. Asked again before `BUSY_LOOK_S` are over it says the same.
+        """
+        with self._lock:
+            if now - self._looked_at >= BUSY_LOOK_S:
+                before, self._before, self._looked_at = self._before, self._ticks(), now
+                if before is None or self._before is None:
+                    self._is_busy = False
+                elif self._before.total > before.total:
+                    idle = self._before.idle - before.idle
+                    self._is_busy = idle < IDLE_SHARE * (self._before.total - before.total)
+            return self._is_busy
 
     def _open_files(self) -> None:
         """Raise this process's own limit of open files as far as the clients need it.

@@ -20,6 +20,7 @@ from gpumon.sources.probes.program import start_options
 from gpumon.sources.probes.start_order import (
     MAX_STARTING,
     YIELD_S,
+    Pace,
     Places,
     Slot,
     Turns,
@@ -89,8 +90,8 @@ class ProbePool:
         self._clock = clock
         self._once = once
         self._options = dict(options or {})
-        self._turns = Turns(max_starting)
         self._clients = clients or machine.of_this_machine()
+        self._turns = Turns(Pace(self._clients.first_starts, max_starting))
         self._period_s = period_s
         self._zoom, self._processes = Zoom(), SEEN
         self._slots = {endpoint.node: Slot(endpoint) for endpoint in endpoints}
@@ -232,7 +233,7 @@ class ProbePool:
         for slot in turns.ends(slots, due, places, now, self._period_s, self._zoom):
             self._drop(slot)
             slot.rest(now)
-        for slot in turns.starts(slots, due, places, now):
+        for slot in turns.starts(slots, due, places, now, self._clients.is_busy(now)):
             self._start(slot, now)
         rising = sum(1 for s in slots if s.stream and not s.stream.is_greeted)
         remarks = [untried(self.url, due, rising, now)]
@@ -304,6 +305,7 @@ class ProbePool:
             slot.reported_at = self._clock.monotonic()
             if slot.read_since is None:
                 slot.read_since = slot.reported_at
+                self._turns.pace.came_up(slot, self._slots.values(), slot.reported_at)
             lived_s = self._clock.monotonic() - slot.started_at
             if lived_s >= slot.pauses_s[1] or not slot.endpoint.is_step:
                 slot.pause_s = slot.pauses_s[0]

@@ -5,15 +5,17 @@ Pure decisions on the pool's slots; nothing here starts or ends a child.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
 from gpumon.model.text import plain
+from gpumon.sources.probes.clients import BUSY_LOOK_S
 from gpumon.sources.probes.delay import JITTER_S
 from gpumon.sources.probes.zoom import OFF, SEEN, Zoom
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumon.sources.probes.clients import Bound
     from gpumon.sources.probes.stream import Endpoint, Stream
@@ -25,7 +27,11 @@ MAX_STARTING_AGAIN: Final = 4
 """Likewise of those that were tried before: nodes that hang must not hold up the others."""
 
 YIELD_S: Final = 3.0
-"""A start that has waited for so long costs nothing more, and leaves its place to the next one."""
+"""A start that has waited for so long costs nothing more, and leaves its place to the next one.
+Where the machine is busy it may just be slow (`Pace.holds_place`)."""
+
+REMEMBERED: Final = 16
+"""Starts whose time says how long to wait for the next one. A choice."""
 
 MAX_WAITING: Final = 256
 """Children that have not come up may wait at once: an ssh takes 1.4 MB of its own."""
@@ -68,6 +74,8 @@ class Slot:
         """Since when its probe reports, its turn; None: it does not."""
         self.has_yielded = False
         """Whether its turn is over, so that it waits for the next one."""
+        self.overtaken = 0
+        """How many that were started after it have come up before it."""
         self.reported_at = 0.0
         """When it last sent a report, or came up."""
         self.due_at = 0.0
@@ -104,6 +112,7 @@ class Slot:
         self.tries += 1
         self.has_yielded = False
         self.read_since = None
+        self.overtaken = 0
         self.started_at = self.reported_at = now
         self.heard_at = dict.fromkeys(self.endpoint.nodes, now)
         self.zoom_sent, self.processes_sent = OFF, SEEN
@@ -112,6 +121,49 @@ class Slot:
         """Note that its turn is over; it waits behind all whose turn began earlier."""
         self.has_yielded = True
         self.due_at = now
+
+
+class Pace:
+    """How many starts are on their way at once: more where they leave CPUs idle.
+
+    On a busy machine further ones only make all of them later, until they are given up with their
+    work undone.
+    """
+
+    def __init__(self, first: int, most: int) -> None:
+        """`first` at first and on a busy machine, up to `most` on an idle one."""
+        self.first, self.most = min(first, most), most
+        self.at_once = self.first
+        self._looked_at = self._came_up_at = float("inf")
+        self._took_s: deque[float] = deque(maxlen=REMEMBERED)
+        self._are_slow = True
+        """Whether they come up on a busy machine."""
+
+    def look(self, now: float, is_busy: bool) -> None:
+        """Let twice as many start, or no more than at first."""
+        self._looked_at, self._came_up_at = min(now, self._looked_at), min(now, self._came_up_at)
+        patience_s = max(YIELD_S, 2.0 * max(self._took_s, default=0.0))
+        self._are_slow = is_busy and now - self._came_up_at < patience_s
+        if now - self._looked_at >= BUSY_LOOK_S:
+            self._looked_at = now
+            self.at_once = self.first if is_busy else min(self.most, 2 * self.at_once)
+
+    def came_up(self, slot: Slot, slots: Iterable[Slot], now: float) -> None:
+        """Take note that a slot's probe has come up."""
+        self._came_up_at = now
+        self._took_s.append(now - slot.started_at)
+        for other in slots:
+            if other.stream and not other.stream.is_greeted:
+                other.overtaken += other.started_at < slot.started_at
+
+    def holds_place(self, slot: Slot, now: float) -> bool:
+        """Whether a start on its way holds up others.
+
+        One that waits for long does not: its node hangs. On a busy machine where others come up all
+        may wait for long; there it is one that later ones have overtaken, as many as start at once.
+        """
+        is_slow = self._are_slow and slot.overtaken < self.at_once
+        return is_slow or now - slot.started_at < YIELD_S
 
 
 class Places(NamedTuple):
@@ -129,9 +181,9 @@ class Places(NamedTuple):
 class Turns:
     """Decides by the clock that it is handed."""
 
-    def __init__(self, max_starting: int = MAX_STARTING) -> None:
-        """`max_starting` probes may be on their way up at once."""
-        self.max_starting = max_starting
+    def __init__(self, pace: Pace) -> None:
+        """At the pace given."""
+        self.pace = pace
         self.next_at = 0.0
         """When the next turn may end."""
 
@@ -144,17 +196,23 @@ class Turns:
         return sorted((s for s in slots if not s.stream and s.due_at <= now), key=rank)
 
     def starts(
-        self, slots: Sequence[Slot], due: Sequence[Slot], places: Places, now: float
+        self,
+        slots: Sequence[Slot],
+        due: Sequence[Slot],
+        places: Places,
+        now: float,
+        is_busy: bool,
     ) -> list[Slot]:
-        """Those of the due ones that there is room for now."""
+        """Those of the due ones that there is room for now; `is_busy`: hardly a CPU is idle."""
         running = [slot for slot in slots if slot.stream]
         rising = [slot for slot in running if slot.stream and not slot.stream.is_greeted]
-        early = [slot for slot in rising if now - slot.started_at < YIELD_S]
+        self.pace.look(now, is_busy)
+        early = [slot for slot in rising if self.pace.holds_place(slot, now)]
         # Where places are few, nodes that hang get no more than half of them.
         waiting = min(MAX_WAITING, max(1, places.nodes // 2)) if places.is_tight else MAX_WAITING
         # All together, because a host between takes no more at once; of these few second tries.
         room = min(
-            self.max_starting - len(early),
+            self.pace.at_once - len(early),
             waiting - len(rising),
             places.nodes - len(running),
         )

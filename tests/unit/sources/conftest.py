@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpumon.sources.probes import clients
+from gpumon.sources.probes.clients import Clients
 from tests.unit.sources.pools import Run
 from tests.worlds.probe import children, eventually
 
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def run() -> Iterator[Open]:
-    """Makes pools; afterwards they are closed and have left no child and no descriptor."""
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Makes pools on a large idle machine; closed they leave no child and no descriptor."""
+    idle = Clients(cpus=64, ticks=lambda: None)
+    monkeypatch.setattr(clients, "of_this_machine", lambda: idle)
     before = children()
     made: list[Run] = []
 

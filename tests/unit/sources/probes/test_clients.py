@@ -10,6 +10,7 @@ import pytest
 
 from gpumon.sources.probes import clients
 from gpumon.sources.probes.clients import (
+    BUSY_LOOK_S,
     FEW,
     FILES_RESERVED,
     MOST,
@@ -17,9 +18,11 @@ from gpumon.sources.probes.clients import (
     Bound,
     Clients,
     Limits,
+    Ticks,
     bound,
     of_this_machine,
     read_limits,
+    read_ticks,
 )
 
 if TYPE_CHECKING:
@@ -121,3 +124,48 @@ def test_threads_share_one_bound_of_this_process() -> None:
         one.join()
     assert found[0].bound == found[1].bound
     assert isinstance(found[0].bound, Bound)
+
+
+def test_ticks_are_those_of_all_cpus_without_what_guests_took_twice(tmp_path: Path) -> None:
+    lines = "cpu  70 5 20 800 40 3 2 10 60 5\ncpu0 1 1 1 1 1 1 1 1 1 1\nintr 7\n"
+    (tmp_path / "stat").write_text(lines)
+    assert read_ticks(tmp_path) == Ticks(idle=840, total=950)
+
+
+@pytest.mark.parametrize("text", ["", "cpu\n", "cpu 1 2 3\n", "cpu a b c d e\n", None])
+def test_a_kernel_that_says_no_ticks_has_none(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "stat").write_text(text)
+    assert read_ticks(tmp_path) is None
+
+
+def test_this_machine_says_its_ticks() -> None:
+    found = read_ticks()
+    assert found is not None
+    assert 0 <= found.idle <= found.total > 0
+
+
+def test_a_machine_is_busy_whose_cpus_were_hardly_idle_since_the_last_look() -> None:
+    said = iter([Ticks(500, 9000), Ticks(503, 9100), Ticks(543, 9200), Ticks(543, 9200), None])
+    machine = Clients(ticks=lambda: next(said))
+    found = [machine.is_busy(70.0 + look * BUSY_LOOK_S) for look in range(5)]
+    assert found == [False, True, False, False, False]
+
+
+def test_ticks_are_not_read_again_at_once() -> None:
+    reads: list[None] = []
+
+    def ticks() -> Ticks:
+        reads.append(None)
+        return Ticks(0, 100 * len(reads))
+
+    machine = Clients(ticks=ticks)
+    machine.is_busy(3.0)
+    assert machine.is_busy(3.0 + BUSY_LOOK_S)
+    assert machine.is_busy(3.0 + 1.9 * BUSY_LOOK_S)
+    assert len(reads) == 2
+
+
+def test_more_cpus_log_more_clients_in_at_once() -> None:
+    assert Clients(cpus=16).first_starts == pytest.approx(8 * Clients(cpus=2).first_starts, abs=8)
+    assert Clients(cpus=1).first_starts >= 4

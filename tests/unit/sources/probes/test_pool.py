@@ -17,6 +17,7 @@ from gpumon.sources.probes.start_order import (
     RETRY_S,
     UNTRIED_S,
     YIELD_S,
+    Pace,
     Slot,
 )
 from gpumon.sources.probes.stream import Endpoint
@@ -442,7 +443,7 @@ def test_those_that_nobody_has_tried_yet_are_told_of(run: Open, said: Callable[.
     )
     slots = one.pool._slots
     eventually(lambda: all(slots[node].stream for node in hanging), "they have begun")
-    one.pool._turns.max_starting = 0
+    one.pool._turns.pace = Pace(0, 0)
     one.turn()
     one.clock.time += UNTRIED_S + 1.0
     one.turn()
@@ -450,7 +451,7 @@ def test_those_that_nobody_has_tried_yet_are_told_of(run: Open, said: Callable[.
     assert "waits to be tried, as do 2 more nodes" in one.errors("")[-1]
     assert one.frames("")[-1].errors[0].where == "z1"
     said(one.errors("")[-1])
-    one.pool._turns.max_starting = MAX_STARTING
+    one.pool._turns.pace = Pace(MAX_STARTING, MAX_STARTING)
     one.turn()
     eventually(lambda: not one.frames("")[-1].errors, "and taken back, of whichever node it spoke")
 

@@ -10,11 +10,13 @@ import pytest
 from gpumon.sources.probes import clients, pool
 from gpumon.sources.probes.clients import Bound, Clients, Limits
 from gpumon.sources.probes.start_order import (
+    MAX_STARTING,
     MAX_STARTING_AGAIN,
     TURN_PERIODS,
     TURN_S,
     TURNS_PER_S,
     UNTRIED_S,
+    Pace,
     Places,
     Slot,
     Turns,
@@ -51,7 +53,7 @@ class Site:
         names = [f"h{n}" for n in range(healthy)] + [f"x{n}" for n in range(hanging)]
         self.slots = [Slot(talker("", name)) for name in names]
         self.places = Places(places, len(names))
-        self.turns = Turns()
+        self.turns = Turns(Pace(MAX_STARTING, MAX_STARTING))
         self.now = 1000.0
         self.zoom = NOBODY
         self.reads: Counter[str] = Counter()
@@ -69,7 +71,7 @@ class Site:
         for slot in self.turns.ends(self.slots, due, self.places, self.now, PERIOD_S, self.zoom):
             slot.stream = None
             slot.rest(self.now)
-        for slot in self.turns.starts(self.slots, due, self.places, self.now):
+        for slot in self.turns.starts(self.slots, due, self.places, self.now, is_busy=False):
             slot.begin(self.now)
             name = slot.endpoint.node
             reads: Any = Reads(name.startswith("h"))
@@ -179,13 +181,13 @@ def test_a_step_of_a_job_is_never_ended_for_a_turn() -> None:
 
 def test_second_tries_do_not_hold_up_a_turn_behind_them() -> None:
     """Sorted by age they may stand in front, beyond their budget."""
-    turns, now = Turns(), 500.0
+    turns, now = Turns(Pace(MAX_STARTING, MAX_STARTING)), 500.0
     slots = [Slot(talker("", f"n{n}")) for n in range(MAX_STARTING_AGAIN + 3)]
     for age, slot in enumerate(slots):
         slot.tries, slot.started_at = 3, float(age)
     slots[-1].has_yielded = True
     due = turns.due(slots, now, NOBODY)
-    found = turns.starts(slots, due, Places(20, 40), now)
+    found = turns.starts(slots, due, Places(20, 40), now, is_busy=False)
     assert len(found) == MAX_STARTING_AGAIN + 1
     assert slots[-1] in found
 
@@ -228,7 +230,7 @@ def narrow(run: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
     """Makes pools on a machine that takes six clients, whose nodes may be as slow as they are."""
     monkeypatch.setattr(pool, "GREETING_LIMIT_S", NEVER)
     monkeypatch.setattr(pool, "STALLED_S", NEVER)
-    shared = Clients(NARROW)
+    shared = Clients(NARROW, cpus=64, ticks=lambda: None)
     monkeypatch.setattr(clients, "of_this_machine", lambda: shared)
     return run
 

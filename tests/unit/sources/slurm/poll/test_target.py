@@ -122,7 +122,7 @@ def test_the_nodes_are_reached_through_the_login_node(site):
 
 def test_few_connections_are_on_their_way_up_at_once():
     source = SlurmSource(parse("slurm+ssh://login"), SAMPLING, SystemClock())
-    assert source._pool._turns.max_starting == MAX_STARTING_BEHIND_HOP < 10
+    assert source._pool._turns.pace.most == MAX_STARTING_BEHIND_HOP < 10
     source.close()
 
 
