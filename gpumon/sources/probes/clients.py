@@ -179,7 +179,7 @@ class Clients:
         self._cpus = cpus
         self._ticks = ticks
         self._before: Ticks | None = None
-        self._looked_at = float("-inf")
+        self._ticks_at = float("-inf")
         self._is_busy = False
         self._wanted: dict[int, int] = {}
         self._limits = limits
@@ -225,8 +225,8 @@ class Clients:
             now: Monotonic time. Asked again before `BUSY_LOOK_S` are over it says the same.
         """
         with self._lock:
-            if now - self._looked_at >= BUSY_LOOK_S:
-                before, self._before, self._looked_at = self._before, self._ticks(), now
+            if now - self._ticks_at >= BUSY_LOOK_S:
+                before, self._before, self._ticks_at = self._before, self._ticks(), now
                 if before is None or self._before is None:
                     self._is_busy = False
                 elif self._before.total > before.total:

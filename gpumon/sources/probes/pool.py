@@ -305,7 +305,7 @@ class ProbePool:
             slot.reported_at = self._clock.monotonic()
             if slot.read_since is None:
                 slot.read_since = slot.reported_at
-                self._turns.pace.came_up(slot, self._slots.values(), slot.reported_at)
+                self._turns.pace.came_up(slot, self._slots.values())
             lived_s = self._clock.monotonic() - slot.started_at
             if lived_s >= slot.pauses_s[1] or not slot.endpoint.is_step:
                 slot.pause_s = slot.pauses_s[0]

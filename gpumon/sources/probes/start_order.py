@@ -5,7 +5,6 @@ Pure decisions on the pool's slots; nothing here starts or ends a child.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
@@ -29,9 +28,6 @@ MAX_STARTING_AGAIN: Final = 4
 YIELD_S: Final = 3.0
 """A start that has waited for so long costs nothing more, and leaves its place to the next one.
 Where the machine is busy it may just be slow (`Pace.holds_place`)."""
-
-REMEMBERED: Final = 16
-"""Starts whose time says how long to wait for the next one. A choice."""
 
 MAX_WAITING: Final = 256
 """Children that have not come up may wait at once: an ssh takes 1.4 MB of its own."""
@@ -76,6 +72,8 @@ class Slot:
         """Whether its turn is over, so that it waits for the next one."""
         self.overtaken = 0
         """How many that were started after it have come up before it."""
+        self.start_cpu_s = 0.0
+        """CPU time of its client here when it was last looked at on its way up."""
         self.reported_at = 0.0
         """When it last sent a report, or came up."""
         self.due_at = 0.0
@@ -112,7 +110,7 @@ class Slot:
         self.tries += 1
         self.has_yielded = False
         self.read_since = None
-        self.overtaken = 0
+        self.overtaken, self.start_cpu_s = 0, 0.0
         self.started_at = self.reported_at = now
         self.heard_at = dict.fromkeys(self.endpoint.nodes, now)
         self.zoom_sent, self.processes_sent = OFF, SEEN
@@ -126,32 +124,34 @@ class Slot:
 class Pace:
     """How many starts are on their way at once: more where they leave CPUs idle.
 
-    On a busy machine further ones only make all of them later, until they are given up with their
-    work undone.
+    On a busy machine that computes for them further ones only make all of them later, until they
+    are given up with their work undone.
     """
 
     def __init__(self, first: int, most: int) -> None:
-        """`first` at first and on a busy machine, up to `most` on an idle one."""
+        """`first` at first and on such a machine, up to `most` elsewhere."""
         self.first, self.most = min(first, most), most
         self.at_once = self.first
-        self._looked_at = self._came_up_at = float("inf")
-        self._took_s: deque[float] = deque(maxlen=REMEMBERED)
-        self._are_slow = True
-        """Whether they come up on a busy machine."""
+        self._judged_at = float("inf")
+        self._computed_at = float("-inf")
+        """When a start last took CPU time; those of nodes that hang take none."""
+        self._are_slow = False
 
-    def look(self, now: float, is_busy: bool) -> None:
-        """Let twice as many start, or no more than at first."""
-        self._looked_at, self._came_up_at = min(now, self._looked_at), min(now, self._came_up_at)
-        patience_s = max(YIELD_S, 2.0 * max(self._took_s, default=0.0))
-        self._are_slow = is_busy and now - self._came_up_at < patience_s
-        if now - self._looked_at >= BUSY_LOOK_S:
-            self._looked_at = now
-            self.at_once = self.first if is_busy else min(self.most, 2 * self.at_once)
+    def look(self, now: float, is_busy: bool, rising: Iterable[Slot]) -> None:
+        """Let twice as many start, or no more than at first; `rising` are on their way."""
+        self._judged_at = min(now, self._judged_at)
+        if now - self._judged_at < BUSY_LOOK_S:
+            return
+        self._judged_at = now
+        for slot in rising:
+            before, slot.start_cpu_s = slot.start_cpu_s, slot.stream.cpu_s if slot.stream else 0.0
+            if slot.start_cpu_s > before:
+                self._computed_at = now
+        self._are_slow = is_busy and now - self._computed_at < YIELD_S
+        self.at_once = self.first if self._are_slow else min(self.most, 2 * self.at_once)
 
-    def came_up(self, slot: Slot, slots: Iterable[Slot], now: float) -> None:
+    def came_up(self, slot: Slot, slots: Iterable[Slot]) -> None:
         """Take note that a slot's probe has come up."""
-        self._came_up_at = now
-        self._took_s.append(now - slot.started_at)
         for other in slots:
             if other.stream and not other.stream.is_greeted:
                 other.overtaken += other.started_at < slot.started_at
@@ -159,8 +159,8 @@ class Pace:
     def holds_place(self, slot: Slot, now: float) -> bool:
         """Whether a start on its way holds up others.
 
-        One that waits for long does not: its node hangs. On a busy machine where others come up all
-        may wait for long; there it is one that later ones have overtaken, as many as start at once.
+        One that waits for long does not: its node hangs. Where all are slow it is one that later
+        ones have overtaken, as many as start at once.
         """
         is_slow = self._are_slow and slot.overtaken < self.at_once
         return is_slow or now - slot.started_at < YIELD_S
@@ -206,7 +206,7 @@ class Turns:
         """Those of the due ones that there is room for now; `is_busy`: hardly a CPU is idle."""
         running = [slot for slot in slots if slot.stream]
         rising = [slot for slot in running if slot.stream and not slot.stream.is_greeted]
-        self.pace.look(now, is_busy)
+        self.pace.look(now, is_busy, rising)
         early = [slot for slot in rising if self.pace.holds_place(slot, now)]
         # Where places are few, nodes that hang get no more than half of them.
         waiting = min(MAX_WAITING, max(1, places.nodes // 2)) if places.is_tight else MAX_WAITING

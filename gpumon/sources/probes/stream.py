@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gpumon.model.fault import SourceError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _SIGKILL: Final = 9
 """Not from `signal`, which makes an enum of every signal: .6 ms of a single answer."""
+_CPU_CLOCK: Final = 2
+"""Linux' CPUCLOCK_SCHED: CPU time of a process as its scheduler counts it."""
 
 PROTOCOL: Final = 1
 """Version of the probe's lines that is understood; `gpumon.probe.main` has the same."""
@@ -155,6 +158,15 @@ class Stream:
     def has_reported(self) -> bool:
         """Whether every probe has reported, its GPUs included."""
         return len(self._reported) == len(self.endpoint.reaches)
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time of its child here; 0 once that has ended."""
+        try:
+            # Its process clock, as clock_getcpuclockid(3) makes the number.
+            return time.clock_gettime((~self._process.pid << 3) | _CPU_CLOCK)
+        except OSError:
+            return 0.0
 
     @property
     def has_outgoing(self) -> bool:

@@ -44,6 +44,7 @@ class Reads:
 
     def __init__(self, is_greeted: bool) -> None:
         self.is_greeted = is_greeted
+        self.cpu_s = 0.0
 
 
 class Site:

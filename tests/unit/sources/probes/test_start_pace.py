@@ -18,6 +18,10 @@ STEP_S = 0.25
 NOBODY = Zoom()
 
 
+def _stream(is_greeted: bool) -> Any:
+    return SimpleNamespace(is_greeted=is_greeted, cpu_s=0.0)
+
+
 class Machine:
     """Starts share its CPUs evenly with other programs; a start takes CPU time, or hangs."""
 
@@ -55,11 +59,11 @@ class Machine:
         for slot in working:
             name = slot.endpoint.node
             self.done_s[name] = self.done_s.get(name, 0.0) + each_s
+            slot.stream.cpu_s = self.done_s[name]
             if self.done_s[name] >= self.work_s:
-                stream: Any = SimpleNamespace(is_greeted=True)
-                slot.stream = stream
+                slot.stream = _stream(is_greeted=True)
                 self.came_up_after_s[name] = self.now - 1000.0
-                self.turns.pace.came_up(slot, self.slots, self.now)
+                self.turns.pace.came_up(slot, self.slots)
         for slot in self.rising():
             if self.now - slot.started_at > GREETING_LIMIT_S:
                 self.given_up.append(slot.endpoint.node)
@@ -70,15 +74,14 @@ class Machine:
         is_busy = self.is_busy(self.now)
         for slot in self.turns.starts(self.slots, due, places, self.now, is_busy):
             slot.begin(self.now)
-            rising: Any = SimpleNamespace(is_greeted=False)
-            slot.stream = rising
+            slot.stream = _stream(is_greeted=False)
 
     def watch(self, seconds: float) -> None:
         for _ in range(int(seconds / STEP_S)):
             self.step()
 
 
-@pytest.mark.parametrize(("cpus", "nodes", "work_s"), [(2, 150, 0.6), (1, 90, 0.7), (4, 300, 0.5)])
+@pytest.mark.parametrize(("cpus", "nodes", "work_s"), [(2, 150, 0.6), (1, 90, 0.7), (4, 300, 0.9)])
 def test_a_machine_that_is_busy_with_starts_brings_all_of_them_up(
     cpus: int, nodes: int, work_s: float
 ) -> None:
@@ -96,7 +99,7 @@ def test_what_others_compute_makes_starts_slow_and_gives_none_of_them_up() -> No
     assert len(machine.came_up_after_s) == 80
 
 
-@pytest.mark.parametrize(("hanging", "others"), [(300, 0), (90, 30)])
+@pytest.mark.parametrize(("hanging", "others"), [(300, 0), (300, 30)])
 def test_nodes_that_hang_in_front_of_all_hold_up_no_other_for_long(
     hanging: int, others: int
 ) -> None:

@@ -206,6 +206,20 @@ def test_speaking_to_a_child_that_has_gone_is_no_error() -> None:
         assert not probe.stream.has_outgoing
 
 
+def test_cpu_time_is_that_of_the_child() -> None:
+    """One that waits takes none, one that computes takes more and more."""
+    with Probe(talker("cat")) as waits, Probe(talker("while :; do :; done")) as computes:
+        eventually(lambda: computes.stream.cpu_s > 0.2, "it computes")
+        assert waits.stream.cpu_s < 0.1
+
+
+def test_a_child_that_has_gone_has_no_cpu_time() -> None:
+    with Probe(talker("exit 0")) as probe:
+        probe.until_end()
+        eventually(lambda: probe.stream.reap(0), "it is collected")
+        assert probe.stream.cpu_s == 0.0
+
+
 def test_ending_ends_the_whole_group() -> None:
     """Behind ssh may stand a ProxyCommand, which must not outlive it."""
     with Probe(talker(f"{HELLO} sleep 600 & {REPORT} $!; wait")) as probe:
