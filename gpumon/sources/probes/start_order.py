@@ -145,7 +145,8 @@ class Pace:
         self._judged_at = now
         for slot in rising:
             before, slot.start_cpu_s = slot.start_cpu_s, slot.stream.cpu_s if slot.stream else 0.0
-            if slot.start_cpu_s > before:
+            # What it took at first was its program's own start.
+            if slot.start_cpu_s > before > 0.0:
                 self._computed_at = now
         self._are_slow = is_busy and now - self._computed_at < YIELD_S
         self.at_once = self.first if self._are_slow else min(self.most, 2 * self.at_once)

@@ -18,8 +18,12 @@ STEP_S = 0.25
 NOBODY = Zoom()
 
 
+OWN_START_S = 0.01
+"""CPU time that any client takes before it connects."""
+
+
 def _stream(is_greeted: bool) -> Any:
-    return SimpleNamespace(is_greeted=is_greeted, cpu_s=0.0)
+    return SimpleNamespace(is_greeted=is_greeted, cpu_s=OWN_START_S)
 
 
 class Machine:
@@ -59,7 +63,7 @@ class Machine:
         for slot in working:
             name = slot.endpoint.node
             self.done_s[name] = self.done_s.get(name, 0.0) + each_s
-            slot.stream.cpu_s = self.done_s[name]
+            slot.stream.cpu_s = OWN_START_S + self.done_s[name]
             if self.done_s[name] >= self.work_s:
                 slot.stream = _stream(is_greeted=True)
                 self.came_up_after_s[name] = self.now - 1000.0
