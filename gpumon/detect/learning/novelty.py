@@ -127,7 +127,7 @@ class Usual:
         alone = apart.min(axis=1)
         # One that is like nothing itself makes nothing around it any denser.
         self._alone = np.where(np.isfinite(alone), alone, _FARTHEST)
-        self._expected = self._differences(self._scaled, apart)[1]
+        self._expected = self._differences(self._scaled, *_nearest(apart))[1]
         own, kinds = self._distances(self._scaled, itself, apart), _kinds(self._table)
         self._typical = {
             kind: np.nanmedian(own[kinds == kind], axis=0)
@@ -192,16 +192,19 @@ class Usual:
         even = np.eye(len(spread)) * np.trace(spread) / len(spread)
         return centre, np.linalg.pinv((1.0 - _ROUND) * spread + _ROUND * even)
 
-    def _differences(self, jobs: _Scaled, apart: Floats) -> tuple[Floats, Floats]:
+    def _differences(
+        self, jobs: _Scaled, beside: NDArray[np.intp], how_far: Floats
+    ) -> tuple[Floats, Floats]:
         """Job by feature how far it is from the mean of those most like it; 0 where none is known.
 
         And of each feature the root mean square.
         """
-        many = min(_BESIDE, apart.shape[1])
-        beside = np.argpartition(apart, many - 1, axis=1)[:, :many]
-        is_near = np.isfinite(np.take_along_axis(apart, beside, axis=1)).astype(np.float64)
-        count = np.einsum("ij,ijk->ik", is_near, self._scaled.is_known[beside])
-        total = np.einsum("ij,ijk->ik", is_near, self._scaled.values[beside])
+        is_near = np.isfinite(how_far)
+        count, total = np.zeros_like(jobs.values), np.zeros_like(jobs.values)
+        # One by one: all at once are ten tables.
+        for others, are_near in zip(beside.T, is_near.T, strict=True):
+            count += self._scaled.is_known[others] * are_near[:, None]
+            total += self._scaled.values[others] * are_near[:, None]
         expected = total / np.maximum(count, 1.0)
         is_known = (count > 0.0) & (jobs.is_known > 0.0)
         found = np.where(is_known, jobs.values - expected, 0.0)
@@ -209,19 +212,28 @@ class Usual:
 
     def _distances(self, jobs: _Scaled, itself: NDArray[np.bool_], apart: Floats) -> Floats:
         """Job by distance, in the order above; NaN where nobody is near."""
-        many = min(_NEIGHBOURS, apart.shape[1])
-        around = np.argpartition(apart, many - 1, axis=1)[:, :many]
-        nearest, dense = apart.min(axis=1), self._alone[around].mean(axis=1)
+        around, how_far = _nearest(apart)
+        nearest, dense = how_far[:, 0], self._alone[around[:, :_NEIGHBOURS]].mean(axis=1)
         near = np.where(np.isfinite(nearest), nearest / (_STEADY + dense), np.nan)
         off = jobs.values - self._centre
-        squared = np.einsum("ij,jk,ik->i", off, self._precision, off)
+        squared = ((off @ self._precision) * off).sum(axis=1)
         # As if the job had not been among them itself (Sherman and Morrison).
         weight = itself.sum(axis=1) * (1.0 - _ROUND) / len(self._ids)
         squared = squared / np.maximum(1.0 - weight * squared, _LEAST_LEFT)
         broad = np.sqrt(squared / np.maximum(jobs.is_known.sum(axis=1), 1.0))
-        differences = self._differences(jobs, apart)[0] / np.hypot(self._expected, _LEAST_APART)
-        beside = np.sqrt((differences**2).sum(axis=1) / np.maximum(jobs.is_known.sum(axis=1), 1.0))
+        differs = self._differences(jobs, around, how_far)[0]
+        differs /= np.hypot(self._expected, _LEAST_APART)
+        beside = np.sqrt((differs**2).sum(axis=1) / np.maximum(jobs.is_known.sum(axis=1), 1.0))
         return np.stack([near, broad, beside], axis=1)
+
+
+def _nearest(apart: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Job by place which others are most like it, the nearest first, and how far they are."""
+    many = min(_BESIDE, apart.shape[1])
+    some = np.argpartition(apart, many - 1, axis=1)[:, :many]
+    how_far = np.take_along_axis(apart, some, axis=1)
+    order = np.argsort(how_far, axis=1, kind="stable")
+    return np.take_along_axis(some, order, axis=1), np.take_along_axis(how_far, order, axis=1)
 
 
 def distinctive_traits(
