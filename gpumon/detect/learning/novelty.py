@@ -40,7 +40,7 @@ _LEAST_SPREAD: Final = 0.02
 
 ODD_FROM: Final = 1.8
 """A job is told as odd from so many times the distance that is usual of its kind. One of the 358
-healthy jobs lay beyond that it was chosen on, and two of 513 others (docs/numbers.md)."""
+healthy jobs lay beyond that it was chosen on, and two of 689 others (docs/numbers.md)."""
 
 CIRCUMSTANCES: Final = frozenset({"gpus", "job_nodes", "alone", "observed", "step"})
 """Features that tell how large or how well seen a job is, not how it behaves."""
