@@ -1,10 +1,12 @@
 """Jobs that behave like nothing that is usual here: how far each lies from all others.
 
-Two distances count alike. The near one is to the job that is most like it, beside how far those
+Three distances count alike. The near one is to the job that is most like it, beside how far those
 around that one are from each other: where jobs are of many kinds, or few, a larger distance is
 usual. The broad one (Mahalanobis) is to the middle of all, in the directions in which jobs differ:
-it sees what never comes together, though each part of it is common. Jobs of one GPU, of one node
-and of several are measured by their own kind, as the first have no peers to be compared by.
+it sees what never comes together, though each part of it is common. The beside one is to the mean
+of those most like it, each feature in what such jobs usually differ by: it sees the little that
+they all share, and in which jobs of other kinds differ widely. Jobs of one GPU, of one node and of
+several are measured by their own kind, as the first have no peers to be compared by.
 
 A feature that is missing of one of two jobs is left out between them, and two that share too few
 are no neighbours. No job's name is looked at.
@@ -36,9 +38,9 @@ MOST_USUAL: Final = 1000
 _LEAST_SPREAD: Final = 0.02
 """A feature that hardly differs between jobs is measured by no less than this."""
 
-ODD_FROM: Final = 1.7
-"""A job is told as odd from so many times the distance that is usual of its kind. None of the 181
-healthy jobs lay beyond that it was chosen on, and two of 513 others (docs/numbers.md)."""
+ODD_FROM: Final = 1.8
+"""A job is told as odd from so many times the distance that is usual of its kind. One of the 358
+healthy jobs lay beyond that it was chosen on, and two of 689 others (docs/numbers.md)."""
 
 CIRCUMSTANCES: Final = frozenset({"gpus", "job_nodes", "alone", "observed", "step"})
 """Features that tell how large or how well seen a job is, not how it behaves."""
@@ -49,14 +51,24 @@ _FARTHEST: Final = 3.0
 _NEIGHBOURS: Final = 5
 """Usual jobs around it that tell how dense it is there."""
 
+_BESIDE: Final = 10
+"""Usual jobs whose mean a job is expected to be like."""
+
+_LEAST_APART: Final = 0.1
+"""Spreads by which a feature is expected to differ from that mean at least, lest one that they
+share to the digit be all of a job."""
+
 _COMMON: Final = 0.5
 """Share of what is known of a job that must be known of a neighbour."""
+
+_DISTANCES: Final = 3
+"""The near one, the broad one, the beside one."""
 
 _STEADY: Final = 1.0
 """Added to the distance between neighbours, in spreads: where they are almost the same, a small
 difference is none."""
 
-_ROUND: Final = 0.05
+_ROUND: Final = 0.02
 """Share of the spread that is the same in all directions: of some hundred jobs, those in which they
 hardly differ are chance."""
 
@@ -115,7 +127,8 @@ class Usual:
         alone = apart.min(axis=1)
         # One that is like nothing itself makes nothing around it any denser.
         self._alone = np.where(np.isfinite(alone), alone, _FARTHEST)
-        own, kinds = self._both(self._scaled, itself), _kinds(self._table)
+        self._expected = self._differences(self._scaled, *_nearest(apart))[1]
+        own, kinds = self._distances(self._scaled, itself, apart), _kinds(self._table)
         self._typical = {
             kind: np.nanmedian(own[kinds == kind], axis=0)
             for kind in set(kinds.tolist())
@@ -128,11 +141,12 @@ class Usual:
         NaN where too few jobs of its kind are known, or too little of it.
         """
         table = table_of(jobs)
-        unknown = np.full(2, np.nan)
+        unknown = np.full(_DISTANCES, np.nan)
         typical = [self._typical.get(kind, unknown) for kind in _kinds(table).tolist()]
-        both = self._both(self._measured(table), self._itself(jobs))
-        both /= np.array(typical, np.float64).reshape(-1, 2)
-        found: Floats = np.sqrt(both.prod(axis=1))
+        scaled, itself = self._measured(table), self._itself(jobs)
+        every = self._distances(scaled, itself, self._apart(scaled, itself))
+        every /= np.array(typical, np.float64).reshape(-1, _DISTANCES)
+        found: Floats = np.cbrt(every.prod(axis=1))
         return found
 
     def traits(self, job: Behaviour) -> tuple[Trait, ...]:
@@ -178,20 +192,48 @@ class Usual:
         even = np.eye(len(spread)) * np.trace(spread) / len(spread)
         return centre, np.linalg.pinv((1.0 - _ROUND) * spread + _ROUND * even)
 
-    def _both(self, jobs: _Scaled, itself: NDArray[np.bool_]) -> Floats:
-        """Job by distance, the near one and the broad one; NaN where nobody is near."""
-        apart = self._apart(jobs, itself)
-        many = min(_NEIGHBOURS, apart.shape[1])
-        around = np.argpartition(apart, many - 1, axis=1)[:, :many]
-        nearest, dense = apart.min(axis=1), self._alone[around].mean(axis=1)
+    def _differences(
+        self, jobs: _Scaled, beside: NDArray[np.intp], how_far: Floats
+    ) -> tuple[Floats, Floats]:
+        """Job by feature how far it is from the mean of those most like it; 0 where none is known.
+
+        And of each feature the root mean square.
+        """
+        is_near = np.isfinite(how_far)
+        count, total = np.zeros_like(jobs.values), np.zeros_like(jobs.values)
+        # One by one: all at once are ten tables.
+        for others, are_near in zip(beside.T, is_near.T, strict=True):
+            count += self._scaled.is_known[others] * are_near[:, None]
+            total += self._scaled.values[others] * are_near[:, None]
+        expected = total / np.maximum(count, 1.0)
+        is_known = (count > 0.0) & (jobs.is_known > 0.0)
+        found = np.where(is_known, jobs.values - expected, 0.0)
+        return found, np.sqrt((found**2).sum(axis=0) / np.maximum(is_known.sum(axis=0), 1))
+
+    def _distances(self, jobs: _Scaled, itself: NDArray[np.bool_], apart: Floats) -> Floats:
+        """Job by distance, in the order above; NaN where nobody is near."""
+        around, how_far = _nearest(apart)
+        nearest, dense = how_far[:, 0], self._alone[around[:, :_NEIGHBOURS]].mean(axis=1)
         near = np.where(np.isfinite(nearest), nearest / (_STEADY + dense), np.nan)
         off = jobs.values - self._centre
-        squared = np.einsum("ij,jk,ik->i", off, self._precision, off)
+        squared = ((off @ self._precision) * off).sum(axis=1)
         # As if the job had not been among them itself (Sherman and Morrison).
         weight = itself.sum(axis=1) * (1.0 - _ROUND) / len(self._ids)
         squared = squared / np.maximum(1.0 - weight * squared, _LEAST_LEFT)
         broad = np.sqrt(squared / np.maximum(jobs.is_known.sum(axis=1), 1.0))
-        return np.stack([near, broad], axis=1)
+        differs = self._differences(jobs, around, how_far)[0]
+        differs /= np.hypot(self._expected, _LEAST_APART)
+        beside = np.sqrt((differs**2).sum(axis=1) / np.maximum(jobs.is_known.sum(axis=1), 1.0))
+        return np.stack([near, broad, beside], axis=1)
+
+
+def _nearest(apart: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Job by place which others are most like it, the nearest first, and how far they are."""
+    many = min(_BESIDE, apart.shape[1])
+    some = np.argpartition(apart, many - 1, axis=1)[:, :many]
+    how_far = np.take_along_axis(apart, some, axis=1)
+    order = np.argsort(how_far, axis=1, kind="stable")
+    return np.take_along_axis(some, order, axis=1), np.take_along_axis(how_far, order, axis=1)
 
 
 def distinctive_traits(

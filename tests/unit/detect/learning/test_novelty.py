@@ -64,6 +64,22 @@ def test_what_never_comes_together_is_strange_though_each_part_is_common():
     assert apart > 1.2 * together
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_jobs_like_it_share_is_strange_though_other_kinds_have_it(seed):
+    """As a pause between kernels that others have."""
+    dice = np.random.default_rng(20 + seed)
+    # Of each kind 16 features are the same, and in 64 any two jobs differ.
+    same, others = ([feature.key for feature in FEATURES[a:b]] for a, b in ((0, 16), (16, 80)))
+
+    def job(name, values):
+        return behaviour(dice, name, values | {key: 0.3 + dice.normal(0.0, 0.1) for key in others})
+
+    jobs = [job(f"usual-{n}", dict.fromkeys(same, n % 6 / 5.0)) for n in range(300)]
+    strange = job("strange", dict.fromkeys(same, 0.2) | dict.fromkeys(same[:4], 0.8))
+    times = Usual([*jobs, strange]).times([*jobs, strange])
+    assert times[-1] > 1.08 * times[:-1].max()
+
+
 def test_by_what_it_differs_is_told_beside_those_nearest_to_it():
     jobs = site(2)
     strange = behaviour(np.random.default_rng(8), "strange", STRANGE)
