@@ -172,6 +172,10 @@ class Grid(SortableList[R], Generic[R], inherit_bindings=False):
         self.is_counting = True
         self._arrange(is_answer=True)
 
+    def renew(self) -> None:
+        """Filter and sort the same tick again: beside it, what its rows show has changed."""
+        self._desk.renew()
+
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
         if keys != self._chosen:

@@ -129,6 +129,11 @@ class RowShelf(Generic[R]):
         self._keys, self._texts, self._read = [], {}, {}
         return held
 
+    def renew(self) -> None:
+        """Let go of all texts: rows of the same tick show something else now."""
+        self._search_in(None)
+        self._texts = {}
+
     def drop_others(self, digest: Digest) -> None:
         """Let go of any other tick: whole fleets hang on it."""
         if self._searched is not digest:
