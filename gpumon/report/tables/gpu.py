@@ -432,8 +432,8 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         priority=5,
         cell=user_cell,
         order=lambda d, r: _text_order(" ".join(users_of(d, r))),
-        doc="Owner of that job; if no job holds the GPU, the owner of the first process on it, "
-        "and how many more.",
+        doc="Owner of that job; if no job holds the GPU, who computes with most of its memory, "
+        "and how many more; +?: others, not known.",
         words=users_of,
     ),
     Column(
@@ -444,7 +444,7 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         priority=4,
         cell=process_cell,
         order=None,
-        doc="First process on the GPU, and how many more.",
+        doc="The process that computes with most of the GPU's memory, and how many more.",
         max_width=16,
     ),
     *measured_columns(),

@@ -360,29 +360,45 @@ def holder(digest: Digest, row: GpuRow) -> tuple[str, str]:
 def users_of(digest: Digest, row: GpuRow) -> tuple[str, ...]:
     """The owner of the job that holds the GPU; without one, of the processes on it.
 
-    Those that compute come first. A user whom the node does not name is a number.
+    A user whom the node does not name is a number.
     """
     view = _job_of(digest, row)
     if view is not None or row.gpu is None:
         return (view.job.user,) if view is not None and view.job.user else ()
-    uuid, everybody = row.gpu.uuid, processes_of(digest, row)
-    computing = [one for one in everybody if one.types.get(uuid) != ONLY_DRAWS]
-    by_user = (p.user or str(p.uid) for p in (*computing, *everybody) if p.uid is not None)
+    by_user = (p.user or str(p.uid) for p in _first_of(digest, row) if p.uid is not None)
     return tuple(dict.fromkeys(by_user))
 
 
+def _first_of(digest: Digest, row: GpuRow) -> Sequence[Process]:
+    """The processes on a GPU: those that compute, then those that draw, most memory first."""
+    found = processes_of(digest, row)
+    if row.gpu is None or len(found) < 2:
+        return found
+    uuid = row.gpu.uuid
+    return sorted(
+        found, key=lambda p: (p.types.get(uuid) == ONLY_DRAWS, -p.mem_used_bytes.get(uuid, 0.0))
+    )
+
+
 def user_cell(digest: Digest, row: GpuRow) -> Cell:
-    """The first of the users, and how many more; – where a process has no known user."""
+    """The first of the users, and how many more; `+?` where others are not known.
+
+    – where none is.
+    """
     users = users_of(digest, row)
-    if not users and holder(digest, row) == ("", "") and processes_of(digest, row):
-        return NO_VALUE
+    if holder(digest, row) == ("", ""):
+        of_whom = processes_of(digest, row)
+        if not users and of_whom:
+            return NO_VALUE
+        if any(one.uid is None for one in of_whom):
+            return Cell(f"{users[0]} +?")
     more = len(users) - 1
     return Cell(f"{users[0]} +{more}" if more > 0 else "".join(users))
 
 
 def process_cell(digest: Digest, row: GpuRow) -> Cell:
     """The first process, and how many more."""
-    processes = processes_of(digest, row)
+    processes = _first_of(digest, row)
     if not processes:
         return EMPTY_CELL
     first, more = processes[0], len(processes) - 1
