@@ -365,6 +365,12 @@ def instance_widths(digest: Digest) -> Mapping[str, int]:
     return {"gpu": len("15:13/0")} if digest.has_instances else {}
 
 
+def fleet_widths(digest: Digest) -> Mapping[str, int]:
+    """The same, and no column of jobs where neither a queue nor a label names any."""
+    has_jobs = digest.tick.queue_at is not None or bool(digest.tick.jobs)
+    return instance_widths(digest) if has_jobs else {**instance_widths(digest), "job": 0}
+
+
 _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
     Column(
         "node",

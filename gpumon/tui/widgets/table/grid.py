@@ -224,7 +224,9 @@ class Grid(SortableList[R], Generic[R], inherit_bindings=False):
     def _shown_columns(self) -> Sequence[Column[R]]:
         """The chosen columns, and the one that rows are sorted by."""
         chosen = column_layout.with_sorted(self.plan.columns, self._columns, self.sorting.key)
-        return widened(chosen, self._widths)
+        # What the user chose is shown also where it is empty.
+        shown = {c.key for c in chosen} if self._chosen is not None else {self.sorting.key}
+        return widened(chosen, {k: w for k, w in self._widths.items() if w or k not in shown})
 
     def _arrange(self, *, is_answer: bool = False) -> None:
         """Filter and sort, at once where that is quick."""
