@@ -256,10 +256,11 @@ def _processes(
     if len(shown) < len(rows):
         shown = shown[:-1]
     place, user = MACHINE_PROCESS_COLUMNS[0].cell, PROCESS_PARTS["user"].cell
+    place_width, user_width = (_widest(digest, shown, cell) for cell in (place, user))
     section = table_section(
         "",
         digest,
-        _columns(width, *(_widest(digest, shown, cell) for cell in (place, user)), commands),
+        _columns(width, place_width, user_width, commands),
         shown,
         width,
         lambda row: f"{row.process.pid}/{row.uuid}",
