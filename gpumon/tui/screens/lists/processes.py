@@ -32,6 +32,7 @@ from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.command_lines import CommandLineView
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Grid, Plan
+from gpumon.tui.widgets.text.lines import KeyBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -118,11 +119,13 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
         return () if has_only_nodes(digest.tick) else super().errors_behind(digest)
 
     def draw(self) -> None:
-        """Also find again what is looked for in command lines that were read meanwhile."""
+        """Also find again what is looked for in command lines read meanwhile; name the keys."""
         if self._commands_found != self._commands_read:
             self._commands_found = self._commands_read
             self.grid.renew()
         super().draw()
+        for bar in self.query(KeyBar):
+            bar.offer(self.footer())
 
     def _command_words(self, digest: Digest, row: ProcessRow) -> tuple[str, ...]:
         """The name of the program, and the command line that is shown in its place."""

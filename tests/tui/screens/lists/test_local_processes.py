@@ -133,6 +133,17 @@ async def test_a_file_holds_no_command_line(stage, tmp_path):
                 assert "--lr" not in text
 
 
+async def test_keys_of_this_machine_are_named_though_the_view_came_before_the_first_sample(stage):
+    with waiting() as child:
+        async with stage(None, size=(160, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            assert "d tree" not in s.lines[-1]
+            await s.give(workstation((seat(child),)))
+            assert "d tree" in s.lines[-1]
+            assert "K signal" in s.lines[-1]
+
+
 async def test_what_is_shown_of_a_command_line_is_found_and_sorted(stage):
     with waiting("b", "--lr", "0.7") as other, waiting("a", "--lr", "0.6") as child:
         seats = (seat(child), seat(other, mem_gib=30.0))
