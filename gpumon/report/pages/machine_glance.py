@@ -21,7 +21,7 @@ from gpumon.report.tables.sections import INDENT, table_section
 from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Tone, text_width
 from gpumon.report.text.units import index_text
-from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
+from gpumon.report.wording.empty_states import no_process_words
 from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.space import space_facts
@@ -247,9 +247,9 @@ def _processes(
     if room < 3:
         return []
     if not rows:
-        is_reported = any(gpu.reports_processes for gpu in gpus)
-        words = "No process is on its GPUs." if is_reported else PROCESSES_NOT_REPORTED
-        return [(), (Cell(words, Tone.DIM),)]
+        if not gpus:
+            return []
+        return [(), (Cell(no_process_words(gpus, "its GPUs"), Tone.DIM),)]
     why = unread_words(rows)
     room -= bool(why)
     shown = rows[: max(1, room - 2)]

@@ -26,6 +26,7 @@ from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import (
     PROCESSES_NOT_REPORTED,
     has_only_nodes,
+    no_process_words,
     silent_nodes_lines,
 )
 from gpumon.tui.actions.registry import bindings_of
@@ -107,11 +108,11 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No GPU has a process, or no GPU is known."""
-        gpus = digest.tick.gpus.values()
-        if gpus and not any(gpu.reports_processes for gpu in gpus):
-            return (PROCESSES_NOT_REPORTED, "ssh:// and slurm read them on the nodes.")
-        if gpus:
-            return ("No process is on the GPUs in view.", "Tab shows the other views.")
+        if gpus := digest.tick.gpus.values():
+            words = no_process_words(gpus, "the GPUs in view")
+            if words == PROCESSES_NOT_REPORTED:
+                return (words, "ssh:// and slurm read them on the nodes.")
+            return (words, "Tab shows the other views.")
         return ("No GPU is known, so no process either.", "e shows what the targets report.")
 
     def errors_behind(self, digest: Digest) -> Sequence[SourceError]:

@@ -247,6 +247,22 @@ def test_where_processes_are_not_reported_it_does_not_claim_that_there_is_none()
     assert "No process is on its GPUs." not in lines
 
 
+@pytest.mark.parametrize(
+    ("unread", "words"),
+    [
+        ((), "No process is on its GPUs."),
+        ((1,), "Which processes are on GPU 1 is not known; none is on the others."),
+        ((0, 2), "Which processes are on GPU 0, 2 is not known; none is on the others."),
+        ((0, 1, 2), "Which processes are on its GPUs is not known."),
+    ],
+)
+def test_where_processes_cannot_be_read_it_does_not_claim_that_there_is_none(unread, words):
+    made = machine(3)
+    hung = (machine(3, process_count=None).gpus[uuids(made)[number]] for number in unread)
+    made = made._replace(gpus={**made.gpus, **{one.uuid: one for one in hung}})
+    assert words in lines_of(made)
+
+
 def test_the_past_is_drawn_in_blocks_that_do_not_move():
     history = History()
     for second in range(0, 600, 10):
