@@ -13,6 +13,7 @@ from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import (
     holder,
+    jobless_widths,
     measured_columns,
     process_cell,
     row_index,
@@ -367,8 +368,7 @@ def instance_widths(digest: Digest) -> Mapping[str, int]:
 
 def fleet_widths(digest: Digest) -> Mapping[str, int]:
     """The same, and no column of jobs where neither a queue nor a label names any."""
-    has_jobs = digest.tick.queue_at is not None or bool(digest.tick.jobs)
-    return instance_widths(digest) if has_jobs else {**instance_widths(digest), "job": 0}
+    return {**instance_widths(digest), **jobless_widths(digest)}
 
 
 _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (

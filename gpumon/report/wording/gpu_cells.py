@@ -10,10 +10,10 @@ from gpumon.model.gpu.conditions import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.rows import OF_INSTANCE, block_rows
 from gpumon.report.text import units
-from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone, text_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumon.model.records.cluster import Gpu, JobView, Node, Process
     from gpumon.report.facts.rows import GpuRow, Instance, Readable
@@ -44,6 +44,12 @@ SHORT_REASONS: Final = {
     "hardware thermal slowdown": "hw thermal",
     "hardware power brake": "power brake",
 }
+
+MOST_MEASURED: Final = 128
+"""GPUs up to which it is looked how long the names of their users are: those of a machine."""
+
+WIDEST_USER: Final = 22
+"""Cells that a user, and how many more there are, take at most."""
 
 _THERMAL_BITS: Final = sum(bit for bit, name in CLOCK_EVENT_REASONS.items() if "thermal" in name)
 
@@ -394,6 +400,17 @@ def user_cell(digest: Digest, row: GpuRow) -> Cell:
             return Cell(f"{users[0]} +?")
     more = len(users) - 1
     return Cell(f"{users[0]} +{more}" if more > 0 else "".join(users))
+
+
+def jobless_widths(digest: Digest) -> Mapping[str, int]:
+    """Where neither a queue nor a label names a job: no column of jobs, and users in its room."""
+    if digest.tick.queue_at is not None or digest.tick.jobs:
+        return {}
+    if len(digest.tick.gpus) > MOST_MEASURED:
+        return {"job": 0}
+    # The column of users stays while there are none: they come and go.
+    widest = max((1, *(text_width(user_cell(digest, row).text) for row in digest.gpu_rows)))
+    return {"job": 0, "user": min(widest, WIDEST_USER)}
 
 
 def process_cell(digest: Digest, row: GpuRow) -> Cell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.report.facts.tick_index import Digest
+from gpumon.report.lists.once import table
 from gpumon.report.tables.gpu import FLEET_COLUMNS
 from tests.worlds.workstation import Seat, workstation
 
@@ -32,3 +33,22 @@ def test_who_holds_most_comes_first_those_that_compute_before_those_that_draw(se
     digest = Digest(workstation(seats))
     cells = {c.key: c.cell(digest, digest.gpu_rows[0]).text for c in FLEET_COLUMNS}
     assert (cells["user"], cells["process"]) == (user, program)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize(
+    ("seats", "shown"),
+    [
+        ((LARGE._replace(user="wilhelmina-orange"), SMALL), "wilhelmina-orange +1"),
+        ((LARGE._replace(user="konstantin"),), "konstantin"),
+        ((LARGE._replace(user="k" * 32),), "k" * 21 + "…"),
+        ((LARGE, SMALL), "ada +1"),
+    ],
+)
+def test_a_long_name_has_its_room_and_that_others_are_there_too(width, seats, shown):
+    lines = table(workstation(seats), width).splitlines()
+    assert f" 0 {shown} " in next(line for line in lines if line.startswith("desk"))
+
+
+def test_the_column_stays_while_nobody_is_on_a_gpu():
+    assert "USER" in table(workstation(()), 80).splitlines()[2].split()
