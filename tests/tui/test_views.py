@@ -226,6 +226,21 @@ async def test_without_a_queue_the_gpus_come_first(stage):
         assert "here" in s.line_with("61/80")
 
 
+async def test_without_a_queue_the_way_back_leads_to_the_gpus(stage):
+    local = (TargetState("local", True, None, 0.3),)
+    async with stage(tick((), [gpu("here", 0)], queue_at=None, targets=local)) as s:
+        await s.press("escape")
+        assert s.app.screen.view == "gpus"
+        await s.press("colon", *"nodes", "enter", "escape")
+        assert s.app.screen.view == "gpus"
+        assert s.app.root == "gpus"
+        # Who asks for the jobs all the same sees why there are none, and gets away from there.
+        await s.press("1")
+        assert s.app.screen.view == "jobs"
+        await s.press("escape")
+        assert s.app.screen.view == "gpus"
+
+
 async def test_findings_page_has_evidence_and_coverage(stage):
     async with stage(fleet()) as s:
         await s.press("f", "f")

@@ -94,10 +94,14 @@ _CHOSEN: Final = "shown where chosen with c."
 
 
 def widened(columns: Sequence[Column[Row]], widths: Mapping[str, int]) -> Sequence[Column[Row]]:
-    """The columns, those with these keys as wide at least as what a tick has in them."""
+    """The columns, those with these keys as wide at least as what a tick has in them.
+
+    A column of width 0 has nothing in this tick, and is left out.
+    """
     if not widths:
         return columns
-    return [c._replace(width=max(c.width, widths.get(c.key, 0))) for c in columns]
+    shown = (c for c in columns if widths.get(c.key) != 0)
+    return [c._replace(width=max(c.width, widths.get(c.key, 0))) for c in shown]
 
 
 def arranged(

@@ -8,7 +8,7 @@ from gpumon.fleet.join.ranks import place
 from gpumon.model.records.block import EMPTY_BLOCK
 from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.rows import BlockRow
-from gpumon.report.tables.process import PROCESS_PARTS, ProcessRow, age_s
+from gpumon.report.tables.process import PROCESS_PARTS, ProcessRow, age_s, gpu_order
 from gpumon.report.text import units
 from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 
@@ -93,10 +93,11 @@ def process_key(row: ProcessRow) -> str:
     return f"{process.node}/{process.pid}/{process.start_time_s}/{row.uuid}"
 
 
-def process_order(_digest: Digest, row: ProcessRow) -> SortKey:
-    """Most GPU memory on top; what is not known below, by node and PID."""
+def process_order(digest: Digest, row: ProcessRow) -> SortKey:
+    """Most GPU memory on top; what is not known below, by node, PID and GPU."""
     used = row.process.mem_used_bytes.get(row.uuid)
-    return (1.0 if used is None else -used, row.process.node, float(row.process.pid), row.uuid)
+    node, index = gpu_order(digest, row)
+    return (1.0 if used is None else -used, node, float(row.process.pid), index)
 
 
 def process_search(digest: Digest, row: ProcessRow) -> str:
@@ -133,12 +134,6 @@ def _gpu_words(digest: Digest, row: ProcessRow) -> tuple[str, ...]:
     """The GPU as it is shown, and whole: by its index, and by its node."""
     index = units.index_text(digest.tick.gpus.get(row.uuid))
     return tuple(word.lower() for word in (_gpu(digest, row).text, index, _place(digest, row)))
-
-
-def _gpu_order(digest: Digest, row: ProcessRow) -> SortKey:
-    gpu = digest.tick.gpus.get(row.uuid)
-    index = gpu.nvml_index if gpu is not None else None
-    return (row.process.node, float("inf") if index is None else float(index))
 
 
 def _of_tree(whole: str, own: str) -> Callable[[Digest, ProcessRow], SortKey | None]:
@@ -239,7 +234,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         doc="Owner of the process: the user's name on its node or from its job, else the uid.",
     ),
     Column(
-        "gpu", "GPU", 4, "left", priority=0, cell=_gpu, order=_gpu_order,
+        "gpu", "GPU", 4, "left", priority=0, cell=_gpu, order=gpu_order,
         doc="Index of the GPU as NVML counts, in MIG mode with the instance (3:1/0); its node in "
         "front where several are in view.",
         max_width=_WIDEST_GPU,

@@ -9,7 +9,7 @@ from gpumon.report.facts.rows import host_row
 from gpumon.report.facts.tick_index import Digest
 from gpumon.report.headline.lines import headline
 from gpumon.report.tables.ended import ENDED_COLUMNS
-from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order, instance_widths
+from gpumon.report.tables.gpu import FLEET_COLUMNS, fleet_order, fleet_widths
 from gpumon.report.tables.host import load_facts
 from gpumon.report.tables.job import JOB_COLUMNS, default_order
 from gpumon.report.tables.process import (
@@ -120,7 +120,7 @@ def _jobs_or_gpus(
     if passes is not None or user is not None:
         shown = [row.whole.uuid for row in rows if row.whole is not None]
         findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
-    columns = widened(FLEET_COLUMNS, instance_widths(digest))
+    columns = widened(FLEET_COLUMNS, fleet_widths(digest))
     lines = table_lines(digest, columns, rows, width)
     lines += _if_none(rows, len(digest.gpu_rows), "GPU")
     if tick.queue_at is None:

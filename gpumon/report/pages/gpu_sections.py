@@ -192,10 +192,15 @@ def _processes(digest: Digest, gpu: Gpu, width: int, chosen: Collection[str] | N
                 note="the node no longer answers",
                 note_tone=Tone.WARN,
             )
-        none = (
-            "none holds a context on it" if gpu.reports_processes else "not reported by an exporter"
-        )
-        note = stale_words(digest, gpu) if gpu.is_stale else none
+        reason = gpu.reason("process_count")
+        if gpu.is_stale:
+            note = stale_words(digest, gpu)
+        elif reason is None:
+            note = "none holds a context on it"
+        elif not gpu.reports_processes:
+            note = "not reported by an exporter"
+        else:
+            note = f"not known: {reading_words(digest, gpu, reason)}"
         return Section(title="Processes", entries=(), head=(), note=note, note_tone=Tone.DIM)
     return table_section(
         "Processes",

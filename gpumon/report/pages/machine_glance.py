@@ -12,15 +12,16 @@ from gpumon.report.tables.field import bars
 from gpumon.report.tables.host import load_facts
 from gpumon.report.tables.process import (
     MACHINE_PROCESS_COLUMNS,
+    PROCESS_PARTS,
     all_process_rows,
     process_rows,
     unread_words,
 )
 from gpumon.report.tables.sections import INDENT, table_section
 from gpumon.report.text import units
-from gpumon.report.text.cells import Cell, Tone
+from gpumon.report.text.cells import Cell, Tone, text_width
 from gpumon.report.text.units import index_text
-from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
+from gpumon.report.wording.empty_states import no_process_words
 from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
 from gpumon.report.wording.paragraphs import facts
 from gpumon.report.wording.space import space_facts
@@ -46,6 +47,9 @@ _RENEWED_S: Final = 10.0
 
 _LEAST_OF_PROCESSES: Final = 4
 """Lines that are left for processes: the list above has the GPUs' values, but none of these."""
+
+_LEAST_COMMAND: Final = 30
+"""Cells of a command line that names of users leave to it."""
 
 _BAR: Final = 16
 _WIDE: Final = 110
@@ -194,15 +198,23 @@ def _remembered_processes(
 
 
 def _columns(
-    width: int, place_width: int, commands: Commands | None
+    width: int, place_width: int, user_width: int, commands: Commands | None
 ) -> Sequence[Column[ProcessRow]]:
-    """Of processes; the GPU, or its instance, is shown whole; the command line takes the rest."""
+    """Of processes; the GPU, or its instance, is shown whole; the command line takes the rest.
+
+    Where that is much, names of users are shown as far as elsewhere.
+    """
     gpu, *others = MACHINE_PROCESS_COLUMNS
     others.insert(0, gpu._replace(width=max(gpu.width, place_width)))
     if commands is None:
         return others
     others = [one for one in others if one.key != "program"]
     left = width - INDENT - sum(one.width + GAP for one in others)
+    at = next(place for place, one in enumerate(others) if one.key == "user")
+    user = others[at]
+    more = max(0, min(user_width, user.max_width, user.width + left - _LEAST_COMMAND) - user.width)
+    others[at] = user._replace(width=user.width + more)
+    left -= more
     doc = "Command line, or the program's name."
     return (
         *others,
@@ -219,6 +231,13 @@ def _columns(
     )
 
 
+def _widest(
+    digest: Digest, rows: Sequence[ProcessRow], cell: Callable[[Digest, ProcessRow], Cell]
+) -> int:
+    """Cells that the widest text of a column takes."""
+    return max((text_width(cell(digest, row).text) for row in rows), default=0)
+
+
 def _processes(
     digest: Digest, gpus: list[Gpu], size: tuple[int, int], commands: Commands | None
 ) -> list[Line]:
@@ -228,26 +247,27 @@ def _processes(
     if room < 3:
         return []
     if not rows:
-        is_reported = any(gpu.reports_processes for gpu in gpus)
-        words = "No process is on its GPUs." if is_reported else PROCESSES_NOT_REPORTED
-        return [(), (Cell(words, Tone.DIM),)]
+        if not gpus:
+            return []
+        return [(), (Cell(no_process_words(gpus, "its GPUs"), Tone.DIM),)]
     why = unread_words(rows)
     room -= bool(why)
     shown = rows[: max(1, room - 2)]
     if len(shown) < len(rows):
         shown = shown[:-1]
-    place = MACHINE_PROCESS_COLUMNS[0].cell
+    place, user = MACHINE_PROCESS_COLUMNS[0].cell, PROCESS_PARTS["user"].cell
+    place_width, user_width = (_widest(digest, shown, cell) for cell in (place, user))
     section = table_section(
         "",
         digest,
-        _columns(width, max((len(place(digest, row).text) for row in shown), default=0), commands),
+        _columns(width, place_width, user_width, commands),
         shown,
         width,
         lambda row: f"{row.process.pid}/{row.uuid}",
     )
     lines: list[Line] = [(), section.head, *(entry.line for entry in section.entries)]
     if len(shown) < len(rows):
-        left = f"  {len(rows) - len(shown)} more: Enter on a GPU shows its own"
+        left = f"  {len(rows) - len(shown)} more: :ps shows all"
         lines.append((Cell(left, Tone.DIM),))
     if why:
         lines.append((Cell(f"  {why}", Tone.DIM),))

@@ -13,6 +13,7 @@ from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.gpu_cells import (
     holder,
+    jobless_widths,
     measured_columns,
     process_cell,
     row_index,
@@ -365,6 +366,11 @@ def instance_widths(digest: Digest) -> Mapping[str, int]:
     return {"gpu": len("15:13/0")} if digest.has_instances else {}
 
 
+def fleet_widths(digest: Digest) -> Mapping[str, int]:
+    """The same, and no column of jobs where neither a queue nor a label names any."""
+    return {**instance_widths(digest), **jobless_widths(digest)}
+
+
 _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
     Column(
         "node",
@@ -432,8 +438,8 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         priority=5,
         cell=user_cell,
         order=lambda d, r: _text_order(" ".join(users_of(d, r))),
-        doc="Owner of that job; if no job holds the GPU, the owner of the first process on it, "
-        "and how many more.",
+        doc="Owner of that job; if no job holds the GPU, who computes with most of its memory, "
+        "and how many more; +?: others, not known.",
         words=users_of,
     ),
     Column(
@@ -444,7 +450,7 @@ _FLEET_COLUMNS: Final[tuple[Column[GpuRow], ...]] = (
         priority=4,
         cell=process_cell,
         order=None,
-        doc="First process on the GPU, and how many more.",
+        doc="The process that computes with most of the GPU's memory, and how many more.",
         max_width=16,
     ),
     *measured_columns(),

@@ -6,7 +6,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumon.model.missing import Reason
-from gpumon.report.facts.columns import Column, shown_first
+from gpumon.report.facts.columns import Column, SortKey, shown_first
 from gpumon.report.facts.rows import block_rows, host_row
 from gpumon.report.tables.field import PAST_WIDTH, bars, round_up, span_s
 from gpumon.report.text import units
@@ -96,9 +96,17 @@ def all_process_rows(digest: Digest, gpus: Iterable[Gpu]) -> list[ProcessRow]:
     return sorted(
         rows,
         key=lambda row: (
-            -(row.process.mem_used_bytes.get(row.uuid) or 0.0), row.process.pid, row.uuid,
+            -(row.process.mem_used_bytes.get(row.uuid) or 0.0), row.process.pid,
+            gpu_order(digest, row),
         ),
     )  # fmt: skip
+
+
+def gpu_order(digest: Digest, row: ProcessRow) -> SortKey:
+    """By node and number of the GPU: what UUIDs begin with says nothing to a reader."""
+    gpu = digest.tick.gpus.get(row.uuid)
+    index = gpu.nvml_index if gpu is not None else None
+    return (row.process.node, float("inf") if index is None else float(index))
 
 
 _UNREAD: Final = {

@@ -8,15 +8,16 @@ from gpumon.fleet.sampler.need import is_held
 from gpumon.model.job_name import job_name
 from gpumon.model.job_states import ENDED_STATES
 from gpumon.report.text.cells import Cell, Tone, paragraph, some_names
+from gpumon.report.text.units import index_text
 from gpumon.report.wording.paragraphs import all_errors, error_lines, silence_lines
 from gpumon.report.wording.pending import wait_words
 from gpumon.report.wording.verdict_words import left_since
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from gpumon.model.fault import SourceError
-    from gpumon.model.records.cluster import JobView
+    from gpumon.model.records.cluster import Gpu, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.text.cells import Line
@@ -29,6 +30,26 @@ MOST_ABOVE: Final = 2
 
 PROCESSES_NOT_REPORTED: Final = "Exporters do not report which processes are on GPUs."
 """Said where no source of the GPUs in view knows of processes, which is not that there is none."""
+
+
+def no_process_words(gpus: Collection[Gpu], which: str) -> str:
+    """That no process is on some GPUs; of those that cannot be read it is not known.
+
+    Args:
+        gpus: One at least, on none of which a process is seen.
+        which: What they are called together.
+    """
+    if not any(gpu.reports_processes for gpu in gpus):
+        return PROCESSES_NOT_REPORTED
+    unread = [gpu for gpu in gpus if gpu.value("process_count") is None]
+    if not unread:
+        return f"No process is on {which}."
+    if len(unread) == len(gpus) > 1:
+        return f"Which processes are on {which} is not known."
+    has_one_node = len({gpu.node for gpu in gpus}) == 1
+    names = (f"{'' if has_one_node else f'{gpu.node}:'}{index_text(gpu)}" for gpu in unread)
+    others = "" if len(unread) == len(gpus) else "; none is on the others"
+    return f"Which processes are on GPU {some_names(tuple(names))} is not known{others}."
 
 
 def nothing_lines(

@@ -10,10 +10,10 @@ from gpumon.model.gpu.conditions import HARMLESS_BITS, IDLE_BITS
 from gpumon.report.facts.columns import Column, SortKey
 from gpumon.report.facts.rows import OF_INSTANCE, block_rows
 from gpumon.report.text import units
-from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone
+from gpumon.report.text.cells import EMPTY_CELL, NO_VALUE, Cell, Tone, text_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumon.model.records.cluster import Gpu, JobView, Node, Process
     from gpumon.report.facts.rows import GpuRow, Instance, Readable
@@ -44,6 +44,12 @@ SHORT_REASONS: Final = {
     "hardware thermal slowdown": "hw thermal",
     "hardware power brake": "power brake",
 }
+
+MOST_MEASURED: Final = 128
+"""GPUs up to which it is looked how long the names of their users are: those of a machine."""
+
+WIDEST_USER: Final = 22
+"""Cells that a user, and how many more there are, take at most."""
 
 _THERMAL_BITS: Final = sum(bit for bit, name in CLOCK_EVENT_REASONS.items() if "thermal" in name)
 
@@ -360,29 +366,56 @@ def holder(digest: Digest, row: GpuRow) -> tuple[str, str]:
 def users_of(digest: Digest, row: GpuRow) -> tuple[str, ...]:
     """The owner of the job that holds the GPU; without one, of the processes on it.
 
-    Those that compute come first. A user whom the node does not name is a number.
+    A user whom the node does not name is a number.
     """
     view = _job_of(digest, row)
     if view is not None or row.gpu is None:
         return (view.job.user,) if view is not None and view.job.user else ()
-    uuid, everybody = row.gpu.uuid, processes_of(digest, row)
-    computing = [one for one in everybody if one.types.get(uuid) != ONLY_DRAWS]
-    by_user = (p.user or str(p.uid) for p in (*computing, *everybody) if p.uid is not None)
+    by_user = (p.user or str(p.uid) for p in _first_of(digest, row) if p.uid is not None)
     return tuple(dict.fromkeys(by_user))
 
 
+def _first_of(digest: Digest, row: GpuRow) -> Sequence[Process]:
+    """The processes on a GPU: those that compute, then those that draw, most memory first."""
+    found = processes_of(digest, row)
+    if row.gpu is None or len(found) < 2:
+        return found
+    uuid = row.gpu.uuid
+    return sorted(
+        found, key=lambda p: (p.types.get(uuid) == ONLY_DRAWS, -p.mem_used_bytes.get(uuid, 0.0))
+    )
+
+
 def user_cell(digest: Digest, row: GpuRow) -> Cell:
-    """The first of the users, and how many more; – where a process has no known user."""
+    """The first of the users, and how many more; `+?` where others are not known.
+
+    – where none is.
+    """
     users = users_of(digest, row)
-    if not users and holder(digest, row) == ("", "") and processes_of(digest, row):
-        return NO_VALUE
+    if holder(digest, row) == ("", ""):
+        of_whom = processes_of(digest, row)
+        if not users and of_whom:
+            return NO_VALUE
+        if any(one.uid is None for one in of_whom):
+            return Cell(f"{users[0]} +?")
     more = len(users) - 1
     return Cell(f"{users[0]} +{more}" if more > 0 else "".join(users))
 
 
+def jobless_widths(digest: Digest) -> Mapping[str, int]:
+    """Where neither a queue nor a label names a job: no column of jobs, and users in its room."""
+    if digest.tick.queue_at is not None or digest.tick.jobs:
+        return {}
+    if len(digest.tick.gpus) > MOST_MEASURED:
+        return {"job": 0}
+    # The column of users stays while there are none: they come and go.
+    widest = max((1, *(text_width(user_cell(digest, row).text) for row in digest.gpu_rows)))
+    return {"job": 0, "user": min(widest, WIDEST_USER)}
+
+
 def process_cell(digest: Digest, row: GpuRow) -> Cell:
     """The first process, and how many more."""
-    processes = processes_of(digest, row)
+    processes = _first_of(digest, row)
     if not processes:
         return EMPTY_CELL
     first, more = processes[0], len(processes) - 1

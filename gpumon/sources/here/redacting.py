@@ -53,6 +53,9 @@ _VALUE: Final = re.compile(
 
 _LINE: Final = re.compile(r"[^\r\n]++")
 
+_ENDS: Final = re.compile(r"[\r\n\t][\r\n\t ]*+")
+"""Ends of lines, with what the next is indented by."""
+
 _SCHEME: Final = re.compile(
     r"\b(bearer|basic|digest|negotiate)(\s++|%20)([^\s\"',;]++)", re.IGNORECASE
 )
@@ -102,6 +105,8 @@ def redacted(words: Sequence[str]) -> str:
     for word in words:
         shown.append(_shown_word(word, before, short))
         before = word
+    # Several lines are one with blanks between, once what ends with a line is hidden.
+    shown = [_ENDS.sub(" ", word.rstrip("\r\n")) for word in shown]
     # What is one word is a title that the program gave itself.
     return plain(" ".join(map(_quoted, shown)) if len(shown) > 1 else "".join(shown), 4096)
 

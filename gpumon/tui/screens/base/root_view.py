@@ -66,9 +66,14 @@ class RootView(View):
         else:
             self.action_quit()
 
-    def _go_by(self, steps: int) -> None:
+    @property
+    def _cycle(self) -> Sequence[ViewName]:
+        """The views that Tab goes through."""
         digest = self.digest
-        cycle = ROOTS if digest is None or has_jobs_in_view(digest.tick) else NEED_NO_QUEUE
+        return ROOTS if digest is None or has_jobs_in_view(digest.tick) else NEED_NO_QUEUE
+
+    def _go_by(self, steps: int) -> None:
+        cycle = self._cycle
         # From a view that the cycle passes over it goes on as from the one before that.
         at = cycle.index(self.root) if self.root in cycle else min(0, -steps)
         self._choose(cycle[(at + steps) % len(cycle)])
@@ -78,11 +83,15 @@ class RootView(View):
         self.gpumon.save_root(view)
 
     def action_back(self) -> None:
-        """Clear the filter, else back to the jobs."""
-        is_leaving = not self.needle() and self.root != "jobs"
-        super().action_back()
-        if is_leaving:
-            self.gpumon.save_root("jobs")
+        """Clear the filter, else back to the jobs; without a queue to the GPUs."""
+        first = self._cycle[0]
+        if self.needle() or not self._is_bottom or first == "jobs":
+            is_leaving = not self.needle() and self.root != "jobs"
+            super().action_back()
+            if is_leaving:
+                self.gpumon.save_root("jobs")
+        elif self.view != first:
+            self._choose(first)
 
     def action_view(self, key: str) -> None:
         """To the view with this number."""

@@ -13,7 +13,7 @@ from gpumon.report.tables.gpu import (
     fleet_basis,
     fleet_order,
     fleet_search_text,
-    instance_widths,
+    fleet_widths,
 )
 from gpumon.report.text import units
 from gpumon.report.text.cells import some_names
@@ -57,7 +57,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         is_steady=True,
         led_by=LOSING,
         rests_on=fleet_basis,
-        widths=instance_widths,
+        widths=fleet_widths,
     )
 
     def __init__(self) -> None:

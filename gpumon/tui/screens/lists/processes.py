@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.base.held_process import NotSentError, send
 from gpumon.model.text import plain
@@ -26,12 +26,14 @@ from gpumon.report.text.cells import Tone, paragraph
 from gpumon.report.wording.empty_states import (
     PROCESSES_NOT_REPORTED,
     has_only_nodes,
+    no_process_words,
     silent_nodes_lines,
 )
 from gpumon.tui.actions.registry import bindings_of
 from gpumon.tui.screens.base.command_lines import CommandLineView
 from gpumon.tui.screens.base.fleet_view import FleetView
 from gpumon.tui.widgets.table.grid import Grid, Plan
+from gpumon.tui.widgets.text.lines import KeyBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from gpumon.base.held_process import Described
     from gpumon.model.fault import SourceError
     from gpumon.model.records.cluster import Process
+    from gpumon.report.facts.columns import SortKey
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.tables.process import ProcessRow
     from gpumon.report.text.cells import Line
@@ -72,9 +75,14 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
 
     def __init__(self) -> None:
         super().__init__()
+        own: dict[str, Any] = {
+            "cell": self._command, "words": self._command_words, "order": self._command_order
+        }  # fmt: skip
         named = self.plan.columns
-        shown = [c._replace(cell=self._command) if c.key == "command" else c for c in named]
-        self.grid = Grid(lambda: self.plan._replace(columns=shown))
+        shown = [c._replace(**own) if c.key == "command" else c for c in named]
+        self.grid = Grid(lambda: self.plan._replace(columns=shown, search=self._search))
+        self._commands_found = 0
+        """Of how many readings the rows were filtered and sorted."""
 
     @property
     def shows_processes(self) -> bool:
@@ -100,16 +108,36 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
 
     def empty_words(self, digest: Digest) -> tuple[str, ...]:
         """No GPU has a process, or no GPU is known."""
-        gpus = digest.tick.gpus.values()
-        if gpus and not any(gpu.reports_processes for gpu in gpus):
-            return (PROCESSES_NOT_REPORTED, "ssh:// and slurm read them on the nodes.")
-        if gpus:
-            return ("No process is on the GPUs in view.", "Tab shows the other views.")
+        if gpus := digest.tick.gpus.values():
+            words = no_process_words(gpus, "the GPUs in view")
+            if words == PROCESSES_NOT_REPORTED:
+                return (words, "ssh:// and slurm read them on the nodes.")
+            return (words, "Tab shows the other views.")
         return ("No GPU is known, so no process either.", "e shows what the targets report.")
 
     def errors_behind(self, digest: Digest) -> Sequence[SourceError]:
         """None where the head shows them."""
         return () if has_only_nodes(digest.tick) else super().errors_behind(digest)
+
+    def draw(self) -> None:
+        """Also find again what is looked for in command lines read meanwhile; name the keys."""
+        if self._commands_found != self._commands_read:
+            self._commands_found = self._commands_read
+            self.grid.renew()
+        super().draw()
+        for bar in self.query(KeyBar):
+            bar.offer(self.footer())
+
+    def _command_words(self, digest: Digest, row: ProcessRow) -> tuple[str, ...]:
+        """The name of the program, and the command line that is shown in its place."""
+        names = (row.process.name or "", self._command(digest, row).text)
+        return tuple(dict.fromkeys(name.lower() for name in names if name))
+
+    def _command_order(self, digest: Digest, row: ProcessRow) -> SortKey | None:
+        return self._command_words(digest, row)[-1:] or None
+
+    def _search(self, digest: Digest, row: ProcessRow) -> str:
+        return "\n".join((process_search(digest, row), *self._command_words(digest, row)))
 
     def open_row(self, row: ProcessRow) -> None:
         """The process over time: its curves, those of its GPU and of what surrounds it."""
@@ -159,6 +187,7 @@ class ProcessesView(FleetView["ProcessRow"], CommandLineView):
             return
         lines = self._command_lines()
         lines.show_others(not lines.has_others)
+        self._commands_read += 1
         whose = "other users' command lines, too" if lines.has_others else "only your own"
         self.report(f"{whose}, without what looks like a secret")
         self.show(self.digest)

@@ -172,6 +172,10 @@ class Grid(SortableList[R], Generic[R], inherit_bindings=False):
         self.is_counting = True
         self._arrange(is_answer=True)
 
+    def renew(self) -> None:
+        """Filter and sort the same tick again: beside it, what its rows show has changed."""
+        self._desk.renew()
+
     def choose(self, keys: Collection[str] | None) -> None:
         """Show only columns with these keys, as far as they fit; None: those shown at first."""
         if keys != self._chosen:
@@ -220,7 +224,9 @@ class Grid(SortableList[R], Generic[R], inherit_bindings=False):
     def _shown_columns(self) -> Sequence[Column[R]]:
         """The chosen columns, and the one that rows are sorted by."""
         chosen = column_layout.with_sorted(self.plan.columns, self._columns, self.sorting.key)
-        return widened(chosen, self._widths)
+        # What the user chose is shown also where it is empty.
+        shown = {c.key for c in chosen} if self._chosen is not None else {self.sorting.key}
+        return widened(chosen, {k: w for k, w in self._widths.items() if w or k not in shown})
 
     def _arrange(self, *, is_answer: bool = False) -> None:
         """Filter and sort, at once where that is quick."""

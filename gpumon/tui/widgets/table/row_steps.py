@@ -98,6 +98,11 @@ class Desk(Generic[R]):
         self._shelf.left.clear()
         return held
 
+    def renew(self) -> None:
+        """Begin again with the same tick: its rows show something else now."""
+        self.ready = None
+        self._shelf.renew()
+
     def steps(
         self,
         asked: Asked[R],

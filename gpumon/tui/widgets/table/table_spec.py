@@ -45,7 +45,8 @@ class Plan(NamedTuple, Generic[R]):
     rests_on: Callable[[Digest], object] = lambda _digest: None
     """What a steady order is made of beside the keys: where that changed it is made again."""
     widths: Callable[[Digest], Mapping[str, int]] = lambda _digest: {}
-    """Cells that columns with these keys need at least for the rows of a tick."""
+    """Cells that columns with these keys need at least for the rows of a tick; 0: it has nothing
+    there, and is left out unless the user chose it."""
     stamp: Callable[[Digest, R], object] | None = None
     """What the text to search is made of: while it is the same, so is the text of a row, also in
     another tick. None: every tick has texts of its own."""
@@ -128,6 +129,11 @@ class RowShelf(Generic[R]):
         held = self._keys, self._texts, self._read
         self._keys, self._texts, self._read = [], {}, {}
         return held
+
+    def renew(self) -> None:
+        """Let go of all texts: rows of the same tick show something else now."""
+        self._search_in(None)
+        self._texts = {}
 
     def drop_others(self, digest: Digest) -> None:
         """Let go of any other tick: whole fleets hang on it."""

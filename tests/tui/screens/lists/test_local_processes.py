@@ -131,7 +131,64 @@ async def test_a_file_holds_no_command_line(stage, tmp_path):
                 text = (tmp_path / name).read_text()
                 assert str(child.pid) in text
                 assert "--lr" not in text
-            await s.press("slash", *"--lr", "enter")
+
+
+async def test_keys_of_this_machine_are_named_though_the_view_came_before_the_first_sample(stage):
+    with waiting() as child:
+        async with stage(None, size=(160, 24)) as s:
+            s.app.allows_actions = True
+            await opened(s)
+            assert "d tree" not in s.lines[-1]
+            await s.give(workstation((seat(child),)))
+            assert "d tree" in s.lines[-1]
+            assert "K signal" in s.lines[-1]
+
+
+async def test_what_is_shown_of_a_command_line_is_found_and_sorted(stage):
+    with waiting("b", "--lr", "0.7") as other, waiting("a", "--lr", "0.6") as child:
+        seats = (seat(child), seat(other, mem_gib=30.0))
+        async with stage(workstation(seats), size=(260, 24)) as s:
+            await opened(s)
+            await until(s, "a --lr 0.6")
+            await until(s, "b --lr 0.7")
+            for typed in ("0.7", "command~lr.0.7"):
+                await s.press("slash", *typed, "enter")
+                assert str(other.pid) in s.text, typed
+                assert str(child.pid) not in s.text, typed
+                await s.press("escape")
+            # The name alone still says which program it is.
+            await s.press("slash", *"command==python", "enter")
+            assert "2 processes" in s.lines[0]
+            await s.press("escape")
+            lines = s.text.index(str(other.pid)), s.text.index(str(child.pid))
+            assert lines == tuple(sorted(lines))
+            while "COMMAND▲" not in s.text:
+                await s.press("s")
+            assert s.text.index(str(child.pid)) < s.text.index(str(other.pid))
+
+
+async def test_command_lines_that_are_read_after_the_filter_came_are_found_in_the_same_tick(stage):
+    with waiting("--lr", "0.7") as child:
+        async with stage(workstation((seat(child),)), size=(260, 24)) as s:
+            await s.press("p")
+            await opened(s)
+            await s.press("slash", *"0.7", "enter")
+            await until(s, "--lr 0.7")
+            assert s.lines[0].rstrip().endswith("1 process")
+
+
+async def test_of_others_that_are_not_shown_nothing_is_found(stage, monkeypatch):
+    from gpumon.sources.here import command_lines
+
+    monkeypatch.setattr(command_lines.os, "geteuid", lambda: os.getuid() + 1)
+    with waiting("--lr", "0.7") as child:
+        async with stage(workstation((seat(child),)), size=(260, 24)) as s:
+            await opened(s)
+            await s.press("O")
+            await until(s, "--lr 0.7")
+            await s.press("slash", *"0.7", "enter")
+            assert s.lines[0].rstrip().endswith("1 process")
+            await s.press("O")
             assert "None of 1 processes contains" in s.text
 
 

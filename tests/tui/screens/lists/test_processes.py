@@ -148,6 +148,25 @@ async def test_a_jobs_process_is_called_by_its_jobs_user(stage):
         assert {row[1] for row in rows(s)} == {"grace"}
 
 
+async def test_where_processes_cannot_be_read_the_list_does_not_claim_that_there_is_none(stage):
+    hung = gpu("desk", 3, {**BUSY, "process_count": None})
+    local = workstation()
+    async with stage(tick((), [hung], queue_at=None, targets=local.targets)) as s:
+        await s.press("colon", *"ps", "enter")
+        assert "Which processes are on GPU 3 is not known." in s.text
+        assert "No process" not in s.text
+
+
+async def test_without_a_queue_gpus_have_no_column_of_jobs_unless_it_is_chosen(stage):
+    async with stage(workstation(), size=(60, 24)) as s:
+        titles = s.line_with("LOST/H")
+        assert "JOB" not in titles
+        assert "MEM" in titles
+        s.app.screen.grid.choose(("node", "gpu", "job", "why"))
+        await s.pilot.pause()
+        assert "JOB" in s.line_with("WHY")
+
+
 async def test_without_a_queue_tab_goes_through_the_views_that_show_something(stage):
     async with stage(workstation(), size=(120, 24)) as s:
         met = [s.app.screen.view]

@@ -86,6 +86,21 @@ def held(node, number, user):
     return one._replace(processes=(process,))
 
 
+@pytest.mark.parametrize(
+    ("width", "wanted"),
+    [(60, {"MEM"}), (80, {"MEM", "USER"}), (200, {"MEM", "USER"})],
+)
+def test_where_no_job_can_be_its_column_leaves_its_room_to_users_and_memory(width, wanted):
+    titles = table(tick((), [held("desk", 3, "ada")], queue_at=None), width).splitlines()[2].split()
+    assert "JOB" not in titles
+    assert wanted <= set(titles)
+
+
+def test_where_a_queue_is_asked_the_column_of_jobs_stays_without_any():
+    titles = table(tick((), [held("desk", 3, "ada")], queue_at=5.0), 120).splitlines()
+    assert any("JOB" in line.split() for line in titles)
+
+
 def test_processes_stand_below_the_gpus_where_no_queue_is_asked():
     shown = table(tick((), [held("desk", 3, "ada")], queue_at=None))
     lines = shown.splitlines()

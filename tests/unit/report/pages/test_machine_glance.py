@@ -16,6 +16,7 @@ from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
 from tests.worlds import mig as mig_world
 from tests.worlds.mig import on_cut
 from tests.worlds.tick import AT, BUSY, gpu, tick
+from tests.worlds.workstation import Seat, workstation
 
 GIB = 2.0**30
 
@@ -134,6 +135,28 @@ def test_command_lines_take_the_room_that_is_left_and_are_shown_once_they_are_re
     assert "python test.py 2" in shown(140, "python test.py 2", 2, lambda *_: Cell(command[0]))[-1]
 
 
+@pytest.mark.parametrize(
+    ("width", "user", "shown"),
+    [
+        (200, "wilhelmina-of-orange", "wilhelmina-of-o…"),
+        (200, "konstantin", "konstantin"),
+        (120, "konstantin", "konstantin"),
+        (120, "al", "al"),
+    ],
+)
+def test_a_user_has_the_room_of_the_name_before_the_command_line(width, user, shown):
+    digest = Digest(workstation((Seat(4242, user=user, tree_cores=2.0, tree_gib=3.0),)))
+    (node,) = digest.tick.nodes.values()
+    commands = Commands(lambda *_: Cell("python " + "x" * 300), 0)
+    lines = machine_glance(digest, node, width, 30, commands)
+    head, line = ["".join(cell.text for cell in line) for line in lines][-2:]
+    assert line[head.index("USER") :].split()[0] == shown
+    assert len(line.rstrip()) <= width
+    # The others are as near as ever where names are short.
+    assert head.index("MEM GiB") - head.index("USER") == max(8, len(shown)) + 1
+    assert "COMMAND" in head
+
+
 def test_what_is_not_known_is_no_empty_bar():
     lines = lines_of(machine(1, sm_active_ratio=None, gpu_util_ratio=None, mem_used_bytes=None))
     (line,) = [line for line in lines if line.startswith("GPU ")]
@@ -163,7 +186,7 @@ def test_where_there_is_little_room_processes_come_before_bars_and_the_rest_is_c
     lines = lines_of(made, height=6)
     assert len(lines) <= 6
     assert not any(line.startswith("GPU 0") for line in lines)
-    assert "more: Enter on a GPU shows its own" in lines[-1]
+    assert "more: :ps shows all" in lines[-1]
     counted = int(lines[-1].split()[0])
     assert counted + sum("train" in line for line in lines) == 20
 
@@ -222,6 +245,22 @@ def test_where_processes_are_not_reported_it_does_not_claim_that_there_is_none()
     lines = lines_of(made._replace(gpus={uuid: without_processes(made.gpus[uuid])}))
     assert PROCESSES_NOT_REPORTED in lines
     assert "No process is on its GPUs." not in lines
+
+
+@pytest.mark.parametrize(
+    ("unread", "words"),
+    [
+        ((), "No process is on its GPUs."),
+        ((1,), "Which processes are on GPU 1 is not known; none is on the others."),
+        ((0, 2), "Which processes are on GPU 0, 2 is not known; none is on the others."),
+        ((0, 1, 2), "Which processes are on its GPUs is not known."),
+    ],
+)
+def test_where_processes_cannot_be_read_it_does_not_claim_that_there_is_none(unread, words):
+    made = machine(3)
+    hung = (machine(3, process_count=None).gpus[uuids(made)[number]] for number in unread)
+    made = made._replace(gpus={**made.gpus, **{one.uuid: one for one in hung}})
+    assert words in lines_of(made)
 
 
 def test_the_past_is_drawn_in_blocks_that_do_not_move():

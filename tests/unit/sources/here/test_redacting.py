@@ -112,3 +112,19 @@ def test_nothing_is_an_empty_line():
 def test_hostile_words_are_looked_through(piece):
     word = piece * (4096 // len(piece))
     assert redacted([word, word])
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["python", "-c", "import time\n\nfor n in (1, 2):\n\tprint(n)\n"],
+         "python -c 'import time for n in (1, 2): print(n)'"),
+        (["bash", "-c", "cd /data\r\ntorchrun train.py"], "bash -c 'cd /data torchrun train.py'"),
+        # Where lines end is known until secrets are found.
+        (["sh", "-c", "Authorization: a b\ncurl x"], "sh -c 'Authorization: *** curl x'"),
+        # What is no line's end is still marked.
+        (["a\x1b[5m", "\vb"], "a�[5m '�b'"),
+    ],
+)  # fmt: skip
+def test_several_lines_are_one_with_blanks_between(words, shown):
+    assert redacted(words) == shown
