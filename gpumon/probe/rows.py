@@ -82,6 +82,31 @@ def block(rows: List[Row]) -> Dict[str, Any]:
     return {**made, "read_at": read_at} if read_at else made
 
 
+NAMED = ("columns", "labels", "missing")
+"""Parts of a block that hold something by name."""
+
+
+class Changes:
+    """Leaves out of blocks what was the same in the report before: most of a GPU's values are."""
+
+    def __init__(self) -> None:
+        """The first blocks are whole."""
+        self._last: Dict[str, Dict[str, Any]] = {}
+
+    def of(self, name: str, now: Dict[str, Any]) -> Dict[str, Any]:
+        """The block, or without `keys` where what it lacks is as it was in the one before."""
+        last, self._last[name] = self._last.get(name), now
+        if last is None or last["keys"] != now["keys"]:
+            return now
+        if any(last[part].keys() != now[part].keys() for part in NAMED):
+            return now
+        changed = {key: part for key, part in now.items() if key != "keys"}
+        for part in NAMED:
+            known = last[part]
+            changed[part] = {key: v for key, v in now[part].items() if known.get(key) != v}
+        return changed
+
+
 def columns(rows: List[Dict[str, Any]]) -> Dict[str, List[Any]]:
     """What the rows hold by name, in order; None where a row lacks it."""
     names = sorted(set().union(*rows))
