@@ -65,6 +65,9 @@ def block(rows: List[Row]) -> Dict[str, Any]:
 
     A reason that holds for every row is one string, else a map from row number to reason.
     """
+    if not rows:
+        # Of jobs' groups, ports, mounts and events many a node has none.
+        return {"keys": [], "at": [], "columns": {}, "labels": {}, "missing": {}}
     missing: Dict[str, Any] = {}
     for field, reasons in columns([row.missing for row in rows]).items():
         if reasons.count(reasons[0]) == len(reasons):
