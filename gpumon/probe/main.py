@@ -18,7 +18,7 @@ from gpumon.probe import tiers
 from gpumon.probe.driver.gpu import Wanted
 from gpumon.probe.driver.sweep import Sweeper
 from gpumon.probe.kernel.log import only_logged
-from gpumon.probe.rows import NOT_SAMPLED, block
+from gpumon.probe.rows import NOT_SAMPLED, Changes, block
 from gpumon.probe.surroundings import Surroundings
 
 PROTOCOL = 1
@@ -34,6 +34,9 @@ MAX_PERIOD_S = 86400.0
 NAME_PATIENCE_S = 0.3
 """How long a single report waits for the names of users whom a directory service knows; one that is
 well answers in milliseconds. A report among others waits for none: the next one has them."""
+
+OFTEN = ("gpu", "node")
+"""Blocks that are read in every period, of which most is as it was."""
 
 PIECE_CHARS = 900
 """Payload of one piece; with its head it stays below the 1,024 bytes of one message of srun's."""
@@ -151,8 +154,9 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
     Args:
         stdin: The monitor's wishes.
         options: `nonce` to repeat in the hello line, `period_s`, `once` to end after one report;
-            `gpm` and `tiers` where not everything is wanted; `shared_output` where other probes
-            write to the same stream.
+            `gpm` and `tiers` where not everything is wanted; `only_changes` to leave out what was
+            reported before; `shared_output` where other probes write to the same stream, on which
+            a line may be lost: then every report is whole.
     """
     if options.get("shared_output"):
         sys.stdout = of_this_task(sys.stdout)
@@ -181,10 +185,16 @@ def main(stdin: BinaryIO, options: Dict[str, Any]) -> None:
         wanted_tiers=read, name_patience_s=NAME_PATIENCE_S if options["once"] else 0.0
     )
     surroundings.start()
+    has_changes = options.get("only_changes") and not options.get("shared_output")
+    changes = Changes() if has_changes else None
     due_at = time.monotonic()
     while True:
         sweeper.wait(is_patient=bool(options["once"]))
-        send(report(sweeper, surroundings, time.monotonic() - due_at))
+        found = report(sweeper, surroundings, time.monotonic() - due_at)
+        if changes is not None:
+            blocks = found["blocks"]
+            blocks.update({name: changes.of(name, blocks[name]) for name in OFTEN})
+        send(found)
         if options["once"]:
             os._exit(0)
         due_at += wishes.period_s

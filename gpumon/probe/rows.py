@@ -65,6 +65,9 @@ def block(rows: List[Row]) -> Dict[str, Any]:
 
     A reason that holds for every row is one string, else a map from row number to reason.
     """
+    if not rows:
+        # Of jobs' groups, ports, mounts and events many a node has none.
+        return {"keys": [], "at": [], "columns": {}, "labels": {}, "missing": {}}
     missing: Dict[str, Any] = {}
     for field, reasons in columns([row.missing for row in rows]).items():
         if reasons.count(reasons[0]) == len(reasons):
@@ -80,6 +83,31 @@ def block(rows: List[Row]) -> Dict[str, Any]:
     }
     read_at = columns([row.read_at for row in rows])
     return {**made, "read_at": read_at} if read_at else made
+
+
+NAMED = ("columns", "labels", "missing")
+"""Parts of a block that hold something by name."""
+
+
+class Changes:
+    """Leaves out of blocks what was the same in the report before: most of a GPU's values are."""
+
+    def __init__(self) -> None:
+        """The first blocks are whole."""
+        self._last: Dict[str, Dict[str, Any]] = {}
+
+    def of(self, name: str, now: Dict[str, Any]) -> Dict[str, Any]:
+        """The block, or without `keys` where what it lacks is as it was in the one before."""
+        last, self._last[name] = self._last.get(name), now
+        if last is None or last["keys"] != now["keys"]:
+            return now
+        if any(last[part].keys() != now[part].keys() for part in NAMED):
+            return now
+        changed = {key: part for key, part in now.items() if key != "keys"}
+        for part in NAMED:
+            known = last[part]
+            changed[part] = {key: v for key, v in now[part].items() if known.get(key) != v}
+        return changed
 
 
 def columns(rows: List[Dict[str, Any]]) -> Dict[str, List[Any]]:

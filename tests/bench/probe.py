@@ -9,7 +9,13 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from gpumon.sources.probes.program import LOCAL_START, START_COMMAND, local_program, remote_program
+from gpumon.sources.probes.program import (
+    LOCAL_START,
+    START_COMMAND,
+    local_program,
+    remote_program,
+    start_options,
+)
 from tests.bench import tree
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ def measure(env: Mapping[str, str], seconds: float, *, is_shipped: bool) -> Prob
         lines: list[bytes] = []
         reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
         reader.start()
-        process.stdin.write(program({"period_s": 1.0, "once": False, "nonce": "bench"}))
+        process.stdin.write(program({**start_options({}, 1.0, once=False), "nonce": "bench"}))
         process.stdin.flush()
         time.sleep(SETTLE_S)
         first = len(lines)

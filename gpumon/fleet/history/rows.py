@@ -194,8 +194,8 @@ class Gathering:
         self._targets = _index([chunk.columns[name] for name in part.fresh])
         self._increases = increases
         self._slots = increases.slots(part.fresh)
-        self._made: dict[str, tuple[_Columns, NDArray[np.float64]]] = {}
-        """By field the columns of the last row and what was made of them."""
+        self._made: dict[str, _Columns] = {}
+        """By field the columns that the last row was written from."""
         self._filled: tuple[Sequence[Block], NDArray[np.float32] | None] = ((), None)
         """The last row and the blocks that it was written from."""
 
@@ -210,23 +210,28 @@ class Gathering:
         if written is not None and _are_the_same(filled, blocks):
             row[:] = written
             return
-        row.fill(np.nan)
+        if written is None:
+            row.fill(np.nan)
+        else:
+            # Of most fields the columns are the very same: so is what was written of them.
+            row[:] = written
         sizes = [len(block.keys) for block in blocks]
+        made = self._made
         for position, key in enumerate(self._chunk.shape.keys):
             if key in SUBSTITUTES:
                 columns = [_column_of(block, key) for block in blocks]
             else:
                 columns = [block.columns.get(key) for block in blocks]
+            before = made.get(key)
+            if before is not None and _are_the_same(before, columns):
+                continue
             if columns.count(None) < len(columns):
-                row[position, self._targets] = self._renewed(key, columns, sizes)
+                made[key] = columns
+                row[position, self._targets] = self._values(key, columns, sizes)
+            elif before is not None:
+                del made[key]
+                row[position] = np.nan
         self._filled = blocks, row
-
-    def _renewed(self, key: str, columns: _Columns, sizes: Sequence[int]) -> NDArray[np.float64]:
-        """The values of a field, those of the last row where its columns are the very same."""
-        made = self._made.get(key)
-        if made is None or not _are_the_same(made[0], columns):
-            made = self._made[key] = columns, self._values(key, columns, sizes)
-        return made[1]
 
     def _values(
         self,

@@ -93,7 +93,7 @@ class Driver:
         if name in self._refused and _question(name, gpu, arguments) in self._unsupported:
             raise NoValueError(NOT_SUPPORTED, name)
         try:
-            return self.ask(name, gpu, *arguments)
+            return self.make(name, gpu, getattr(pynvml, name), *arguments)
         except NoValueError as missing:
             if missing.reason == NOT_SUPPORTED:
                 self._unsupported.add(_question(name, gpu, arguments))

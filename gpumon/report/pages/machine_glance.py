@@ -43,7 +43,8 @@ MOST_GPUS: Final = 16
 """GPUs of a machine that have a line each."""
 
 _RENEWED_S: Final = 10.0
-"""How often a GPU's past is read again: a third of its newest cell."""
+"""How often a GPU's past is read again: a third of its newest cell; and so long lines of processes
+are shown that nothing new was reported of."""
 
 _LEAST_OF_PROCESSES: Final = 4
 """Lines that are left for processes: the list above has the GPUs' values, but none of these."""
@@ -188,11 +189,12 @@ def _remembered_processes(
     there = tuple([one.pid for gpu in gpus for one in gpu.processes])
     # Another view reads for itself, and what it did not ask for would never come.
     read = None if commands is None else (commands.cell, commands.read)
-    which = (size, there, read, tick.at // _RENEWED_S)
+    which = (size, there, read)
     # Their lines are stored once, with the very blocks that they were made of.
-    stored: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, []])
-    if stored[0] != which or not all(map(is_, stored[1], blocks)):
-        stored[:] = which, blocks, _processes(digest, gpus, size, commands)
+    stored: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, [], 0.0])
+    is_recent = 0.0 <= tick.at - stored[3] < _RENEWED_S
+    if not is_recent or stored[0] != which or not all(map(is_, stored[1], blocks)):
+        stored[:] = which, blocks, _processes(digest, gpus, size, commands), tick.at
     lines: list[Line] = stored[2]
     return lines
 

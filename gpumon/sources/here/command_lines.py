@@ -32,6 +32,8 @@ class _Read(NamedTuple):
     text: str | None
     """Harmless, without secrets; None: it is gone, hidden, another user's, or has none."""
     at: float
+    mark: int = 0
+    """Hash of the bytes that it was made of: while they are the same, so is it."""
 
 
 class CommandLines:
@@ -96,10 +98,8 @@ class CommandLines:
                 if not wanted:
                     self._is_reading = False
                     break
-                has_others = self.has_others
-            found = {
-                name: _Read(self._line_of(*name, has_others), self._monotonic()) for name in wanted
-            }
+                has_others, before = self.has_others, self._read
+            found = {name: self._line_of(name, has_others, before.get(name)) for name in wanted}
             with self._lock:
                 if has_others == self.has_others:
                     known = self._read
@@ -113,35 +113,48 @@ class CommandLines:
         if has_news:
             self._notify()
 
-    def _line_of(self, pid: int, start_time_s: float, has_others: bool) -> str | None:
+    def _line_of(self, name: Named, has_others: bool, before: _Read | None) -> _Read:
+        """What a process's command line is now; `before` is what was read of it last."""
+        pid, start_time_s = name
+        at = self._monotonic()
         try:
             is_own = Path(self._proc, str(pid)).stat().st_uid == self._uid
         except OSError:
-            return None
+            return _Read(None, at)
         if not (is_own or has_others):
-            return None
-        words = self._words_of(pid)
+            return _Read(None, at)
+        data = self._data_of(pid)
         # Checked afterwards: what was read before the number changed hands is not shown either.
         now = described(pid, self._proc)
-        if not any(words) or now is None or not now.began_at(start_time_s):
-            return None
+        if now is None or not now.began_at(start_time_s):
+            return _Read(None, at)
+        mark = hash(data)
+        if before is not None and before.text is not None and before.mark == mark:
+            return before._replace(at=at)
+        words = _words(data)
+        if not any(words):
+            return _Read(None, at)
         # Its patterns take a while to be made, which the first screen should not wait for.
         from gpumon.sources.here.redacting import redacted
 
-        return redacted(words)
+        return _Read(redacted(words), at, mark)
 
-    def _words_of(self, pid: int) -> list[str]:
+    def _data_of(self, pid: int) -> bytes:
         try:
             file = os.open(f"{self._proc}/{pid}/cmdline", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return []
+            return b""
         try:
-            data = os.read(file, MOST_BYTES)
+            return os.read(file, MOST_BYTES)
         except OSError:
-            return []
+            return b""
         finally:
             os.close(file)
-        program, *rest = data.rstrip(b"\0").decode("utf-8", "replace").split("\0")
-        # Its folder is of little use, and takes the room of what follows.
-        is_path = program.startswith("/") and " " not in program
-        return [program.rpartition("/")[2] if is_path else program, *rest]
+
+
+def _words(data: bytes) -> list[str]:
+    """Words of a command line as the kernel has it."""
+    program, *rest = data.rstrip(b"\0").decode("utf-8", "replace").split("\0")
+    # Its folder is of little use, and takes the room of what follows.
+    is_path = program.startswith("/") and " " not in program
+    return [program.rpartition("/")[2] if is_path else program, *rest]

@@ -52,6 +52,9 @@ MAX_INTEGER: Final = 2**63 - 1
 REPEATED: Final = ("link", "mig", "context", "process")
 """Blocks that a probe leaves out while they are as it last reported them."""
 
+CHANGING: Final = ("gpu", "node")
+"""Blocks of which a probe leaves out what is as it last reported it."""
+
 _UNLIKE: Final = ("link", "mig")
 """Those of which few values come again when they are reported: no column of them is stored."""
 
@@ -86,9 +89,17 @@ _KNOWN: Final = {
 take these texts, not those of their lines: hundreds of remembered ticks then share them."""
 
 
+_FIELDS: Final = {
+    name: {key: field for key, field in CATALOGUE.items() if field.block == name} for name in LABELS
+}
+"""Fields of each block."""
+
+
 class _Column(NamedTuple):
     """One column as a probe reported it, and what was made of it."""
 
+    key: str
+    """Of its field, as frames have it."""
     raw: list[Any]
     checked: list[float | int | None]
     packed: array[float] | array[int]
@@ -156,6 +167,10 @@ class Decoder:
         self._delay = Delay()
         self._repeated: dict[str, Block] = {}
         self._last: dict[str, _LastBlock] = {}
+        self._whole: dict[str, dict[str, Any]] = {}
+        """Blocks of which reports may have only what changed, as they are now."""
+        self._bare: dict[str, Block] = {}
+        """Blocks without any row, made once."""
         self._events: dict[str, float] = {}
         """Unix time of each event that is still reported."""
         self._cut: list[tuple[str, str]] = []
@@ -243,6 +258,10 @@ class Decoder:
         return errors[:MOST_ERRORS]
 
     def _block(self, name: str, raw: dict[str, Any]) -> Block:
+        if "keys" not in raw:
+            raw = _with_changes(self._whole[name], raw)
+        if name in CHANGING:
+            self._whole[name] = raw
         keys = raw["keys"]
         if len(keys) > MAX_ROWS:
             message = f"{len(keys)} rows in block {name}"
@@ -253,6 +272,8 @@ class Decoder:
             raw = _first(raw, MOST_ROWS[name])
             keys = raw["keys"]
         last = self._last.get(name)
+        if not keys and last is not None and not last.keys:
+            return self._bare[name]
         if last is None or last.keys != keys:
             last = self._last[name] = _LastBlock(name, keys)
         missing = last.reasons(raw["missing"])
@@ -262,18 +283,19 @@ class Decoder:
             raise ValueError(message)
         values: dict[str, list[float | int | None]] = {}
         packed: dict[str, array[float] | array[int]] = {}
+        columns = last.columns
         for reported, column in raw["columns"].items():
-            field = CATALOGUE.get(reported)
-            if field is None or field.block != name or len(column) != len(keys):
-                continue
-            key = field.key
-            known = last.columns.get(key)
+            known = columns.get(reported)
             if known is None or known.raw != column:
+                field = _FIELDS[name].get(reported)
+                if field is None or len(column) != len(keys):
+                    continue
+                key = field.key
                 known = _column(field, column, missing)
                 # What is made of counters changes with them, and garbage has to be reported again.
                 if last.has_columns and key not in DERIVED and known.checked is column:
-                    last.columns[key] = known
-            values[key], packed[key] = known.checked, known.packed
+                    columns[key] = known
+            key, _, values[key], packed[key] = known
         read_at = {
             key: [None if time is None else _finite(time) for time in times]
             for key, times in raw.get("read_at", {}).items()
@@ -288,7 +310,22 @@ class Decoder:
             for label, texts in raw["labels"].items()
             if label in LABELS[name] and len(texts) == len(keys)
         }
-        return Block(last.names, packed, labels, last.shared(missing))
+        made = Block(last.names, packed, labels, last.shared(missing))
+        if not keys:
+            self._bare[name] = made
+        return made
+
+
+def _with_changes(whole: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The block of a report that has no `keys`, with what it leaves out: that is as it was.
+
+    A name that is not in the whole one is passed over: it may not grow for ever.
+    """
+    parts = {
+        part: whole[part] | {key: now for key, now in changes[part].items() if key in whole[part]}
+        for part in ("columns", "labels", "missing")
+    }
+    return {**changes, **parts, "keys": whole["keys"]}
 
 
 def _first(raw: dict[str, Any], most: int) -> dict[str, Any]:
@@ -316,7 +353,7 @@ def _column(field: Field, raw: list[Any], missing: dict[tuple[str, int], Reason]
     for row in wrong:
         missing[field.key, row] = Reason.GARBAGE
         checked[row] = None
-    return _Column(raw, checked, column_for(is_integer, checked))
+    return _Column(field.key, raw, checked, column_for(is_integer, checked))
 
 
 def _finite(number: float | str) -> float:

@@ -141,7 +141,7 @@ def start_options(
         period_s: Period of its reports.
         once: Whether it ends after a single one.
     """
-    return {**options, "period_s": period_s, "once": once}
+    return {**options, "period_s": period_s, "once": once, "only_changes": not once}
 
 
 def local_program(options: dict[str, object]) -> bytes:

@@ -49,6 +49,7 @@ class QuietCollector:
         clock: Callable[[], float] = time.monotonic,
         collect: Callable[[int], object] = gc.collect,
         new_objects: Callable[[], int] = _new_objects,
+        freeze: Callable[[], object] = gc.freeze,
     ) -> None:
         """Collect for the first time once a period has passed.
 
@@ -57,17 +58,22 @@ class QuietCollector:
             clock: Seconds.
             collect: Collects a generation and those that are younger; 2 are all.
             new_objects: How many were made, and are not gone, since the last collection.
+            freeze: Has collections pass over what is there by now.
         """
         self._later = later
         self._clock = clock
         self._collect = collect
         self._new_objects = new_objects
+        self._freeze = freeze
+        self._has_begun = False
+        """Whether a key was pressed, or what the start made is out of the way."""
         self._typed_s = self._checked_s = self._whole_s = clock()
         self._is_waiting = False
 
     def note_key(self) -> None:
         """A key was pressed now."""
         self._typed_s = self._clock()
+        self._has_begun = True
 
     def note_frame(self) -> None:
         """Something is painted now."""
@@ -82,7 +88,12 @@ class QuietCollector:
         if not is_quiet and now_s - self._checked_s < LATEST_S:
             return
         self._checked_s = now_s
-        if is_quiet and now_s - self._whole_s >= WHOLE_S:
+        if not self._has_begun:
+            # Modules, fields, the first screen: most of it lives as long as the program, and no
+            # view was closed yet. To go through it takes longer than all else in this second.
+            self._has_begun = True
+            self._freeze()
+        elif is_quiet and now_s - self._whole_s >= WHOLE_S:
             self._whole_s = now_s
             self._collect(2)
         elif self._new_objects() >= FEW:

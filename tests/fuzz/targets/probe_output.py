@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import zstandard
 
 from gpumon.fleet.join.join import join
-from gpumon.sources.probes.decode import MOST_ROWS, Decoder, GarbageError
+from gpumon.sources.probes.decode import CHANGING, MOST_ROWS, Decoder, GarbageError
 from gpumon.sources.probes.early import Child
 from gpumon.sources.probes.stream import Endpoint, Stream
 from gpumon.sources.recording import decode as recorded
@@ -83,6 +83,10 @@ def _lines_made(rng: Random) -> list[bytes]:
         report = _counted(
             rng, json.loads(chunk), 100.0 + number * rng.choice((0.0, 0.1, 1.0, 30.0))
         )
+        if number and rng.random() < 0.3:
+            # What it leaves out is as it was.
+            for name in report["blocks"].keys() & CHANGING:
+                del report["blocks"][name]["keys"]
         for _ in range(mutation.changes(rng) if rng.random() < 0.8 else 0):
             report = mutation.changed(rng, report, pool)
         lines.append(mutation.encoded(rng, mutation.dumped(rng, report)))

@@ -28,12 +28,14 @@ class Terminal:
         self.new_objects = FEW
         self.collections: list[tuple[float, int]] = []
         """When it collected, and which generation."""
+        self.freezes: list[float] = []
         self._due: list[tuple[float, Callable[[], None]]] = []
         self.collector = QuietCollector(
             lambda seconds, what: self._due.append((self.now_s + seconds, what)),
             lambda: self.now_s,
             lambda generation: self.collections.append((self.now_s, generation)),
             lambda: self.new_objects,
+            lambda: self.freezes.append(self.now_s),
         )
 
     def paint(self, every_s: float, seconds: float, *, is_typing: bool = False) -> None:
@@ -55,6 +57,7 @@ class Terminal:
 
 def test_it_collects_between_two_ticks_every_period():
     terminal = Terminal()
+    terminal.collector.note_key()
     terminal.paint(1.0, 3 * PERIOD_S + 5.0)
     assert [generation for _, generation in terminal.collections] == [1, 1, 1]
     assert all((at - 100.0) % 1.0 == pytest.approx(PAUSE_S) for at, _ in terminal.collections)
@@ -86,5 +89,23 @@ def test_few_objects_are_not_worth_a_collection():
 def test_everything_is_collected_now_and_then_however_little_is_new():
     terminal = Terminal()
     terminal.new_objects = 0
+    terminal.collector.note_key()
     terminal.paint(1.0, 2 * (WHOLE_S + PERIOD_S))
     assert [generation for _, generation in terminal.collections] == [2, 2]
+
+
+def test_what_the_start_made_is_passed_over_instead_of_searched():
+    terminal = Terminal()
+    terminal.paint(1.0, PERIOD_S + 5.0)
+    assert (len(terminal.freezes), terminal.collections) == (1, [])
+    terminal.paint(1.0, 2 * PERIOD_S)
+    assert [generation for _, generation in terminal.collections] == [1, 1]
+    assert len(terminal.freezes) == 1
+
+
+def test_after_a_key_nothing_is_passed_over_views_may_have_been_closed():
+    terminal = Terminal()
+    terminal.collector.note_key()
+    terminal.paint(1.0, 2 * PERIOD_S + 5.0)
+    assert terminal.freezes == []
+    assert len(terminal.collections) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpumon.probe.main import LEASE_S, Wishes
+from gpumon.probe.main import LEASE_S, OFTEN, Wishes
 from gpumon.sources.probes.program import LOCAL_START, local_program
 from tests.worlds.probe import PATIENCE_S, Probe, children, eventually, is_alive
 
@@ -130,12 +131,13 @@ def test_a_wish_tells_whether_processes_are_on_screen(text: bytes, shown: bool) 
     assert heard.shows_processes is shown
 
 
-def start() -> subprocess.Popen[bytes]:
+def start(**options: object) -> subprocess.Popen[bytes]:
     child = subprocess.Popen(
         LOCAL_START, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert child.stdin
-    child.stdin.write(local_program({"nonce": "abc", "period_s": 0.12, "once": False}))
+    options = {"nonce": "abc", "period_s": 0.12, "once": False, **options}
+    child.stdin.write(local_program(options))
     child.stdin.flush()
     return child
 
@@ -228,6 +230,40 @@ def test_a_wish_changes_the_beat(standin: Start) -> None:
         probe.stream.send("period 0.1")
         for _ in range(3):
             probe.frame()
+
+
+def test_a_report_has_only_changes_where_they_are_asked_for(standin: Start) -> None:
+    standin("h100", gpus=1)
+    child = start(only_changes=True)
+    try:
+        hello(child)
+        assert child.stdout
+        reports = (json.loads(line)["blocks"] for line in child.stdout)
+        first = next(reports)
+        # What is missing at first comes with the second one, which is whole for that.
+        later = next(found for found in reports if not any("keys" in found[n] for n in OFTEN))
+    finally:
+        finish(child)
+    assert all("keys" in first[name] for name in OFTEN)
+    assert "power_limit_default_w" in first["gpu"]["columns"]
+    assert "power_limit_default_w" not in later["gpu"]["columns"]
+
+
+@pytest.mark.parametrize("options", [{}, {"only_changes": True, "shared_output": True}])
+def test_every_report_is_whole_else(standin: Start, options: dict[str, object]) -> None:
+    standin("h100", gpus=1)
+    child = start(**options)
+    try:
+        assert child.stdout
+        heads = []
+        for line in child.stdout:
+            # Where others write there too a line is one of some pieces, each with its own head.
+            heads += [keys for _, keys in re.findall(rb'("gpu":\{)("keys")?', line)]
+            if len(heads) == 4:
+                break
+    finally:
+        finish(child)
+    assert heads == [b'"keys"'] * 4
 
 
 def test_a_single_report_ends_the_probe(standin: Start) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpumon.probe.rows import Row, block
+from gpumon.probe.rows import Changes, Row, block
 
 
 def row(key, values=(), labels=(), missing=()):
@@ -40,3 +40,35 @@ def test_a_reason_of_all_rows_is_told_once():
     found = block([first, second])
     assert found["missing"] == {"x": "lost", "y": {"0": "lost"}}
     assert found["labels"] == {"n": ["one", "two"]}
+
+
+def test_what_is_as_it_was_is_left_out_of_the_next_report():
+    changes = Changes()
+    first = block([row("a", {"x": 1, "y": 2}, {"n": "one"}, {"z": "lost"})])
+    assert changes.of("gpu", first) is first
+    second = block([row("a", {"x": 1, "y": 3}, {"n": "one"}, {"z": "failed"})])
+    assert changes.of("gpu", second) == {
+        "at": [1.0],
+        "columns": {"y": [3]},
+        "labels": {},
+        "missing": {"z": "failed"},
+    }
+    assert changes.of("node", second) is second
+    assert changes.of("gpu", second)["columns"] == {}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        row("b", {"x": 1}, {"n": "one"}, {"z": "lost"}),
+        row("a", {}, {"n": "one"}, {"z": "lost"}),
+        row("a", {"x": 1}, {}, {"z": "lost"}),
+        row("a", {"x": 1}, {"n": "one"}, {}),
+        row("a", {"x": 1, "y": 2}, {"n": "one"}, {"z": "lost"}),
+    ],
+)
+def test_a_report_with_other_names_is_whole(other):
+    changes = Changes()
+    changes.of("gpu", block([row("a", {"x": 1}, {"n": "one"}, {"z": "lost"})]))
+    now = block([other])
+    assert changes.of("gpu", now) is now

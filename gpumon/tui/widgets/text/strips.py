@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from rich.segment import Segment
 from textual.strip import Strip
@@ -19,22 +22,47 @@ if TYPE_CHECKING:
     from gpumon.tui.look.theme import ThemeStyles
 
 
+PLAIN: Final = re.compile(
+    r"[ -~\xb0\xb7\u2013\u2026\u2190-\u2193\u2500-\u25fc\u2713\u2717\u2800-\u28ff]*"
+)
+"""Texts that are drawn as they are, a cell each sign: of nearly every line one question is enough,
+and not two of each of its pieces."""
+
+_text_of: Final = itemgetter(0)
+_tone_of: Final = itemgetter(1)
+
+
 def line_strip(line: Line, width: int, look: ThemeStyles, extra: Style | None = None) -> Strip:
     """A line cut or filled to `width` cells; `extra` lies over every tone."""
     base = look.base if extra is None else look.base + extra
-    segments: list[Segment] = []
-    taken, is_narrow = 0, True
-    for raw, tone in line:
-        text = safe(raw)
-        taken += len(text)
-        is_narrow = is_narrow and is_of_narrow(text)
-        segments.append(Segment(text, look.over_ground(tone, extra)))
-    if not is_narrow:
-        # Textual measures each character, and cuts through those of two cells.
-        return Strip(segments).adjust_cell_length(width, base)
+    if (whole := _plain_text(line)) is not None:
+        segments = [
+            Segment("".join(map(_text_of, run)), look.over_ground(tone, extra))
+            for tone, run in groupby(line, _tone_of)
+        ]
+        taken = len(whole)
+    else:
+        texts = [(safe(raw), tone) for raw, tone in line]
+        segments = [Segment(text, look.over_ground(tone, extra)) for text, tone in texts]
+        if not all(is_of_narrow(text) for text, _ in texts):
+            # Textual measures each character, and cuts through those of two cells.
+            return Strip(segments).adjust_cell_length(width, base)
+        taken = sum([len(text) for text, _ in texts])
     if taken < width:
         segments.append(Segment(" " * (width - taken), base))
     return cropped(Strip(segments, max(taken, width)), 0, width)
+
+
+def _plain_text(line: Line) -> str | None:
+    """What a line reads; None: it may have to be made harmless, or measured."""
+    text = "".join(map(_text_of, line))
+    return text if PLAIN.fullmatch(text) else None
+
+
+def _width(line: Line) -> int:
+    """Cells that a line takes."""
+    text = _plain_text(line)
+    return sum([text_width(safe(raw)) for raw, _ in line]) if text is None else len(text)
 
 
 def merged(cells: Iterable[Cell]) -> Line:
@@ -63,7 +91,7 @@ def changed_cells(before: Line, now: Line) -> tuple[int, int]:
         return 0, 0
     # Mostly a number or two is another: pieces of the same text and tone are passed over whole.
     first = _alike(before, now)
-    left = sum([text_width(safe(text)) for text, _ in now[:first]])
+    left = _width(now[:first])
     last = _alike(before[:first:-1], now[:first:-1])
     if found := _changed_in_place(before[first : len(before) - last], now[first : len(now) - last]):
         return left + found[0], left + found[1]
@@ -89,17 +117,13 @@ def _changed_in_place(before: Line, now: Line) -> tuple[int, int] | None:
     if not before or len(before) != len(now):
         return None
     for (was, old_tone), (text, tone) in zip(before, now, strict=True):
-        is_in_place = old_tone is tone and len(was) == len(text)
-        if not (is_in_place and _is_drawn_as_it_is(was) and _is_drawn_as_it_is(text)):
+        if old_tone is not tone or len(was) != len(text):
             return None
+    if _plain_text(before) is None or _plain_text(now) is None:
+        return None
     begin = _alike(before[0].text, now[0].text)
-    end = sum([len(text) for text, _ in now]) - _alike(before[-1].text[::-1], now[-1].text[::-1])
+    end = _width(now) - _alike(before[-1].text[::-1], now[-1].text[::-1])
     return begin, end
-
-
-def _is_drawn_as_it_is(text: str) -> bool:
-    """Whether nothing of it is unsafe, and each sign takes one cell."""
-    return text.isprintable() if text.isascii() else safe(text) == text and is_of_narrow(text)
 
 
 def _alike(old: Sequence[object], new: Sequence[object]) -> int:

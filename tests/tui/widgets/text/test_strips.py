@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +11,13 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from gpumon.report.tables.sections import Entry, Section
-from gpumon.report.text.cells import Cell, Tone
+from gpumon.report.text.cells import Cell, Tone, safe
+from gpumon.tui.textual_private.cropping import is_of_narrow
 from gpumon.tui.themed_app import DressedApp
 from gpumon.tui.widgets.table.split import Pane
 from gpumon.tui.widgets.text.lines import Lines
 from gpumon.tui.widgets.text.sections import Sections
-from gpumon.tui.widgets.text.strips import changed_cells, line_strip
+from gpumon.tui.widgets.text.strips import PLAIN, changed_cells, line_strip
 
 
 def line(*parts):
@@ -89,6 +92,21 @@ def test_a_line_of_single_cells_is_measured_by_nobody_and_made_once(monkeypatch)
     monkeypatch.setattr(Segment, "cell_length", property(lambda _segment: made.append(1)))
     drawn = line_strip(line("power ", ("408", Tone.BAD), " W ⣉"), 20, look)
     assert (drawn.cell_length, made) == (20, [1])
+
+
+def test_pieces_of_one_tone_are_one_segment():
+    look = DressedApp().look
+    drawn = line_strip(line("a ", "°C", (" 4", Tone.BAD), ("5", Tone.BAD), "…"), 8, look)
+    assert [segment.text for segment in drawn] == ["a °C", " 45", "…"]
+
+
+def test_what_counts_as_plain_is_safe_and_takes_a_cell_each():
+    plain = [sign for sign in map(chr, range(0x10000)) if PLAIN.fullmatch(sign)]
+    assert len(plain) > 600
+    assert all(safe(sign) == sign and is_of_narrow(sign) for sign in plain)
+    # Nor does any of them make one sign with its neighbour.
+    assert unicodedata.normalize("NFC", "".join(plain)) == "".join(plain)
+    assert not any(unicodedata.combining(sign) for sign in plain)
 
 
 class Held(DressedApp):

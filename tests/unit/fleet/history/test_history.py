@@ -15,6 +15,7 @@ from gpumon.detect.scene import Scene
 from gpumon.fleet.history.chunk import Chunk, ChunkShape, row_bytes
 from gpumon.fleet.history.fields import HISTORY_KEYS
 from gpumon.fleet.history.history import History
+from gpumon.fleet.history.rows import Gathering
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Gpu
 from gpumon.model.records.tick import Tick
@@ -125,6 +126,28 @@ def test_columns_that_come_again_unchanged_are_kept_in_each_row():
     assert power == [5.0, 5.0, 7.0, 7.0, 5.0]
     _, energy = history.reader().window("a", "energy_j", 0.0, 9.0)
     assert energy[:4] == [0.0, 0.0, 30.0, 30.0]
+
+
+def test_only_columns_that_are_new_are_written_and_those_that_are_gone_are_blank(monkeypatch):
+    written = []
+    values = Gathering._values
+    monkeypatch.setattr(
+        Gathering, "_values", lambda self, key, *of: written.append(key) or values(self, key, *of)
+    )
+    history, same_power = History(), array("d", [5.0])
+
+    def add(at, **columns):
+        history.append(tick(at, gpus(Block(("a",), columns, {}, {}))))
+
+    add(1.0, power_w=same_power, temp_c=array("d", [40.0]))
+    add(2.0, power_w=same_power, temp_c=array("d", [41.0]))
+    add(3.0, power_w=same_power)
+    add(4.0, power_w=same_power, temp_c=array("d", [43.0]))
+    assert sorted(written) == ["power_w", "temp_c", "temp_c", "temp_c"]
+    _, power = history.reader().window("a", "power_w", 0.0, 9.0)
+    _, heat = history.reader().window("a", "temp_c", 0.0, 9.0)
+    assert list(power) == [5.0] * 4
+    assert same(heat, [40.0, 41.0, NAN, 43.0])
 
 
 def test_blocks_that_come_again_unchanged_are_kept_in_each_row():

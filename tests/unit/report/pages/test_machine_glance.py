@@ -100,8 +100,11 @@ def test_processes_are_put_together_again_once_their_node_reports_something_new(
     begin, first, second = AT // 10 * 10, Block((), {}, {}, {}), Block((), {}, {}, {})
     assert [shown(begin + at, first) for at in (0.0, 2.0, 4.0)] == [1, 1, 1]
     assert [shown(begin + at, second) for at in (5.0, 7.0)] == [2, 2]
-    assert shown(begin + 10.0, second) == 3
-    assert shown(begin + 11.0, second, 80) == 4
+    # For ten seconds, not at each tenth: what was put together a moment ago is of now.
+    assert [shown(begin + at, second) for at in (10.0, 14.9)] == [2, 2]
+    assert shown(begin + 15.0, second) == 3
+    assert shown(begin + 16.0, second, 80) == 4
+    assert shown(begin + 12.0, second, 80) == 5
     assert len(lasting) < 5
 
 

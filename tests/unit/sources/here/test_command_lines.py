@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from gpumon.sources.here import redacting
 from gpumon.sources.here.command_lines import MOST_BYTES, MOST_LINES, RENEWED_S, CommandLines
 from tests.worlds.probe import PATIENCE_S
 
@@ -36,6 +37,12 @@ class Folder:
             return known
         assert self.news.acquire(timeout=PATIENCE_S)
         return self.lines.line(pid, start_s)
+
+    def rest(self):
+        """Until nothing is being read."""
+        for thread in threading.enumerate():
+            if thread.name == "gpumon-command-lines":
+                thread.join(PATIENCE_S)
 
     def until(self, wanted, pid=7):
         """Looked at until this is known."""
@@ -98,6 +105,27 @@ def test_a_line_is_read_again_while_it_is_looked_at(folder):
     assert folder.lines.line(7, START_S) == "python train.py"
     folder.now = RENEWED_S
     folder.until("vllm: worker")
+
+
+def test_secrets_are_looked_for_only_in_what_has_changed(folder, monkeypatch):
+    searched = []
+
+    def redacted(words):
+        searched.append(words)
+        return " ".join(words)
+
+    monkeypatch.setattr(redacting, "redacted", redacted)
+    folder.put(7)
+    assert folder.read() == "python train.py"
+    for reading in (1, 2):
+        folder.now = reading * RENEWED_S
+        folder.lines.line(7, START_S)
+        folder.rest()
+    assert searched == [["python", "train.py"]]
+    folder.put(7, b"vllm: worker\0")
+    folder.now = 3 * RENEWED_S
+    folder.until("vllm: worker")
+    assert searched[1:] == [["vllm: worker"]]
 
 
 def test_of_a_long_line_the_beginning_is_read(folder):
