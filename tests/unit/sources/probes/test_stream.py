@@ -208,7 +208,9 @@ def test_speaking_to_a_child_that_has_gone_is_no_error() -> None:
 
 def test_cpu_time_is_that_of_the_child() -> None:
     """One that waits takes none, one that computes takes more and more."""
-    with Probe(talker("cat")) as waits, Probe(talker("while :; do :; done")) as computes:
+    counts = "n=0; while [ $n -lt 5000000 ]; do n=$((n+1)); done"
+    with Probe(talker("cat")) as waits, Probe(talker(counts)) as computes:
+        computes.stream.write()
         eventually(lambda: computes.stream.cpu_s > 0.2, "it computes")
         assert waits.stream.cpu_s < 0.1
 
