@@ -74,6 +74,8 @@ class Slot:
         """How many that were started after it have come up before it."""
         self.start_cpu_s = 0.0
         """CPU time of its client here when it was last looked at on its way up."""
+        self.has_computed = False
+        """Whether that has grown since the first look: a client whose node hangs only waits."""
         self.reported_at = 0.0
         """When it last sent a report, or came up."""
         self.due_at = 0.0
@@ -110,7 +112,7 @@ class Slot:
         self.tries += 1
         self.has_yielded = False
         self.read_since = None
-        self.overtaken, self.start_cpu_s = 0, 0.0
+        self.overtaken, self.start_cpu_s, self.has_computed = 0, 0.0, False
         self.started_at = self.reported_at = now
         self.heard_at = dict.fromkeys(self.endpoint.nodes, now)
         self.zoom_sent, self.processes_sent = OFF, SEEN
@@ -147,7 +149,7 @@ class Pace:
             before, slot.start_cpu_s = slot.start_cpu_s, slot.stream.cpu_s if slot.stream else 0.0
             # What it took at first was its program's own start.
             if slot.start_cpu_s > before > 0.0:
-                self._computed_at = now
+                slot.has_computed, self._computed_at = True, now
         self._are_slow = is_busy and now - self._computed_at < YIELD_S
         self.at_once = self.first if self._are_slow else min(self.most, 2 * self.at_once)
 
@@ -160,11 +162,13 @@ class Pace:
     def holds_place(self, slot: Slot, now: float) -> bool:
         """Whether a start on its way holds up others.
 
-        One that waits for long does not: its node hangs. Where all are slow it is one that later
-        ones have overtaken, as many as start at once.
+        One that waits for long does not: its node hangs. Where all are slow it is one that computes
+        nothing, or that later ones have overtaken, as many as start at once.
         """
-        is_slow = self._are_slow and slot.overtaken < self.at_once
-        return is_slow or now - slot.started_at < YIELD_S
+        age_s = now - slot.started_at
+        if not self._are_slow:
+            return age_s < YIELD_S
+        return age_s < 2.0 * BUSY_LOOK_S or (slot.has_computed and slot.overtaken < self.at_once)
 
 
 class Places(NamedTuple):
