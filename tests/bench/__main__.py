@@ -181,7 +181,7 @@ FLEETS = {
     "prometheus": ("gathered",),
     "victoria": ("gathered", "--victoria"),
     "recorded": ("gathered", "--recorded"),
-    "ssh": ("fan_out", "200", "--period", "1", "--for", "100"),
+    "ssh": ("fan_out", "200", "--sshd", "--period", "1", "--for", "120"),
     "attached": ("attached",),
 }
 """Large fleets over HTTP and SSH, in ten minutes: `--only fleets` is all of them."""
