@@ -215,7 +215,7 @@ class Clients:
     @property
     def first_starts(self) -> int:
         """Clients that the CPUs here log in within `BUSY_LOOK_S`."""
-        cpus = self._cpus or len(os.sched_getaffinity(0))
+        cpus = self._cpus or os.cpu_count() or 1
         return int(cpus * BUSY_LOOK_S / LOGIN_CPU_S)
 
     def is_busy(self, now: float) -> bool:
