@@ -24,6 +24,7 @@ from gpumon.sources.probes.clients import LOGIN_CPU_S
 from tests.bench import tree
 from tests.bench.fan_out import loopback, standin
 from tests.bench.shown import show
+from tests.lab.standin.driver import CompilerMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -252,4 +253,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (CompilerMissingError, FileNotFoundError) as error:
+        sys.exit(str(error))
