@@ -17,9 +17,9 @@ class Disputes:
         """Nothing is claimed yet."""
         self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
         """UUIDs by origin and node."""
-        self._claimants: dict[tuple[str, str], list[str]] = {}
+        self._claimants: dict[str, dict[str, tuple[str, ...]]] = {}
         """Nodes by origin and UUID, in the order in which they came: the same GPU by two targets is
-        no dispute."""
+        no dispute. Nearly all have one claimant, and those of a node the same object."""
         self._disputed: dict[tuple[str, str], None] = {}
 
     def __bool__(self) -> bool:
@@ -43,23 +43,23 @@ class Disputes:
 
     def is_refused(self, frame: Frame, uuid: str) -> bool:
         """Whether another node of the same target had a GPU before this one."""
-        claimants = self._claimants.get((frame.origin, uuid), [])
-        return bool(claimants) and claimants[0] != frame.node
+        claimants = self._claimants.get(frame.origin, {}).get(uuid)
+        return claimants is not None and claimants[0] != frame.node
 
     def others(self) -> dict[str, tuple[str, ...]]:
         """By UUID the nodes whose claim is refused."""
-        return {uuid: tuple(self._claimants[origin, uuid][1:]) for origin, uuid in self._disputed}
+        return {uuid: self._claimants[origin][uuid][1:] for origin, uuid in self._disputed}
 
     def errors(self) -> dict[tuple[str, str], SourceError]:
         """One line by origin and node about all that it claims and is refused."""
         refused: dict[tuple[str, str], list[str]] = {}
         for origin, uuid in self._disputed:
-            for node in self._claimants[origin, uuid][1:]:
+            for node in self._claimants[origin][uuid][1:]:
                 refused.setdefault((origin, node), []).append(uuid)
         return {key: self._error(*key, uuids) for key, uuids in refused.items()}
 
     def _error(self, origin: str, node: str, uuids: list[str]) -> SourceError:
-        owner = self._claimants[origin, uuids[0]][0]
+        owner = self._claimants[origin][uuids[0]][0]
         more = f" and {len(uuids) - 1} more" if len(uuids) > 1 else ""
         return SourceError(
             node,
@@ -73,18 +73,22 @@ class Disputes:
         if before is uuids or before == uuids:
             return
         self._reported[origin, node] = uuids
-        gone = set(before).difference(uuids)
-        for uuid in gone:
-            self._claimants[origin, uuid].remove(node)
+        claimants, only = self._claimants.setdefault(origin, {}), (node,)
+        for uuid in set(before).difference(uuids):
+            rest = tuple([one for one in claimants[uuid] if one != node])
+            self._set(origin, uuid, rest)
         for uuid in uuids:
-            claimants = self._claimants.setdefault((origin, uuid), [])
-            if node not in claimants:
-                claimants.append(node)
-        for uuid in (*gone, *uuids):
-            count = len(self._claimants[origin, uuid])
-            if count > 1:
-                self._disputed[origin, uuid] = None
-            else:
-                self._disputed.pop((origin, uuid), None)
-            if not count:
-                del self._claimants[origin, uuid]
+            known = claimants.setdefault(uuid, only)
+            if node not in known:
+                self._set(origin, uuid, (*known, node))
+
+    def _set(self, origin: str, uuid: str, nodes: tuple[str, ...]) -> None:
+        """Note which nodes claim a GPU."""
+        if nodes:
+            self._claimants[origin][uuid] = nodes
+        else:
+            del self._claimants[origin][uuid]
+        if len(nodes) > 1:
+            self._disputed[origin, uuid] = None
+        else:
+            self._disputed.pop((origin, uuid), None)

@@ -16,7 +16,7 @@ import numpy as np
 from gpumon.model.records.block import Block, column_for
 from gpumon.sources.exporters.dcgm import BLANKS, FIRST_BLANK, NO_VALUE
 from gpumon.sources.exporters.gpu_labels import HOLDER_LABELS, LABELS
-from gpumon.sources.exporters.series_layout import Gathered
+from gpumon.sources.exporters.series_layout import Gathered, NodePlan
 from gpumon.sources.probes.rates import may_follow
 from gpumon.sources.prometheus.label_columns import by_names
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpumon.sources.exporters.gpu_names import Metric
-    from gpumon.sources.exporters.series_layout import NodePlan, Table
+    from gpumon.sources.exporters.series_layout import Table
 
 MANY: Final = 16
 """So many nodes that are alike are read together: of fewer, one by one costs less (measured)."""
@@ -57,6 +57,9 @@ class Place(NamedTuple):
     """What is not its own: equal for GPUs of nodes that are alike."""
 
 
+_NOWHERE: Final = Place({}, "", 0, "", (), ())
+
+
 class Form(NamedTuple):
     """What nodes that are alike have in common."""
 
@@ -81,35 +84,38 @@ class Formed:
     def __init__(self, plan: NodePlan, spots: Sequence[Spot], uuids: tuple[str, ...]) -> None:
         """As the first of them is: its plan, where its values come from, the UUID of each place."""
         self._plan = plan
-        self._uuids = uuids
+        self._order = [uuids.index(uuid) for uuid in plan.gpus.keys]
+        """Places in the order of the plan's GPUs."""
+        self._xids = [(uuids.index(uuid), cell) for uuid, cell in plan.xids.items()]
+        """The place of each value that is a last Xid."""
         self.spots = spots
         self.sheet = _sheet_of(plan, spots, len(uuids))
         """How many are read together; None: only one by one."""
 
     def plan_of(self, places: Sequence[Place], uuids: Sequence[str]) -> NodePlan:
         """The plan of another node: all but names and labels is one for all of them."""
-        plan = self._plan
-        renamed = dict(zip(self._uuids, uuids, strict=True))
-        of_uuid = dict(zip(uuids, places, strict=True))
-        gpus = plan.gpus
-        keys = tuple(renamed[uuid] for uuid in gpus.keys)
-        texts = zip(*(of_uuid[uuid].own for uuid in keys), strict=True)
+        plan, gpus = self._plan, self._plan.gpus
+        order, xids = self._order, {uuids[place]: cell for place, cell in self._xids}
+        texts = zip(*[places[place].own for place in order], strict=True)
         own = dict(zip((*_OWN_TEXTS, *_HOLDERS), texts, strict=True))
         host = places[0].host
-        named = {**plan.labels, "host_name": (host,)} if host else plan.labels
-        return plan._replace(
+        return NodePlan(
             host_name=host,
-            gpus=gpus._replace(keys=keys, labels={**gpus.labels, **own}),
-            labels=named,
-            xids={renamed[uuid]: place for uuid, place in plan.xids.items()},
+            gpus=gpus._replace(
+                keys=tuple([uuids[place] for place in order]), labels={**gpus.labels, **own}
+            ),
+            migs=plan.migs,
+            labels={**plan.labels, "host_name": (host,)} if host else plan.labels,
+            xids=xids,
+            host=plan.host,
         )
 
 
 def places_of(labels: Sequence[Mapping[str, str]]) -> list[Place]:
     """Where GPUs are, and what they have in common, by the labels of each."""
-    found: list[Place | None] = [None] * len(labels)
+    found: list[Place] = [*repeat(_NOWHERE, len(labels))]
     kinds: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for some in by_names(labels):
+    for some in by_names(labels).groups:
         own = [some.of(name) for name in _OWN_TEXTS]
         if HOLDER_LABELS.isdisjoint(some.columns):
             # None holds them, as labels of most fleets have it: Slurm knows.
@@ -118,21 +124,18 @@ def places_of(labels: Sequence[Mapping[str, str]]) -> list[Place]:
             own += zip(*(_holders_of(labels[number]) for number in some.numbers), strict=True)
         names = tuple(sorted(name for name in some.columns if name not in _OWN))
         has = ([text is not None for text in column] for column in own)
-        alike = zip(repeat(names), *has, *(some.columns[name] for name in names), strict=False)
-        hosts, numbers = some.of("host"), some.of("index")
-        rows = zip(some.numbers, hosts, numbers, zip(*own, strict=True), alike, strict=True)
-        for number, host, digits, texts, kind in rows:
-            shared = kinds.setdefault(kind, kind)
-            index = digits or ""
-            found[number] = Place(
-                labels=labels[number],
-                host=host or "",
-                digits=len(index),
-                number=index,
-                own=texts,
-                kind=shared,
-            )
-    return [place for place in found if place is not None]
+        alike = [*zip(repeat(names), *has, *(some.columns[name] for name in names), strict=False)]
+        hosts, numbers = ([text or "" for text in some.of(what)] for what in ("host", "index"))
+        listed = map(labels.__getitem__, some.numbers)
+        shared = map(kinds.setdefault, alike, alike)
+        rows = zip(
+            listed, hosts, map(len, numbers), numbers, zip(*own, strict=True), shared, strict=True
+        )
+        for number, place in zip(
+            some.numbers, map(tuple.__new__, repeat(Place), rows), strict=True
+        ):
+            found[number] = place
+    return found
 
 
 def _holders_of(labels: Mapping[str, str]) -> tuple[str | None, ...]:

@@ -19,7 +19,6 @@ from gpumon.sources.probes.rates import Rates
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.cut import Orders
 from gpumon.sources.prometheus.host_past import KnownHosts
-from gpumon.sources.prometheus.label_columns import by_names
 from gpumon.sources.prometheus.unanswered import RAISE, Unanswered, of_question
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from gpumon.sources.exporters.host_plan import HostPlan
     from gpumon.sources.prometheus.client import Client
     from gpumon.sources.prometheus.cut import Order
+    from gpumon.sources.prometheus.label_columns import Labelling
 
 MOST_HOSTS: Final = 1024
 """Of a fleet with more nodes, or a server with more hosts, GPUs or none, no host is asked about:
@@ -300,11 +300,11 @@ class Hosts:
 _NOTHING: Final = _Answered({}, ())
 
 
-def _harmless(labels: Sequence[Mapping[str, str]]) -> list[Mapping[str, str] | None]:
+def _harmless(labels: Labelling) -> list[Mapping[str, str] | None]:
     """Labels made harmless; None where they name no host."""
-    found: list[Mapping[str, str] | None] = [None] * len(labels)
+    found: list[Mapping[str, str] | None] = [None] * labels.size
     texts: dict[str, str] = {}
-    for some in by_names(labels):
+    for some in labels.groups:
         for number, own in zip(some.numbers, some.harmless(texts).rows(), strict=True):
             found[number] = own if own.get("instance") else None
     return found

@@ -26,13 +26,13 @@ from gpumon.sources.exporters.gpu_names import in_words_of_nvml
 from gpumon.sources.exporters.series_layout import MOST_HOLDERS
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.cut import MOST_ORDERS, Orders
-from gpumon.sources.prometheus.label_columns import by_names, learn
+from gpumon.sources.prometheus.label_columns import shared
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from gpumon.sources.prometheus.cut import Order
-    from gpumon.sources.prometheus.label_columns import LabelColumns
+    from gpumon.sources.prometheus.label_columns import LabelColumns, Labelling
     from gpumon.sources.prometheus.response import Answer
 
 MOST_TEXTS: Final = 2**20
@@ -180,8 +180,8 @@ class Labels:
         if answer.cut is not None:
             self._heard.append((answer.cut.labels, found))
         if named and not known and wanted >= named.key_set:
-            made = map(Known._make, zip(named.labels, times, repeat(()), strict=False))
-            known.update(zip(named.keys, made, strict=True))
+            told = zip(named.labels, times, repeat(()), strict=False)
+            known.update(zip(named.keys, map(tuple.__new__, repeat(Known), told), strict=True))
             return 0, left_out
         return _take_in(found, times, known, wanted), left_out
 
@@ -198,29 +198,38 @@ class Labels:
 
     def forget(self, wanted: Set[Key]) -> None:
         """Forget texts that no series has any more; `wanted` are the GPUs that have values."""
-        if self._is_learning:
+        # Each that is wanted has a text, so that of as many none is old.
+        if self._is_learning and len(self._labels) > sum(len(some) for some, _ in self._heard):
             self._labels = {
                 text: one
                 for some, found in self._heard
                 for text, one in zip(some, found, strict=False)
             }
+        if self._is_learning and len(self._keys) > len(wanted):
             self._keys = {text: key for text, key in self._keys.items() if key in wanted}
         self._is_learning = False
 
-    def _labelled(self, labels: Sequence[Mapping[str, str]]) -> list[Labelled | None]:
+    def _labelled(self, labels: Labelling) -> list[Labelled | None]:
         """Which GPU each labels are about, and they themselves, made harmless."""
         if len(self._texts) > MOST_TEXTS:
             self._texts.clear()
-        found: list[Labelled | None] = [None] * len(labels)
-        for some in by_names(labels):
-            shared = some.harmless(self._texts)
-            hosts = shared.of("host")
-            rows = zip(some.numbers, _keys_in(some), shared.rows(), hosts, strict=True)
-            for number, key, own, host in rows:
-                if key is not None:
-                    is_plain = host is not None and OWN_POD not in host
-                    found[number] = Labelled(key, own if is_plain else with_host(own))
+        found: list[Labelled | None] = [None] * labels.size
+        for some in labels.groups:
+            own = some.harmless(self._texts)
+            named = zip(_keys_in(some), _with_hosts(own), strict=True)
+            made = map(tuple.__new__, repeat(Labelled), named)
+            for number, one in zip(some.numbers, made, strict=True):
+                if one[0] is not None:
+                    found[number] = one
         return found
+
+
+def _with_hosts(labels: LabelColumns) -> Iterator[Mapping[str, str]]:
+    """Harmless labels of each series, with the host that the server asks where none is named."""
+    hosts = labels.of("host")
+    if None in hosts or OWN_POD in " ".join(filter(None, hosts)):
+        return map(with_host, labels.rows())
+    return labels.rows()
 
 
 def _times(given: array[float], sampled_at: float | None) -> array[float]:
@@ -257,10 +266,10 @@ def key_of(labels: Mapping[str, str]) -> Key | None:
     return (plain(uuid), plain(label_of(labels, "instance") or "")) if uuid else None
 
 
-def keys_of(labels: Sequence[Mapping[str, str]]) -> list[Key | None]:
+def keys_of(labels: Labelling) -> list[Key | None]:
     """The same of many series."""
-    found: list[Key | None] = [None] * len(labels)
-    for some in by_names(labels):
+    found: list[Key | None] = [None] * labels.size
+    for some in labels.groups:
         for number, key in zip(some.numbers, _keys_in(some), strict=True):
             found[number] = key
     return found
@@ -268,12 +277,13 @@ def keys_of(labels: Sequence[Mapping[str, str]]) -> list[Key | None]:
 
 def _keys_in(labels: LabelColumns) -> list[Key | None]:
     """The same of series with the same names."""
-    uuids = [in_words_of_nvml(uuid or "") for uuid in labels.of("uuid")]
+    uuids = [uuid or "" for uuid in labels.of("uuid")]
+    if not all(uuid.startswith("GPU-") for uuid in uuids):
+        uuids = [*map(in_words_of_nvml, uuids)]
     instances = [part or "" for part in labels.of("instance")]
     texts: dict[str, str] = {}
-    learn(texts, {*uuids, *instances})
-    pairs = zip(uuids, instances, strict=True)
-    return [(texts[uuid], texts[part]) if uuid else None for uuid, part in pairs]
+    pairs = zip(*(shared(some, set(some), texts) for some in (uuids, instances)), strict=True)
+    return [*pairs] if all(uuids) else [pair if pair[0] else None for pair in pairs]
 
 
 def harmless(labels: Mapping[str, str]) -> Mapping[str, str]:

@@ -141,15 +141,15 @@ class Nodes:
 
     def _places_of(self, labels: Sequence[Mapping[str, str]]) -> list[Place]:
         """What labels name of host and number; only new ones are read."""
-        known = [self._places.get(id(some)) for some in labels]
+        known = [*map(self._places.get, map(id, labels))]
         pairs = zip(labels, known, strict=True)
         new = [some for some, place in pairs if place is None or place.labels is not some]
         if new:
-            self._places.update((id(place.labels), place) for place in places_of(new))
+            self._places.update(zip(map(id, new), places_of(new), strict=True))
             if len(self._places) > 2 * len(labels):
                 # Most of them no series has any more.
                 self._places = {id(some): self._places[id(some)] for some in labels}
-        return [self._places[id(some)] for some in labels]
+        return [*map(self._places.__getitem__, map(id, labels))]
 
     def remember(self, events: Iterable[tuple[Key, tuple[float, str, int]]], seen: Seen) -> None:
         """Take in Xids of the past, of nodes that are known: GPU; Unix time, UUID, number."""
@@ -394,10 +394,7 @@ class _NodeReader:
         labels = [one.labels for one in known]
         # Each holder of a shared GPU has series of its own.
         shared = [
-            (key, other)
-            for key, one in zip(keys, known, strict=True)
-            if one.others
-            for other in one.others
+            (key, other) for key, one in zip(keys, known, strict=True) for other in one.others
         ]
         # Values of a whole GPU come beside those of its instances.
         wholes = {(key[0], ""): some for key, some in zip(keys, labels, strict=True) if key[1]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from contextlib import suppress
 from http import HTTPStatus
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -13,6 +12,7 @@ from gpumon.model.text import plain
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.http.failures import SHOWN
 from gpumon.sources.prometheus.cut import cut_of
+from gpumon.sources.prometheus.label_columns import Labelling, by_names, of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -156,7 +156,7 @@ def vector(answer: Answer) -> Rows:
     listed = _result(answer, "vector")
     if answer.cut is not None:
         read: dict[str, Mapping[str, str] | None] = {}
-        found, values, left_out = by_labels(answer, read, lambda labels: labels)
+        found, values, left_out = by_labels(answer, read, Labelling.rows)
         pairs = zip(found, values, strict=True)
         rows = [Row(labels, value) for labels, value in pairs if labels is not None]
         return Rows(rows, left_out)
@@ -177,7 +177,7 @@ def vector(answer: Answer) -> Rows:
 def by_labels(
     answer: Answer,
     known: dict[str, T | None],
-    read: Callable[[Sequence[Mapping[str, str]]], Sequence[T | None]],
+    read: Callable[[Labelling], Sequence[T | None]],
 ) -> tuple[list[T | None], array[float], int]:
     """What the labels of each series name, their values, and how many cannot be read.
 
@@ -192,7 +192,7 @@ def by_labels(
     _result(answer, "vector")
     if answer.cut is None:
         rows, left_out = vector(answer)
-        found = [*read([row.labels for row in rows])]
+        found = [*read(by_names([row.labels for row in rows]))]
         return found, array("d", [row.value for row in rows]), left_out
     labels, values = answer.cut.labels, answer.cut.values
     left_out = max(0, len(labels) - MOST_ROWS)
@@ -204,11 +204,12 @@ def by_labels(
         # Some are new, as nearly never.
         pass
     new = [text for text in dict.fromkeys(labels) if text not in known]
-    parsed = dict(zip(new, _all_labels(new), strict=True))
-    well = {text: one for text, one in parsed.items() if one is not None}
-    left_out += len(parsed) - len(well)
-    known.update(dict.fromkeys(parsed))
-    known.update(zip(well, read([*well.values()]), strict=True))
+    parsed = of_texts(new)
+    left_out += len(new) - sum(len(some.numbers) for some in parsed.groups)
+    found = [*read(parsed)]
+    known.update(zip(new, found, strict=True))
+    if len(new) == len(labels):
+        return found, values, left_out
     return [known[text] for text in labels], values, left_out
 
 
@@ -222,31 +223,6 @@ def in_order(answer: Answer) -> tuple[Order, array[float]] | None:
     if answer.cut is None or answer.cut.order is None or len(answer.cut.labels) > MOST_ROWS:
         return None
     return answer.cut.order, answer.cut.values
-
-
-def _all_labels(texts: list[str]) -> list[Mapping[str, str] | None]:
-    """Labels from between their braces, of many series; None: they are none."""
-    joined = "},{".join(texts)
-    # As many braces as part them: none is within a text, so that each is read by itself.
-    if joined.count("{") == joined.count("}") == len(texts) - 1:
-        with suppress(ValueError, RecursionError):
-            parsed = json.loads(f"[{{{joined}}}]")
-            if len(parsed) == len(texts):
-                return [one if _is_labels(one) else None for one in parsed]
-    return [*map(_labels, texts)]
-
-
-def _is_labels(parsed: Mapping[str, Any]) -> bool:
-    return {*map(type, parsed.values())} <= {str}
-
-
-def _labels(text: str) -> Mapping[str, str] | None:
-    """Labels from between their braces; None: they are none."""
-    try:
-        parsed = json.loads(f"{{{text}}}")
-    except (ValueError, RecursionError):
-        return None
-    return parsed if _is_labels(parsed) else None
 
 
 def samples(answer: Answer) -> list[Samples]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gpumon.sources.prometheus import response
 from gpumon.sources.prometheus.known import Labels, harmless, key_of, keys_of
+from gpumon.sources.prometheus.label_columns import by_names
 from tests.unit.sources.prometheus.engine import labels
 
 if TYPE_CHECKING:
@@ -164,8 +165,8 @@ NAMES = st.sampled_from(
 @given(st.lists(st.dictionaries(NAMES, TEXTS, max_size=6), max_size=12))
 def test_many_series_name_what_each_does_by_itself(several: list[dict[str, str]]) -> None:
     keys = [key_of(one) for one in several]
-    assert keys_of(several) == keys
-    labelled = Labels()._labelled(several)
+    assert keys_of(by_names(several)) == keys
+    labelled = Labels()._labelled(by_names(several))
     assert [one and one.key for one in labelled] == keys
     for own, one in zip(several, labelled, strict=True):
         if one is not None:

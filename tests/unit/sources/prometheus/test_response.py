@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from math import inf, isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from gpumon.sources.http.exchange import FetchError
 from gpumon.sources.prometheus import response
+from gpumon.sources.prometheus.label_columns import Labelling
 from gpumon.sources.prometheus.response import Answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def opened(given: Any, status: int = 200) -> Answer:
@@ -213,9 +211,10 @@ def test_each_text_of_labels_is_read_once() -> None:
     body = instant_body(series(UUID="a"), series("6", UUID="b"), series("7"))
     read: list[str] = []
 
-    def named(labels: Sequence[Mapping[str, str]]) -> list[str | None]:
-        read.extend(one.get("UUID", "?") for one in labels)
-        return [one.get("UUID") for one in labels]
+    def named(labels: Labelling) -> list[str | None]:
+        rows = [own or {} for own in labels.rows()]
+        read.extend(own.get("UUID", "?") for own in rows)
+        return [own.get("UUID") for own in rows]
 
     known: dict[str, str | None] = {}
     for given in (instant_body(*(series(str(n), UUID=f"{n}") for n in range(3))), body, body):
@@ -230,5 +229,5 @@ def test_each_text_of_labels_is_read_once() -> None:
 def test_no_more_series_are_cut_out_than_there_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response, "MOST_ROWS", 2)
     body = instant_body(*(series(UUID=f"{n}") for n in range(5)))
-    found, values, left_out = response.by_labels(response.opened(body, 200), {}, lambda own: own)
+    found, values, left_out = response.by_labels(response.opened(body, 200), {}, Labelling.rows)
     assert (len(found), len(values), left_out) == (2, 2, 3)
