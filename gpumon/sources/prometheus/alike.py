@@ -57,7 +57,7 @@ class Place(NamedTuple):
     """What is not its own: equal for GPUs of nodes that are alike."""
 
 
-_NOWHERE: Final = Place({}, "", 0, "", (), ())
+_NOWHERE: Final = Place({}, "", 0, "", own=(), kind=())
 
 
 class Form(NamedTuple):
