@@ -6,8 +6,9 @@ to look. `--victoria`: it answers as VictoriaMetrics does, both as seen of real 
 (2.42; 1.79 and Debian sid's): series in the order of the labels that were asked for, so that values
 come by UUID and times by host, `time()` as a vector of whole seconds, statistics behind the data;
 Prometheus lists all in the order of its own series. `--hosts` adds node_exporter's and
-lustre_exporter's series of every node: 96 CPUs, 8 ports of InfiniBand, 9 disks. It prints and
-asserts nothing.
+lustre_exporter's series of every node: 96 CPUs, 8 ports of InfiniBand, 9 disks. Python looks for
+garbage as seldom as in the terminal, or with `--headless` as in `--json`. It prints and asserts
+nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from gpumon.sources.prometheus.questions import Questions
 from gpumon.sources.prometheus.recall import merged
 from gpumon.sources.prometheus.rules import RECORDED, SAMPLED_AT
 from gpumon.sources.prometheus_address import EngineAddress
+from gpumon.tui.textual_private.idle_gc import FALLBACK
 from tests.bench.roads import DEFAULT
 
 if TYPE_CHECKING:
@@ -326,8 +328,9 @@ def main() -> None:
     made.add_argument("--recorded", action="store_true", help="the server records our rules")
     made.add_argument("--victoria", action="store_true", help="it answers as VictoriaMetrics does")
     made.add_argument("--hosts", action="store_true", help="it has gathered hosts' pages, too")
+    made.add_argument("--headless", action="store_true", help="as --json collects garbage")
     options = made.parse_args()
-    gc.set_threshold(*GC_THRESHOLDS)
+    gc.set_threshold(*(GC_THRESHOLDS if options.headless else FALLBACK))
     mine, its = multiprocessing.get_context("spawn").Pipe()
     server = multiprocessing.get_context("spawn").Process(
         target=_serve, args=(options, its), daemon=True

@@ -23,6 +23,8 @@ HEAVY = (
     *("numpy", "textual", "rich", "sklearn", "scipy", "httpx", "psutil", "pynvml", "asyncio"),
     "tomllib",
 )
+DEAR = ("pathlib", "ipaddress", "urllib.parse", "subprocess", "dataclasses")
+"""What takes a millisecond or more of a single answer, and nothing of it needs."""
 RUN = """
 import sys
 from gpumon.cli import main
@@ -36,9 +38,9 @@ print([name for name in {heavy!r} if name in sys.modules], status, file=sys.stde
 """
 
 
-def run(*words: str) -> tuple[str, str]:
+def run(*words: str, heavy: tuple[str, ...] = HEAVY) -> tuple[str, str]:
     """Standard output of gpumon, and which heavy modules it imported with which exit code."""
-    command = [sys.executable, "-c", RUN.format(heavy=HEAVY), *words]
+    command = [sys.executable, "-c", RUN.format(heavy=heavy), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     return done.stdout, done.stderr
 
@@ -60,6 +62,15 @@ def test_a_single_look_imports_nothing_heavy(standin: Start, words: list[str]) -
         assert [gpu["uuid"] for gpu in gpus] == [node.state.values[f"gpu.{i}.uuid"] for i in (0, 1)]
     else:
         assert "0.0/80" in out
+
+
+def test_a_single_answer_of_this_machine_imports_nothing_that_it_does_not_need(
+    standin: Start,
+) -> None:
+    standin("h100", gpus=3)
+    out, report = run("--json", "--for", "0", "local", heavy=DEAR)
+    assert report == "[] 0\n"
+    assert len(json.loads(out)["nodes"][0]["gpus"]) == 3
 
 
 def test_a_single_look_at_the_demo_imports_nothing_heavy() -> None:

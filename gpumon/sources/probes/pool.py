@@ -233,7 +233,9 @@ class ProbePool:
         for slot in turns.ends(slots, due, places, now, self._period_s, self._zoom):
             self._drop(slot)
             slot.rest(now)
-        for slot in turns.starts(slots, due, places, now, self._clients.is_busy(now)):
+        # A node alone waits for no other one.
+        is_busy = len(slots) > 1 and self._clients.is_busy(now)
+        for slot in turns.starts(slots, due, places, now, is_busy):
             self._start(slot, now)
         rising = sum(1 for s in slots if s.stream and not s.stream.is_greeted)
         remarks = [untried(self.url, due, rising, now)]
