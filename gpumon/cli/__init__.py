@@ -25,9 +25,13 @@ COMMANDS = (
 Each is a function in a module of its name in `commands`, which is imported only then.
 """
 
-GC_THRESHOLDS = (50_000, 20, 50)
+GC_THRESHOLDS = (50_000, 50, 50)
 """Python looks for garbage so seldom: imports leave none, which saves a single answer a ms, and
-ticks are free of cycles, so that walking thousands of GPUs would only make them late."""
+ticks are free of cycles, so that walking thousands of GPUs would only make them late.
+
+What outlived one search is searched again after 2.5 million objects: the first look at 80,000 GPUs
+makes 1.2 million, and all of them stay.
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
