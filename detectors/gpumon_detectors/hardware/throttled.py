@@ -452,7 +452,7 @@ def _advice(view: View, gpu: GpuFacts, *, is_sure: bool) -> Iterator[str]:
     if is_sure:
         yield from commands.leave_out(view, gpu.node)
     yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
-    yield from commands.report_to_admins(gpu.node)
+    yield from commands.report_to_admins(view, gpu.node)
 
 
 def _machine_advice(view: View, case: _Case, *, is_sure: bool) -> Iterator[str]:
