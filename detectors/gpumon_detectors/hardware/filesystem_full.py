@@ -210,7 +210,9 @@ def _machine_steps(path: str, *, has_jobs: bool) -> Iterator[str]:
     if path == _SHARED_MEMORY:
         yield "Remove what no process holds: fuser -v /dev/shm/* names the holders of each file."
         if has_jobs:
-            yield "Where jobs leave it behind: job_container/tmpfs gives each its own, or an epilog."
+            yield (
+                "Where jobs leave it behind: job_container/tmpfs gives each its own, or an epilog."
+            )
         yield "To make it larger: mount -o remount,size=… /dev/shm, at the cost of memory."
     else:
         if not has_jobs:
