@@ -24,6 +24,7 @@ from gpumon.report.wording.verdict_words import (
     left_since,
     left_words,
     machine_step,
+    runs_jobs,
     state_cell,
     step_cell,
     verdict_cell,
@@ -226,7 +227,11 @@ def finding_lines(
         about += f"first seen {units.clock_time(finding.first_seen)}"
         lines += paragraph(about, width, Tone.DIM, "  · ", "    ")
     steps = [*finding.advice, *(machine_step(tick, step) for step in finding.machine_advice)]
-    for step in steps if is_full else steps[:1]:
+    if not is_full:
+        # Who has the machine alone is the one for both.
+        own = not runs_jobs(tick) and finding.advice
+        steps = [*finding.advice[:1], *finding.machine_advice[:1]] if own else steps[:1]
+    for step in steps:
         lines += paragraph(step, width, Tone.INFO, "  → ", "    ")
     return lines
 

@@ -57,3 +57,6 @@ def test_where_no_queue_answers_all_steps_are_of_who_reads_them():
     found = finding("gpu:GPU-0", advice=(), machine_advice=MACHINE)
     alone = tick(findings=(found,), queue_at=None)
     assert f"→ {MACHINE[0]}" in words(finding_lines(alone, found, 120))
+    both = finding("gpu:GPU-0", advice=OWN, machine_advice=MACHINE)
+    lines = words(finding_lines(alone, both, 120, is_full=False))
+    assert [line for line in lines if line.startswith("→")] == [f"→ {OWN[0]}", f"→ {MACHINE[0]}"]
