@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.lists.filter_tables import RowFilter
 
-ONLY_GPUS: Final = "--filter names columns that only GPUs have; a document filters jobs"
-"""Why a command that writes documents refuses a filter."""
 
-
-def is_refused(passes: RowFilter | None) -> bool:
-    """Whether a filter is not about jobs, so that no document can be made with it."""
-    return passes is not None and passes.jobs is None
+def why_refused(passes: RowFilter | None) -> str:
+    """Why no document can be made with a filter: it is not about jobs; empty: one can."""
+    if passes is None or passes.jobs is not None:
+        return ""
+    who = "GPUs" if passes.processes is None else "processes"
+    return f"--filter names columns that only {who} have; a document filters jobs"
 
 
 def passing(

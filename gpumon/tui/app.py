@@ -310,7 +310,9 @@ class GpumonApp(DressedApp):
             return
         self.go(view)
         passes = self._passes
-        if passes is not None and passes.gpus is not None and isinstance(self.screen, View):
+        if passes is None or not isinstance(self.screen, View):
+            return
+        if passes.gpus is not None or passes.processes is not None:
             self.screen.apply_needle(passes.text)
 
     def show_newest(self) -> None:

@@ -125,7 +125,11 @@ async def test_help_explains_the_language_in_ten_lines(stage):
 
 @pytest.mark.parametrize(
     ("text", "root", "shown"),
-    [("user==ada", "jobs", "2 of 5 jobs"), ("uuid? | c<40", "gpus", "3 of 28 lines")],
+    [
+        ("user==ada", "jobs", "2 of 5 jobs"),
+        ("uuid? | c<40", "gpus", "3 of 28 lines"),
+        ("pid==4002", "processes", "3 of 25 processes"),
+    ],
 )
 async def test_a_terminal_may_begin_with_a_filter(text, root, shown):
     feed = HandFeed()

@@ -74,7 +74,7 @@ async def test_gpu_links_and_health(stage, size):
         assert "switch 0000:85:00.0" in row
         assert "! replay 7" in s.line_with("   0 active")
         await s.press("8")
-        assert "→ drain the node and power-cycle it" in s.text
+        assert "→ free the node and power-cycle it" in s.text
         assert "1 of 4 NVLinks are inactive" in s.text
 
 

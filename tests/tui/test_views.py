@@ -235,9 +235,24 @@ async def test_without_a_queue_the_way_back_leads_to_the_gpus(stage):
         assert s.app.screen.view == "gpus"
         assert s.app.root == "gpus"
         # Who asks for the jobs all the same sees why there are none, and gets away from there.
-        await s.press("1")
+        await s.press("colon", *"jobs", "enter")
         assert s.app.screen.view == "jobs"
         await s.press("escape")
+        assert s.app.screen.view == "gpus"
+
+
+async def test_without_a_queue_the_digits_lead_to_what_there_is(stage):
+    local = (TargetState("local", True, None, 0.3),)
+    async with stage(tick((), [gpu("here", 0)], queue_at=None, targets=local), (80, 24)) as s:
+        await s.press("3", "1")
+        assert (s.app.screen.view, s.app.root) == ("gpus", "gpus")
+        await s.press("1")
+        assert s.app.screen.view == "gpus"
+        await s.press("3", "4")
+        assert (s.app.screen.view, s.app.root) == ("nodes", "nodes")
+        assert "no queue answers here: key 4, pending, has nothing to show" in s.text
+        # Below the list that is shown first there is nothing else.
+        await s.press("colon", *"jobs", "enter", "1")
         assert s.app.screen.view == "gpus"
 
 

@@ -131,6 +131,20 @@ def nothing_to_compare_with() -> Scene:
     return scene
 
 
+def board_of_a_workstation() -> Scene:
+    """Heat holds a GPU down again and again on a machine that no queue lists."""
+    scene = Scene(_PERIOD_S)
+    uuids = scene.node("desk", 1)
+    scene.unlist("desk")
+    scene.process(311, uuids, uid=1007, name="python")
+    hot, at_limit = _held(0x40, 1100.0), _BUSY
+    for _ in range(12):
+        scene.run(3 * _PERIOD_S, alike(uuids, hot))
+        scene.run(_PERIOD_S, alike(uuids, at_limit))
+    scene.run(_PERIOD_S, alike(uuids, hot))
+    return scene
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "throttled": (
         heat_for_minutes,
@@ -146,5 +160,6 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         all_of_a_job,
         all_of_the_fleet,
         nothing_to_compare_with,
+        board_of_a_workstation,
     ),
 }

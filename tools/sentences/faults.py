@@ -235,6 +235,14 @@ def temporary_files_without_room() -> Scene:
     return _without_room(1200, _TEMPORARY, before_s=0.0)
 
 
+def temporary_files_of_a_workstation() -> Scene:
+    """It is the disk of a machine without a queue."""
+    scene = _without_room(600, _TEMPORARY, job="")
+    scene.unlist("n1")
+    scene.run(_SHORT_PERIOD_S, {})
+    return scene
+
+
 # stuck_completing
 
 
@@ -281,6 +289,7 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
         shared_memory_without_room_for_longer,
         shared_memory_and_more_without_room,
         temporary_files_without_room,
+        temporary_files_of_a_workstation,
     ),
     "gpu_fault": (
         xids_that_stop_the_work,

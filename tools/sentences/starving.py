@@ -332,6 +332,12 @@ def user_crowd() -> Scene:
     return _held({"cpu_busy_ratio": 0.99, "load_1m": 80.0}, uid=1007)
 
 
+def user_program() -> Scene:
+    """The program on the GPU keeps one CPU of 16 full, and has started nothing."""
+    cores = {"process_cpu_cores_used": 1.0, "process_tree_cpu_cores_used": 1.0}
+    return _held({"cpu_busy_ratio": 0.2}, uid=1007, **cores)
+
+
 SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     "input_bound": (
         data_for_minutes,
@@ -359,5 +365,5 @@ SCENES: Final[dict[str, tuple[Callable[[], Scene], ...]]] = {
     ),
     "checkpoint_stall": (saves, saves_for_sure, saves_unseen),
     "recompiling": (compiles, compiles_briefly),
-    "user_waits": (user_data, user_storage, user_crowd),
+    "user_waits": (user_data, user_storage, user_crowd, user_program),
 }

@@ -139,7 +139,7 @@ def _lost(view: View, gpu: GpuFacts) -> Iterator[Symptom]:
     if gpu.is_lost:
         since, samples = _silence(view, gpu)
         text = f"fell off the bus at {clock_time(since)}: the driver answers GPU_IS_LOST"
-        advice = "Drain the node and power-cycle it: a reset does not bring back a lost GPU."
+        advice = "Free the node and power-cycle it: a reset does not bring back a lost GPU."
         yield Symptom(
             field="temp_c",
             text=text,

@@ -65,9 +65,12 @@ def leave_out(view: View, node: str) -> Iterator[str]:
         yield f"Run elsewhere until it is repaired: sbatch --exclude={node} …"
 
 
-def report_to_admins(node: str) -> Iterator[str]:
-    """What a user can do about a machine that is none of theirs."""
-    if is_host_name(node):
+def report_to_admins(view: View, node: str) -> Iterator[str]:
+    """What a user can do about a machine that is none of theirs.
+
+    Who has a machine without a queue is likely to run it.
+    """
+    if is_host_name(node) and has_slurm(view, node):
         yield f"Report this to the administrators of {node}."
 
 

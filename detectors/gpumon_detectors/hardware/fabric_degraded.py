@@ -86,7 +86,7 @@ class FabricDegraded(Detector):
             advice=(
                 *(commands.leave_out(view, gpu.node) if is_sure else ()),
                 *commands.ask_gpu(view, gpu, "nvlink -s"),
-                *commands.report_to_admins(gpu.node),
+                *commands.report_to_admins(view, gpu.node),
             ),
             machine_advice=(
                 *machine_steps(found),

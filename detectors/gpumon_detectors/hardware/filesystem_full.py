@@ -120,8 +120,10 @@ class FilesystemFull(Detector):
                 *(Evidence(_FREE, node.subject, _effect(full), full.free_bytes) for full in found),
                 Evidence(_FREE, node.subject, "not seen: who holds it, as names of files are not"),
             ],
-            advice=tuple(_steps(node.name, first.path)),
-            machine_advice=tuple(_machine_steps(first.path)),
+            advice=tuple(_steps(view, node.name, first.path)),
+            machine_advice=tuple(
+                _machine_steps(first.path, has_jobs=commands.has_slurm(view, node.name))
+            ),
         )
 
 
@@ -189,7 +191,7 @@ def _effect(full: _Full) -> str:
     return f"{full.path} has {_room(full)}: {effect}"
 
 
-def _steps(node: str, path: str) -> Iterator[str]:
+def _steps(view: View, node: str, path: str) -> Iterator[str]:
     """What who works on the node can do."""
     shown = _PATH.fullmatch(path) is not None
     if shown:
@@ -200,15 +202,21 @@ def _steps(node: str, path: str) -> Iterator[str]:
         yield "A container has its own, 64 MiB by default: docker run --shm-size=16g …"
     else:
         yield "Remove what you no longer need; point TMPDIR and caches of kernels elsewhere."
-    yield from commands.report_to_admins(node)
+    yield from commands.report_to_admins(view, node)
 
 
-def _machine_steps(path: str) -> Iterator[str]:
-    """What who runs the node can do."""
+def _machine_steps(path: str, *, has_jobs: bool) -> Iterator[str]:
+    """What who runs the node can do, beside its jobs where it has any."""
     if path == _SHARED_MEMORY:
         yield "Remove what no process holds: fuser -v /dev/shm/* names the holders of each file."
-        yield "Where jobs leave it behind: job_container/tmpfs gives each its own, or an epilog."
+        if has_jobs:
+            yield (
+                "Where jobs leave it behind: job_container/tmpfs gives each its own, or an epilog."
+            )
         yield "To make it larger: mount -o remount,size=… /dev/shm, at the cost of memory."
     else:
+        if not has_jobs:
+            yield "Remove what ended programs left, for instance by systemd-tmpfiles --clean."
+            return
         yield "Remove what ended jobs left, in an epilog or by systemd-tmpfiles --clean."
         yield "job_container/tmpfs gives each job its own /tmp, which is removed with it."

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpumon.plugin import Finding, GpuFacts, JobLook, View
     from gpumon_detectors.evidence.symptom import Symptom
 
-_FIRST_ERROR: Final = "Look for the first error in the job's output."
+_FIRST_ERROR: Final = "Look for the first error in the program's output."
 _REASON: Final = "GPU fault, see nvidia-smi -q and the kernel log"
 
 
@@ -117,7 +117,7 @@ def _steps(view: View, gpu: GpuFacts, found: Sequence[Symptom], *, is_fault: boo
         yield _FIRST_ERROR
     if is_fault:
         yield from commands.ask_gpu(view, gpu, "-q -d ECC,ROW_REMAPPER")
-        yield from commands.report_to_admins(gpu.node)
+        yield from commands.report_to_admins(view, gpu.node)
 
 
 def _forbids_use(found: Sequence[Symptom]) -> bool:

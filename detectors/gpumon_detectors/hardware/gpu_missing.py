@@ -120,7 +120,7 @@ class GpuMissing(Detector):
             advice=(
                 *(commands.leave_out(view, node.name) if is_reported else ()),
                 *commands.ask_node(view, node.name),
-                *commands.report_to_admins(node.name),
+                *commands.report_to_admins(view, node.name),
             ),
             machine_advice=(
                 "Look in the node's kernel log for Xid 79, then power-cycle it: dmesg.",

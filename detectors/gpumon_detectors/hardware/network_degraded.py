@@ -92,7 +92,7 @@ class NetworkDegraded(Detector):
             ],
             advice=(
                 *(commands.leave_out(view, node.name) if is_sure else ()),
-                *commands.report_to_admins(node.name),
+                *commands.report_to_admins(view, node.name),
             ),
             machine_advice=(
                 *machine_steps(found),

@@ -269,7 +269,7 @@ class PcieDegraded(Detector):
             advice=(
                 *(commands.leave_out(view, gpu.node) if is_sure_enough else ()),
                 *commands.ask_gpu(view, gpu, _QUESTION),
-                *commands.report_to_admins(gpu.node),
+                *commands.report_to_admins(view, gpu.node),
             ),
             machine_advice=(
                 "Reseat the board or its riser and cable, then look again under load.",

@@ -90,7 +90,10 @@ class StuckCompleting(Detector):
             window=window,
             onset=onset,
             evidence=tuple(_evidence(node, jobs)),
-            advice=(*commands.ask_node(view, node.name), *commands.report_to_admins(node.name)),
+            advice=(
+                *commands.ask_node(view, node.name),
+                *commands.report_to_admins(view, node.name),
+            ),
             machine_advice=(
                 *(("`systemctl status slurmd` there: it does not answer Slurm.",) * _hangs(node)),
                 (

@@ -129,7 +129,7 @@ class TelemetryLost(Detector):
             advice=(
                 *((_STILL_THERE,) if view.jobs_on(node.name) else ()),
                 *commands.ask_node(view, node.name),
-                *commands.report_to_admins(node.name),
+                *commands.report_to_admins(view, node.name),
             ),
             machine_advice=(_AWAKE if silence.is_whole else _DRIVER,),
             at_most=Confidence.HYPOTHESIS if is_unsure else Confidence.ESTABLISHED,

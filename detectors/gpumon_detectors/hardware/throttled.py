@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.plugin import Confidence, Detector, Evidence, Severity, Window, clock_event_names
+from gpumon.plugin import (
+    Confidence,
+    Detector,
+    Evidence,
+    Severity,
+    UserHold,
+    Window,
+    clock_event_names,
+)
 from gpumon_detectors.evidence import machine_commands as commands
 from gpumon_detectors.evidence.clock_rows import (
     HELD_BITS,
@@ -173,6 +182,8 @@ class Throttled(Detector):
     charged with it where they wait: their activity or power fell with the onset, or they are the
     less active beside it, or of one world with it where neither is known. Elsewhere the GPU alone.
     `critical` from a loss of 30 % on.
+
+    Where no queue lists a node, each of its GPUs is judged alone by (1), under any program.
     """
 
     name = "throttled"
@@ -190,9 +201,11 @@ class Throttled(Detector):
         """One finding per GPU whose clock is held down."""
         claimed: set[str] = set()
         fleet = _Fleet(view)
-        has_held = view.job_layout.groups.some(_recently_held(view))
-        for number in np.flatnonzero(has_held | self._may_differ(view, fleet)):
-            job = view.running[int(number)]
+        is_held = _recently_held(view)
+        has_held = view.job_layout.groups.some(is_held)
+        numbers = np.flatnonzero(has_held | self._may_differ(view, fleet))
+        jobs = (view.running[int(number)] for number in numbers)
+        for job in chain(jobs, _boards(view, is_held)):
             cases = [case for case in self._cases(job, fleet) if case.gpu.uuid not in claimed]
             claimed.update(case.gpu.uuid for case in cases)
             for case, charge in zip(cases, _charges(job, cases), strict=True):
@@ -246,7 +259,19 @@ class Throttled(Detector):
             gpu_seconds=None if case.reference is None else charge.gpu_seconds,
             at_most=sure,
             gpus=[gpu.uuid, *slowed],
+            owners=job.owners if isinstance(job, UserHold) else (),
         )
+
+
+def _boards(view: View, is_held: NDArray[np.bool_]) -> Iterator[UserHold]:
+    """GPUs of nodes without a queue that are held down: under any program, it is the board."""
+    for place in np.flatnonzero(is_held):
+        gpu = view.gpus[view.uuids[place]]
+        node = view.nodes.get(gpu.node)
+        if node is None or node.slurm is not None or node.is_stale or view.jobs_on(node.name):
+            continue
+        mine = tuple(one for one in node.processes if gpu.uuid in one.gpu_uuids)
+        yield UserHold(view, gpu, mine, float("-inf"), is_alone=False)
 
 
 def _episode(rows: ClockRows, is_bad: NDArray[np.bool_]) -> int | None:
@@ -266,11 +291,12 @@ def _reference(
     is_bad: NDArray[np.bool_],
 ) -> _Reference | None:
     """The clock that a GPU would have, the lower where its own past and its like tell it."""
+    like = "itself in between" if isinstance(job, UserHold) else "the job's sound GPUs of its kind"
     known = [
         _Reference(mhz, words)
         for mhz, words in (
             (_before(job, rows, place, first, is_bad), "before the episode"),
-            (rows.beside(place, first, is_bad), "the job's sound GPUs of its kind"),
+            (rows.beside(place, first, is_bad), like),
         )
         if mhz is not None
     ]
@@ -452,7 +478,7 @@ def _advice(view: View, gpu: GpuFacts, *, is_sure: bool) -> Iterator[str]:
     if is_sure:
         yield from commands.leave_out(view, gpu.node)
     yield from commands.ask_gpu(view, gpu, "-q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER")
-    yield from commands.report_to_admins(gpu.node)
+    yield from commands.report_to_admins(view, gpu.node)
 
 
 def _machine_advice(view: View, case: _Case, *, is_sure: bool) -> Iterator[str]:

@@ -222,7 +222,7 @@ def _advice(view: View, job: JobLook, late: LateRanks, *, is_sure: bool) -> Iter
         yield f"See what its host is busy with: {within} -w {node} top -b -n 1"
     if is_sure:
         yield from commands.leave_out(view, node)
-    yield from commands.report_to_admins(node)
+    yield from commands.report_to_admins(view, node)
 
 
 def _machine_advice(view: View, job: JobLook, late: LateRanks, *, is_sure: bool) -> Iterator[str]:

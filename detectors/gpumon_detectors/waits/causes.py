@@ -17,6 +17,7 @@ from gpumon_detectors.waits.host_rows import (
     host_rows,
     may_wait,
     may_wait_for_program,
+    program_rows,
 )
 from gpumon_detectors.waits.pauses import (
     LEAST_PAUSES,
@@ -189,13 +190,19 @@ def _waits(view: View, job: JobLook) -> Waits | None:
 
 
 def waits_of_hold(view: View, hold: UserHold) -> Waits | None:
-    """What a GPU waits for that users hold without a job, as far as its whole node tells."""
+    """What a GPU waits for that users hold without a job.
+
+    Its whole node tells, where nobody else holds a GPU of it, or the program on the GPU itself.
+    """
     rows = gpu_rows(hold)
-    return (
-        None
-        if rows is None
-        else _steadily(hold, rows, host_rows(view, hold, rows, has_group=False))
-    )
+    if rows is None:
+        return None
+    host = host_rows(view, hold, rows, has_group=False)
+    found = _steadily(hold, rows, host) if hold.is_alone else None
+    if found is not None and found.cause is not Cause.PROGRAM:
+        return found
+    own = program_rows(view, hold, host, rows)
+    return found if own is None else _for_program(hold, rows, own)
 
 
 def _steadily(job: JobLook, rows: GpuRows, host: HostRows) -> Waits | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from gpumon.plugin import Past
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gpumon.plugin import JobLook, View
+    from gpumon.plugin import JobLook, ProcessFacts, UserHold, View
     from gpumon_detectors.waits.gpu_rows import GpuRows
 
 _GROUP: Final = (
@@ -31,6 +32,8 @@ _BLOCKS: Final = (
 
 _COUNTS: Final = {True: "job_cpu_count", False: "cpu_count"}
 """Where the CPUs are told that it may use, with a control group and without."""
+
+_OF_TREE: Final = "process_tree_cpu_cores_used"
 
 READS: Final = (
     *("job_io_read_bytes_per_s", "fs_read_bytes_per_s", "disk_read_bytes_per_s"),
@@ -193,6 +196,30 @@ def host_rows(view: View, job: JobLook, rows: GpuRows, *, has_group: bool = True
         is_alone=job.alone_since <= float(rows.begins[0]),
         driver_cores=_driver_cores(view, job) if has_group else float("nan"),
     )
+
+
+def program_rows(view: View, hold: UserHold, host: HostRows, rows: GpuRows) -> HostRows | None:
+    """The same with the CPU time of the processes on a hold's GPU, and of what they started.
+
+    None where none of them keeps a CPU busy, or they hide it.
+    """
+    driver = busiest(view, hold)
+    if driver is None or driver[1] < 1.0 - _EVEN:
+        return None
+    seconds = view.now - float(rows.begins[0])
+    past = view.past([process.key for process in hold.processes], (_OF_TREE,), seconds)
+    cores = _summed(rows, past, _OF_TREE)
+    if not np.isfinite(cores).any():
+        return None
+    return host._replace(cores=cores, is_own=True, driver_cores=driver[1])
+
+
+def busiest(view: View, hold: UserHold) -> tuple[ProcessFacts, float] | None:
+    """The process on a hold's GPU that keeps most CPUs busy now, and how many; None: unknown."""
+    names = [process.key for process in hold.processes]
+    (cores,) = view.history.newest(names, ("process_cpu_cores_used",), "process")
+    known = [(one, float(busy)) for one, busy in zip(hold.processes, cores, strict=True)]
+    return max((one for one in known if np.isfinite(one[1])), key=itemgetter(1), default=None)
 
 
 def _driver_cores(view: View, job: JobLook) -> float:

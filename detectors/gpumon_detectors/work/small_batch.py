@@ -184,7 +184,7 @@ def small_findings(
         advice=(
             "Use a larger batch: memory has room for it; scale the learning rate with it.",
             "Or launch fewer kernels: CUDA graphs, torch.compile, fused optimizers.",
-            "Or let several runs share one GPU: MPS, or more processes in one job.",
+            "Or let several runs share one GPU: MPS, or several processes at once.",
             *inspect_commands(job),
         ),
         gpu_seconds=small.lost * known_s * len(job.gpus),

@@ -18,7 +18,7 @@ from gpumon.cli.exits import (
     narrate_error,
     plain_status,
 )
-from gpumon.cli.filtering import ONLY_GPUS, is_refused, narrowed, passing, passing_gpus
+from gpumon.cli.filtering import narrowed, passing, passing_gpus, why_refused
 from gpumon.cli.opening import opened
 from gpumon.cli.options import Parser, add_ascii, add_filter, add_whose, period
 from gpumon.cli.output import Documents, is_ascii_only, is_dumb, is_tty, write, write_json
@@ -77,8 +77,8 @@ def replay(words: list[str]) -> int:
     """
     options = parser().parse_args(words)
     is_stream = options.watch_s is not None or (options.json and options.speed is not None)
-    if (options.json or is_stream) and is_refused(options.passes):
-        raise InputError(ONLY_GPUS)
+    if (options.json or is_stream) and (why := why_refused(options.passes)):
+        raise InputError(why)
     # A recording has its own period and its own jobs.
     settings = settings_with()
     is_at_once = is_stream or options.json or options.once or not is_tty() or is_dumb()

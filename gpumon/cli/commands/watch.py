@@ -17,7 +17,7 @@ from gpumon.cli.exits import (
     narrate_error,
     plain_status,
 )
-from gpumon.cli.filtering import ONLY_GPUS, is_refused, narrowed, passing, passing_gpus
+from gpumon.cli.filtering import narrowed, passing, passing_gpus, why_refused
 from gpumon.cli.options import parser, request_of
 from gpumon.cli.output import Documents, is_tty, write, write_json
 from gpumon.cli.request import chosen_targets, is_demo, judge_of, past_of, settings_with
@@ -60,8 +60,8 @@ def watch(words: list[str]) -> int:
     options = parser().parse_args(words)
     if options.steps and options.job is None:
         raise InputError("--steps shows one job: name it with --job ID")
-    if (options.json or options.watch_s is not None) and is_refused(options.passes):
-        raise InputError(ONLY_GPUS)
+    if (options.json or options.watch_s is not None) and (why := why_refused(options.passes)):
+        raise InputError(why)
     settings = settings_with(period_s=options.period, is_all=options.all)
     targets = chosen_targets(options.targets, settings) or default_targets()
     if not targets:

@@ -99,7 +99,7 @@ CONDITIONS: Final = (
     Condition(
         "ecc_uncorrected_volatile_count", gt, 0.0, True, word="ECC {value}",
         sentence="{errors} since the driver was loaded",
-        advice="drain the node, reset the GPU, check row remapping; replace it if it repeats",
+        advice="free the node, reset the GPU, check row remapping; replace it if it repeats",
     ),
     Condition(
         "remap_failure", gt, 0.0, True, word="remap failed",
@@ -108,17 +108,17 @@ CONDITIONS: Final = (
     Condition(
         "remap_pending", gt, 0.0, False, word="remap waits",
         sentence="broken memory rows wait for a reset of the GPU to be replaced",
-        advice="reset the GPU when its job has ended",
+        advice="reset the GPU once it is free",
     ),
     Condition(
         "retired_pages_pending", gt, 0.0, False, word="page waits",
         sentence="broken memory pages wait for a restart of the driver to be retired",
-        advice="reload the driver or reboot the node when its jobs have ended",
+        advice="reload the driver or reboot the node once it is free",
     ),
     Condition(
         "recovery_action", gt, 0.0, True, word="recovery",
         sentence="the driver asks for recovery: {value}",
-        advice="drain the node and do what the driver asks for",
+        advice="free the node and do what the driver asks for",
     ),
     Condition(
         "fabric_health", eq, _UNHEALTHY, True, word="fabric",
@@ -148,7 +148,7 @@ CONDITIONS: Final = (
     Condition(
         "sm_clock_mhz", lt, "sm_clock_max_mhz", False, word="{value} MHz",
         sentence="its SM clock is at {value} MHz under load, less than a third of {limit} MHz",
-        advice="look at power supply and power limit; reset the GPU when its job has ended",
+        advice="look at power supply and power limit; reset the GPU once it is free",
         limit_share=_LOW_CLOCK, is_of_work=True,
     ),
     Condition(

@@ -22,12 +22,12 @@ class Action(StrEnum):
     NONE = "nothing to do now"
     RESTART_APP = "restart the application"
     FIND_CAUSE = "find the error that came before it; this one only cleans up"
-    RESET_GPU = "drain the node and reset the GPU"
-    RESET_FREE_GPU = "reset the GPU once its jobs have ended"
-    """As `RESET_GPU`, where a program is the likelier cause and no node need be drained."""
-    RESTART_NODE = "drain the node and power-cycle it"
+    RESET_GPU = "free the node and reset the GPU"
+    RESET_FREE_GPU = "reset the GPU once it is free"
+    """As `RESET_GPU`, where a program is the likelier cause and no node need be freed."""
+    RESTART_NODE = "free the node and power-cycle it"
     RESTART_VM = "restart the virtual machine"
-    CHECK_ECC = "drain the node, reset the GPU, check row remapping; replace it if it repeats"
+    CHECK_ECC = "free the node, reset the GPU, check row remapping; replace it if it repeats"
     CHECK_POWER = "check power cables and the board's seat"
     CHECK_LINK = "check the other end of the NVLink; reset both ends if it goes on"
     CHECK_UVM = "check what the driver logged about unified memory"
@@ -74,7 +74,7 @@ class Xid(NamedTuple):
 
     @property
     def is_application(self) -> bool:
-        """Whether it is usually the fault of a program, so no ground to drain a node."""
+        """Whether it is usually the fault of a program, so no ground to free a node."""
         return self.cause is Cause.PROGRAM
 
     @property

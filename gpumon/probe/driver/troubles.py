@@ -12,7 +12,7 @@ from gpumon.probe.rows import FAILED, LOST, NO_PERMISSION, too_many
 
 REFUSED = "look at dmesg and nvidia-smi on the node; the GPU may need a reset"
 
-GONE = "drain the node and power-cycle it: a reset does not bring back a lost GPU"
+GONE = "free the node and power-cycle it: a reset does not bring back a lost GPU"
 
 CLOSED = (
     "this user may not use it: inside a job only the job's GPUs open; else ask an administrator"

@@ -25,10 +25,25 @@ _EARLY_S: Final = 1.0
 """A start is reported in hundredths of a second by another clock than the readings'."""
 
 
-def _plans(who: str) -> tuple[Plan, ...]:
+_CORES: Final = ("process_cpu_cores_used", "CPU cores used")
+_RESIDENT: Final = ("process_rss_bytes", "memory resident")
+
+
+def _of_tree(who: str, key: str, own: tuple[str, str]) -> Plan:
+    """The sum over a process and all that it started, its own where that is not known."""
+    whole, itself = (key, f"{own[1]} with all it started"), (own[0], f"{own[1]} by itself")
+    return Plan(who, (whole,), instead=(itself,))
+
+
+def _plans(who: str, *, is_alone: bool) -> tuple[Plan, ...]:
+    cores, resident = Plan(who, (_CORES,)), Plan(who, (_RESIDENT,))
+    if is_alone:
+        # Beside a rank its loaders may be ranks' too; alone a process is as CORES and RSS have it.
+        cores = _of_tree(who, "process_tree_cpu_cores_used", _CORES)
+        resident = _of_tree(who, "process_tree_rss_bytes", _RESIDENT)
     return (
-        Plan(who, (("process_cpu_cores_used", "CPU cores used"),)),
-        Plan(who, (("process_rss_bytes", "memory resident"),)),
+        cores,
+        resident,
         Plan(
             who,
             (("context_mem_used_bytes", "GPU memory"),),
@@ -69,7 +84,7 @@ def process_panels(
     processes: Sequence[Process],
     span_s: float,
     *,
-    has_sm: bool = False,
+    is_alone: bool = False,
 ) -> list[Panel]:
     """Cores, host memory, GPU memory and storage of processes on a GPU, added up.
 
@@ -78,7 +93,8 @@ def process_panels(
         gpu: The GPU.
         processes: Those on it that are drawn together.
         span_s: How far back, seconds.
-        has_sm: Whether their share of the SMs comes first.
+        is_alone: Whether they are one process that no job's page has named: then its title does,
+            its share of the SMs comes first, and what it started is added.
     """
     node = digest.tick.nodes.get(gpu.node)
     if node is None or not processes:
@@ -86,8 +102,8 @@ def process_panels(
     edges = edges_of(digest.tick.at, span_s)
     known = (edges[0], digest.tick.at)
     together = _Together(gpu, _rows(node, gpu, processes))
-    who = _title(processes)
-    sm = (Plan(who, (("context_sm_util_ratio", "SM use"),)),) if has_sm else ()
+    who = _title(processes, is_named=is_alone)
+    sm = (Plan(who, (("context_sm_util_ratio", "SM use"),)),) if is_alone else ()
     return [
         drawn_panel(
             together,
@@ -95,7 +111,7 @@ def process_panels(
             edges,
             lambda key: _summed(digest, node, gpu, processes, key, known),
         )
-        for plan in (*sm, *_plans(who))
+        for plan in (*sm, *_plans(who, is_alone=is_alone))
     ]
 
 
@@ -108,8 +124,13 @@ def started_at(node: Node, process: Process) -> float | None:
     return node.taken_at - uptime_s + process.start_time_s
 
 
-def _title(processes: Sequence[Process]) -> str:
+def _title(processes: Sequence[Process], *, is_named: bool) -> str:
     pids = [str(process.pid) for process in processes]
+    if is_named and len(processes) == 1:
+        (one,) = processes
+        user = one.user or (None if one.uid is None else f"uid {one.uid}")
+        words = ", ".join(word for word in (one.name, user) if word)
+        return f"process {one.pid} ({words}) " if words else f"process {one.pid} "
     named, more = ", ".join(pids[:_NAMED]), len(pids) - _NAMED
     noun = "process" if len(pids) == 1 else "processes"
     return f"{noun} {named}{f' and {more} more' if more > 0 else ''} "

@@ -37,7 +37,7 @@ def alone_panels(digest: Digest, gpu: Gpu, pid: int, span_s: float) -> list[Pane
     """
     node = digest.tick.nodes.get(gpu.node)
     itself = [process for process in gpu.processes if process.pid == pid]
-    found = process_panels(digest, gpu, itself, span_s, has_sm=True)
+    found = process_panels(digest, gpu, itself, span_s, is_alone=True)
     found += gpu_panels(digest, gpu, span_s)
     if node is not None:
         found += node_panels(digest, node, span_s)

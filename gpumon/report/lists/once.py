@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumon.model.finding import Finding
-    from gpumon.model.records.cluster import Job, JobView
+    from gpumon.model.records.cluster import Gpu, Job, JobView
     from gpumon.model.records.tick import Tick
     from gpumon.report.facts.columns import Column
     from gpumon.report.facts.rows import GpuRow
     from gpumon.report.lists.filter_tables import RowFilter
+    from gpumon.report.tables.process import ProcessRow
     from gpumon.report.text.cells import Line
 
 DEFAULT_WIDTH: Final = 100
@@ -62,8 +63,8 @@ def table(
     Args:
         tick: What to report.
         width: Cells of a line.
-        passes: Which jobs to report, with their findings; one that only GPUs have columns for
-            makes it their table. None: all.
+        passes: Which jobs to report, with their findings; one that only GPUs or processes have
+            columns for makes it their table. None: all.
         wanted: Which jobs were asked for by name. None: all.
         user: Where there are no jobs, whose GPUs: those on which this user has processes. None:
             everyone's.
@@ -112,6 +113,8 @@ def _jobs_or_gpus(
         return lines + _if_none(jobs, len(tick.jobs), "job"), findings
     if not digest.gpu_rows:
         return ["no jobs and no GPUs"], findings
+    if passes is not None and passes.processes is not None:
+        return _processes_alone(digest, width, passes.processes, user)
     rows = arranged(digest.gpu_rows, lambda row: fleet_order(digest, row))
     if user is not None:
         rows = [row for row in rows if any(one.is_of(user) for one in processes_of(digest, row))]
@@ -163,13 +166,38 @@ def _processes(digest: Digest, shown: Sequence[GpuRow], width: int, user: str | 
     ]
     if user is not None:
         rows = [row for row in rows if row.process.is_of(user)]
+    return ["", *_process_table(digest, rows, gpus.values(), width)] if rows else []
+
+
+def _processes_alone(
+    digest: Digest,
+    width: int,
+    passes: Callable[[Digest, ProcessRow], bool],
+    user: str | None,
+) -> tuple[list[str], tuple[Finding, ...]]:
+    """The processes that pass a filter, and the findings about their GPUs."""
+    gpus = digest.tick.gpus
+    every = all_process_rows(digest, gpus.values())
+    rows = [
+        row for row in every if (user is None or row.process.is_of(user)) and passes(digest, row)
+    ]
     if not rows:
-        return []
+        noun = "process" if len(every) == 1 else "processes"
+        return [f"none of {len(every):,} {noun} matches" if every else "no processes"], ()
+    shown = dict.fromkeys(row.uuid for row in rows)
+    findings = tuple(f for uuid in shown for f in digest.findings_by_gpu.get(uuid, ()))
+    return _process_table(digest, rows, gpus.values(), width), findings
+
+
+def _process_table(
+    digest: Digest, rows: Sequence[ProcessRow], gpus: Iterable[Gpu], width: int
+) -> list[str]:
+    """Rows of processes, with their nodes where the GPUs are of several, and what is not known."""
     columns = MACHINE_PROCESS_COLUMNS
-    if len({gpu.node for gpu in gpus.values()}) > 1:
+    if len({gpu.node for gpu in gpus}) > 1:
         columns = (PROCESS_NODE_COLUMN, *columns)
     why = unread_words(rows)
-    return ["", *table_lines(digest, columns, rows, width), *([why[:width]] if why else [])]
+    return [*table_lines(digest, columns, rows, width), *([why[:width]] if why else [])]
 
 
 def _id(view: JobView) -> str:

@@ -15,7 +15,12 @@ from gpumon.report.text import units
 from gpumon.report.text.cells import Cell, Line, Tone, paragraph
 from gpumon.report.wording.loss_words import loss_words
 from gpumon.report.wording.paragraphs import facts
-from gpumon.report.wording.verdict_words import FOR_MACHINE, SEVERITY_SIGNS, SEVERITY_TONES
+from gpumon.report.wording.verdict_words import (
+    SEVERITY_SIGNS,
+    SEVERITY_TONES,
+    machine_step,
+    runs_jobs,
+)
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
@@ -67,16 +72,17 @@ def finding_entries(
     for step in finding.advice[:1]:
         found[0] += paragraph(step, width, Tone.INFO, "→ ", "  ")
     for step in finding.machine_advice[:1]:
-        found[0] += paragraph(f"{FOR_MACHINE} {step}", width, Tone.INFO, "→ ", "  ")
+        step = machine_step(digest.tick, step)
+        found[0] += paragraph(step, width, Tone.INFO, "→ ", "  ")
     found.append([*_life(digest, finding, width), ()])
     found += _evidence(digest, finding, width, rows)
-    for title, steps in (
-        ("What else to do", finding.advice),
-        ("What else administrators can do", finding.machine_advice),
-    ):
-        if steps[1:]:
+    mine, theirs = finding.advice[1:], finding.machine_advice[1:]
+    if not runs_jobs(digest.tick):
+        mine, theirs = (*mine, *theirs), ()
+    for title, steps in (("What else to do", mine), ("What else administrators can do", theirs)):
+        if steps:
             found.append([(), (Cell(title, Tone.STRONG),)])
-            found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in steps[1:]]
+            found += [paragraph(step, width, Tone.INFO, "→ ", "  ") for step in steps]
     found += _others(digest, finding, width)
     return found
 

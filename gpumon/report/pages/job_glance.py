@@ -12,7 +12,7 @@ from gpumon.report.wording.ledger_words import job_ledger_lines
 from gpumon.report.wording.paragraphs import finding_lines, job_facts, watching_lines
 from gpumon.report.wording.pending import wait_words
 from gpumon.report.wording.trend import TREND_S
-from gpumon.report.wording.verdict_words import FOR_MACHINE, finding_cell
+from gpumon.report.wording.verdict_words import finding_cell, machine_step
 
 if TYPE_CHECKING:
     from gpumon.model.finding import Finding
@@ -71,7 +71,7 @@ def _verdict(digest: Digest, finding: Finding, width: int) -> list[Line]:
     lines = finding_lines(digest.tick, finding, width, is_full=False)
     if finding.advice:
         for step in finding.machine_advice[:1]:
-            lines += paragraph(f"{FOR_MACHINE} {step}", width, Tone.INFO, "  → ", "    ")
+            lines += paragraph(machine_step(digest.tick, step), width, Tone.INFO, "  → ", "    ")
     for evidence in finding.evidence[:MOST_EVIDENCE]:
         lines += paragraph(evidence.text, width, Tone.DIM, "  · ", "    ")
     return lines

@@ -144,15 +144,20 @@ def _use(key: str) -> Callable[[Digest, ProcessRow], Cell]:
 def _of_tree(
     whole: str, own: str, text: Callable[[float], str]
 ) -> Callable[[Digest, ProcessRow], Cell]:
-    """The sum over a process and all that it has started; dim and its own where that is missing."""
+    """The sum over a process and all that it has started, or its own as the least that it is."""
 
     def cell(_digest: Digest, row: ProcessRow) -> Cell:
         total, alone = row.use(whole), row.use(own)
         if total is not None:
             return Cell(text(total))
-        return NO_VALUE if alone is None else Cell(text(alone), Tone.DIM)
+        return NO_VALUE if alone is None else Cell(f"≥{text(alone)}", Tone.DIM)
 
     return cell
+
+
+def _cores(count: float) -> str:
+    """Cores in the room that a sign leaves them: `9.3`, `128`."""
+    return f"{count:.1f}" if count < 99.95 else f"{count:.0f}"
 
 
 def _past(digest: Digest, row: ProcessRow) -> Cell:
@@ -344,10 +349,10 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         5,
         "right",
         priority=1,
-        cell=_of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used", "{:.1f}".format),
+        cell=_of_tree("process_tree_cpu_cores_used", "process_cpu_cores_used", _cores),
         order=None,
         doc="CPU cores that the process and all that it started use, such as data loaders; "
-        "dim: its own alone.",
+        "≥: its own alone.",
     ),
     Column(
         "rss",
@@ -358,7 +363,7 @@ _COLUMNS: Final[tuple[Column[ProcessRow], ...]] = (
         cell=_of_tree("process_tree_rss_bytes", "process_rss_bytes", units.gib),
         order=None,
         doc="Resident host memory of the process and all that it has started, what they share "
-        "counted in each; dim: its own alone.",
+        "counted in each; ≥: its own alone.",
     ),
     Column(
         "read",

@@ -185,7 +185,7 @@ def _unreadable(digest: Digest, gpu: Gpu) -> list[Trouble]:
     """Why nothing can be read of a GPU that the driver still lists."""
     reasons = {gpu.reason(key) for key in VITAL}
     if Reason.LOST in reasons:
-        advice = "drain the node and power-cycle it"
+        advice = "free the node and power-cycle it"
         return [Trouble(Tone.BAD, "lost", "the GPU fell off the bus", advice)]
     if reasons == {Reason.FAILED}:
         return [Trouble(Tone.BAD, "no answer", reading_words(digest, gpu, Reason.FAILED))]

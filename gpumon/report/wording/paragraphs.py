@@ -18,12 +18,13 @@ from gpumon.report.wording.gpu_cells import model_name, nvlink_rate, unused_word
 from gpumon.report.wording.loss_words import lost_since
 from gpumon.report.wording.queue_reasons import meaning_of
 from gpumon.report.wording.verdict_words import (
-    FOR_MACHINE,
     SEVERITY_SIGNS,
     SEVERITY_TONES,
     class_words,
     left_since,
     left_words,
+    machine_step,
+    runs_jobs,
     state_cell,
     step_cell,
     verdict_cell,
@@ -225,8 +226,12 @@ def finding_lines(
         about += f"{finding.window.samples} samples, "
         about += f"first seen {units.clock_time(finding.first_seen)}"
         lines += paragraph(about, width, Tone.DIM, "  · ", "    ")
-    steps = [*finding.advice, *(f"{FOR_MACHINE} {step}" for step in finding.machine_advice)]
-    for step in steps if is_full else steps[:1]:
+    steps = [*finding.advice, *(machine_step(tick, step) for step in finding.machine_advice)]
+    if not is_full:
+        # Who has the machine alone is the one for both.
+        own = not runs_jobs(tick) and finding.advice
+        steps = [*finding.advice[:1], *finding.machine_advice[:1]] if own else steps[:1]
+    for step in steps:
         lines += paragraph(step, width, Tone.INFO, "  → ", "    ")
     return lines
 

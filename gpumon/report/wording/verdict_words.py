@@ -110,6 +110,16 @@ def sentence_cell(tick: Tick, finding: Finding, *, is_new: bool = False) -> Cell
     return Cell(text, SEVERITY_TONES[mark])
 
 
+def runs_jobs(tick: Tick) -> bool:
+    """Whether jobs are run, so that who owns one and who runs its machine are likely to be two."""
+    return tick.queue_at is not None or bool(tick.jobs)
+
+
+def machine_step(tick: Tick, step: str) -> str:
+    """A step for who runs the machine: without jobs that is who reads it, and is not named."""
+    return f"{FOR_MACHINE} {step}" if runs_jobs(tick) else step
+
+
 def next_cell(finding: Finding) -> Cell:
     """The first thing to do: the owner's of a job, else that of who runs the machine."""
     if finding.advice:

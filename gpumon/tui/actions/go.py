@@ -123,7 +123,7 @@ GO_ACTIONS: Final = (
         tuple("123456789"),
         "1 … 9",
         "",
-        doc="To the view with this number, in the order of Tab.",
+        doc="To the view with this number, in the order of Tab; without a queue 1 is the GPUs.",
         views=FLEET,
         takes_key=True,
     ),

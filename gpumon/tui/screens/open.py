@@ -249,6 +249,8 @@ def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewNa
     """
     has_jobs = has_jobs_in_view(tick)
     if passes is not None:
+        if passes.processes is not None:
+            return "processes"
         is_of_gpus = passes.jobs is None
         return "gpus" if is_of_gpus or (tick.gpus and not has_jobs) else "jobs"
     for root in ROOTS:

@@ -130,6 +130,8 @@ GPUS_ONLY = tick((), job_with_gpus("1", {"n": 2})[1], queue_at=None, targets=())
         (crowd(5, 2), "nope", None, "jobs"),
         (crowd(40, 2), "users", "user==u1", "jobs"),
         (crowd(5, 2), "users", "uuid~GPU", "gpus"),
+        (crowd(5, 2), "users", "pid>1 & user==u1", "processes"),
+        (GPUS_ONLY, None, "pid==3", "processes"),
         (GPUS_ONLY, None, None, "gpus"),
         (GPUS_ONLY, "jobs", None, "gpus"),
         (GPUS_ONLY, "pending", None, "gpus"),

@@ -85,9 +85,10 @@ def test_an_error_is_one_line_and_a_usage_error(capsys, command, expression, sai
 
 
 @pytest.mark.parametrize("command", [["demo"], ["replay", "x.gpumon"]])
-def test_a_document_takes_no_filter_about_gpus(capsys, command):
-    assert main([*command, "--json", "--filter", "uuid==ab*"]) == 2
-    assert "only GPUs have" in capsys.readouterr().err
+@pytest.mark.parametrize(("about", "whose"), [("uuid==ab*", "GPUs"), ("pid==3", "processes")])
+def test_a_document_takes_no_filter_about_gpus(capsys, command, about, whose):
+    assert main([*command, "--json", "--filter", about]) == 2
+    assert f"only {whose} have" in capsys.readouterr().err
 
 
 def test_the_demo_with_a_filter(capsys):

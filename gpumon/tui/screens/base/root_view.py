@@ -94,9 +94,11 @@ class RootView(View):
             self._choose(first)
 
     def action_view(self, key: str) -> None:
-        """To the view with this number."""
-        wanted = ROOTS[int(key) - 1]
-        if wanted != self.view or not self._is_bottom:
+        """To the view with this number; without a queue 1 is the first that there is."""
+        wanted: ViewName = self._cycle[0] if key == "1" else ROOTS[int(key) - 1]
+        if wanted not in self._cycle:
+            self.report(f"no queue answers here: key {key}, {wanted}, has nothing to show")
+        elif wanted != self.view or not self._is_bottom:
             self._choose(wanted)
 
     def steps_before(self, digest: Digest) -> Iterable[None]:

@@ -30,8 +30,8 @@ async def test_every_process_on_every_gpu_has_a_line(stage):
         await s.press("colon", *"ps", "enter")
         assert isinstance(s.app.screen, ProcessesView)
         assert rows(s) == [
-            ["4243", "grace", "1", "20", "90", "7.2", "60m", "train"],
-            ["4242", "ada", "0", "12", "31", "1.5", "60m", "python"],
+            ["4243", "grace", "1", "20", "90", "≥7.2", "60m", "train"],
+            ["4242", "ada", "0", "12", "31", "≥1.5", "60m", "python"],
             ["900", "gdm", "0", "0.2", "–", "–", "–", "Xorg"],
             ["900", "gdm", "1", "0.2", "–", "–", "–", "Xorg"],
         ]
@@ -83,7 +83,7 @@ async def test_cores_and_memory_are_those_of_the_tree_where_it_is_known(stage):
         await s.press("colon", *"ps", "enter", "slash", *"cores>9 & rss>30", "enter")
         assert [(row[0], row[5]) for row in rows(s)] == [("1", "9.5")]
         await s.press("escape", "slash", *"cores<9 & rss<30", "enter")
-        assert [(row[0], row[5]) for row in rows(s)] == [("2", "3.0")]
+        assert [(row[0], row[5]) for row in rows(s)] == [("2", "≥3.0")]
 
 
 @pytest.mark.parametrize(

@@ -60,3 +60,66 @@ def test_what_looks_alike_is_not_claimed(host, values):
 
 def test_ten_minutes_are_needed():
     assert workstation(FULL, seconds=500.0)[0] == []
+
+
+FEEDS = {"process_cpu_cores_used": 1.0, "process_tree_cpu_cores_used": 1.0}
+
+
+def fed(values=STARVED, gpu_count=8, host=CALM, uids=(1007,), seconds=1300.0, **process):
+    """A machine on whose GPUs one program of a user is, which prepares what they compute on."""
+    scene = Scene(period_s=10.0, span_s=24 * 3600.0)
+    uuids = scene.node("desk", gpu_count)
+    scene.unlist("desk")
+    scene.host("desk", **{**host, "cpu_busy_ratio": 3.2 / 24})
+    for uid in uids:
+        scene.process(300 + uid, uuids, uid=uid, name="python", **{**FEEDS, **process})
+    scene.run(seconds, dict.fromkeys(uuids, values))
+    return list(UserWaits().evaluate(scene.view())), uuids
+
+
+def test_one_core_that_feeds_eight_gpus_is_named_on_each_with_the_process():
+    found, uuids = fed()
+    assert [finding.subject for finding in found] == [f"gpu:{uuid}" for uuid in uuids]
+    first = found[0]
+    assert (first.finding_class, first.owners) == ("input_bound", (1007,))
+    assert first.confidence is Confidence.HYPOTHESIS
+    assert "for its program, which keeps one CPU full" in first.summary
+    texts = [evidence.text for evidence in first.evidence]
+    assert any("process 1307 (python) keeps 1.0 of 24 CPUs busy" in text for text in texts)
+    assert not any("job" in text for text in texts)
+    assert any("py-spy dump --pid 1307" in step for step in first.advice)
+
+
+def test_whose_core_it_is_shows_also_where_several_users_hold_gpus():
+    found, _ = fed(gpu_count=1, uids=(1007, 1008), process_cpu_cores_used=0.5)
+    assert found == []
+    scene = Scene(period_s=10.0, span_s=24 * 3600.0)
+    first, second = scene.node("desk", 2)
+    scene.unlist("desk")
+    scene.host("desk", **CALM)
+    scene.process(311, [first], uid=1007, name="python", **FEEDS)
+    scene.process(312, [second], uid=1008, name="python", **{**FEEDS, **dict.fromkeys(FEEDS, 0.2)})
+    scene.run(1300, {first: STARVED, second: STARVED})
+    (finding,) = UserWaits().evaluate(scene.view())
+    assert (finding.subject, finding.owners) == (f"gpu:{first}", (1007,))
+
+
+@pytest.mark.parametrize(
+    ("changed", "values"),
+    [
+        ({"process_tree_cpu_cores_used": 6.0}, STARVED),
+        ({"process_cpu_cores_used": 0.3, "process_tree_cpu_cores_used": 0.3}, STARVED),
+        ({}, {**STARVED, "sm_active_ratio": 0.1}),
+        ({}, {**STARVED, "gpu_util_ratio": 0.7, "sm_active_ratio": 0.6}),
+        ({}, WORKING),
+    ],
+    ids=["loaders work", "it sleeps", "small kernels", "busy enough", "works"],
+)
+def test_what_looks_like_one_core_that_feeds_is_not_claimed(changed, values):
+    assert fed(values, **changed)[0] == []
+
+
+def test_one_busy_cpu_of_a_node_whose_processes_are_hidden_ends_no_detector():
+    host = {**CALM, "cpu_busy_ratio": 1.0 / 24}
+    (finding,), _ = workstation(host)
+    assert "for its program" in finding.summary

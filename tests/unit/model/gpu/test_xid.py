@@ -82,7 +82,7 @@ def test_an_engine_that_stopped_a_program_leaves_open_whose_fault_it_is(number: 
 
 
 def test_advice_names_the_second_column_once() -> None:
-    assert xid(79).advice == "drain the node and power-cycle it; contact support if it repeats"
+    assert xid(79).advice == "free the node and power-cycle it; contact support if it repeats"
     assert xid(69).advice == "restart the application; check the program and its use of CUDA"
     assert xid(48).advice == Action.CHECK_ECC.value
 
@@ -126,13 +126,13 @@ def test_a_value_without_a_name_stays_a_number() -> None:
 @pytest.mark.parametrize(
     ("number", "owner", "machine"),
     [
-        (79, "", "drain the node and power-cycle it; contact support if it repeats"),
+        (79, "", "free the node and power-cycle it; contact support if it repeats"),
         (69, "restart the application; check the program and its use of CUDA", ""),
         (101, "restart the application", "contact support if it repeats"),
         (92, "", "nothing to do now; contact support if it repeats"),
         (48, "", Action.CHECK_ECC.value),
         (60, "restart the application; look for the cause in software", ""),
-        (119, "", "drain the node and reset the GPU; look for the cause in software"),
+        (119, "", "free the node and reset the GPU; look for the cause in software"),
     ],
 )
 def test_advice_is_told_apart_for_owner_and_machine(number: int, owner: str, machine: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +33,7 @@ class Story:
 
     processes: tuple[Process, ...]
     cores: dict[int, list[float | None]]
+    of_trees: dict[str, float] = field(default_factory=dict)
 
     def digest(self) -> Digest:
         history = History()
@@ -50,6 +51,10 @@ class Story:
                             False, [cores[number] for cores in self.cores.values()]
                         ),
                         "process_rss_bytes": column_for(False, [3.0 * GIB] * len(pids)),
+                        **{
+                            key: column_for(False, [value] * len(pids))
+                            for key, value in self.of_trees.items()
+                        },
                         "process_io_read_bytes_per_s": column_for(False, [5e6] * len(pids)),
                     },
                     {},
@@ -148,11 +153,21 @@ def test_a_process_by_itself_comes_before_its_gpu_and_without_its_peers():
     digest = Story((owned(4711), child), {4711: [1.5] * 30, 4712: [9.0] * 30}).digest()
     found = alone_panels(digest, digest.tick.gpus[UUID], 4711, 900.0)
     assert [text_of(panel) for panel in found[:3]] == [
-        "process 4711 SM use 25 %  ",
-        "process 4711 CPU cores used 1.50  ",
-        "process 4711 memory resident 3.0 GiB  ",
+        "process 4711 (python, uid 1000) SM use 25 %  ",
+        "process 4711 (python, uid 1000) CPU cores used by itself 1.50  ",
+        "process 4711 (python, uid 1000) memory resident by itself 3.0 GiB  ",
     ]
     assert not any(text_of(panel).startswith("process") for panel in found[5:])
+    trees = {"process_tree_cpu_cores_used": 7.25, "process_tree_rss_bytes": 20 * GIB}
+    told = Story((owned(4711, user="ada"),), {4711: [1.5] * 30}, trees).digest()
+    whole = alone_panels(told, told.tick.gpus[UUID], 4711, 900.0)
+    assert [text_of(panel) for panel in whole[1:3]] == [
+        "process 4711 (python, ada) CPU cores used with all it started 7.25  ",
+        "process 4711 (python, ada) memory resident with all it started 20 GiB  ",
+    ]
+    hidden = Story((owned(4711, name=None, uid=None, user=None),), {4711: [1.5] * 30}).digest()
+    first = alone_panels(hidden, hidden.tick.gpus[UUID], 4711, 900.0)[0]
+    assert text_of(first) == "process 4711 SM use 25 %  "
     gone = alone_panels(digest, digest.tick.gpus[UUID], 99, 900.0)
     assert [text_of(panel) for panel in gone] == [text_of(panel) for panel in found[5:]]
 
@@ -160,8 +175,8 @@ def test_a_process_by_itself_comes_before_its_gpu_and_without_its_peers():
 @pytest.mark.parametrize(
     ("key", "shown", "unknown"),
     [
-        ("cores", "1.5", "–"),
-        ("rss", "3.0", "–"),
+        ("cores", "≥1.5", "–"),
+        ("rss", "≥3.0", "–"),
         ("read", "5.0M", "–"),
         ("write", "–", "–"),
         ("past", "▆" * 10, ""),

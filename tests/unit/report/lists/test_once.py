@@ -10,6 +10,7 @@ from gpumon.model.fault import SourceError
 from gpumon.model.finding import Confidence, Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.cluster import Process
+from gpumon.report.lists.filter_tables import understood
 from gpumon.report.lists.once import table
 from tests.worlds.node import without_gpus
 from tests.worlds.tick import BUSY, failed, finding, fleet, gpu, job_with_gpus, tick
@@ -146,3 +147,27 @@ def test_a_machine_of_which_nothing_is_known_has_no_line():
     made = without_gpus("desk")
     nodes = {"desk": made.nodes["desk"]._replace(blocks={}, taken_at=None)}
     assert "host desk" not in table(made._replace(nodes=nodes))
+
+
+def test_a_filter_that_only_processes_have_columns_for_shows_their_table_alone():
+    two = tick((), [held("a", 3, "ada"), held("b", 5, "bob")], queue_at=None)
+    shown = table(two, passes=understood("pid==4005 | command==tram"), width=120).splitlines()
+    place = next(n for n, line in enumerate(shown) if "PROGRAM" in line)
+    assert shown[place].split()[:2] == ["NODE", "GPU"]
+    assert shown[place + 1].split()[:3] == ["b", "0", "4005"]
+    assert not any("4003" in line or "UTIL" in line for line in shown)
+    none = table(two, passes=understood("pid==1"), width=120)
+    assert "\nnone of 2 processes matches\n" in none
+    only = table(two, passes=understood("pid>1"), width=120, user="ada")
+    assert "4003" in only
+    assert "4005" not in only
+
+
+def test_such_a_filter_shows_findings_of_the_gpus_of_what_it_leaves():
+    gpus = [held("a", 3, "ada"), held("b", 5, "bob")]
+    claims = tuple(finding(f"gpu:{one.uuid}") for one in gpus)
+    shown = table(tick((), gpus, queue_at=None, findings=claims), passes=understood("pid==4005"))
+    assert f"gpu:{gpus[1].uuid}" in shown
+    assert f"gpu:{gpus[0].uuid}" not in shown
+    jobs = fleet()
+    assert "LOST/H" not in table(jobs, passes=understood("pid==4711"))

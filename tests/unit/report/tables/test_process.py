@@ -33,10 +33,18 @@ def test_the_sum_over_the_tree_is_shown_where_it_is_known(values):
     assert Tone.DIM not in (cores.tone, rss.tone)
 
 
-def test_what_the_process_uses_alone_is_dim():
+def test_what_the_process_uses_alone_is_the_least_that_it_may_be():
     cores, rss = cells(OWN)
-    assert (cores.text, rss.text) == ("1.0", "3.0")
+    assert (cores.text, rss.text) == ("≥1.0", "≥3.0")
     assert (cores.tone, rss.tone) == (Tone.DIM, Tone.DIM)
+
+
+def test_many_cores_have_room_behind_the_sign():
+    width = next(column.width for column in PROCESS_COLUMNS if column.key == "cores")
+    for count, shown in ((99.94, "≥99.9"), (99.96, "≥100"), (1023.6, "≥1024")):
+        text = cells({**OWN, "process_cpu_cores_used": count})[0].text
+        assert text == shown
+        assert len(text) <= width
 
 
 def test_what_is_not_known_is_no_zero():
