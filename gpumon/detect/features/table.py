@@ -53,6 +53,7 @@ _GROUPS: Final = (
         levels.LONG, LONG_S, False,
         lambda s: s.job_mean(levels.long_of(s, levels.curves_of(s))),
     ),
+    _Group(levels.LINKS, USUAL_S, False, levels.links_of),
     _Group(peers.FEATURES, USUAL_S, False, lambda s: peers.peers_of(s, levels.curves_of(s))),
     _Group(
         rhythm.FEATURES, LONG_S, True,
