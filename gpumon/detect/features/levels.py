@@ -1,7 +1,4 @@
-"""Features of each GPU, and of a job their mean: how busy, with what, how much of what it has.
-
-Of links the narrowest counts: one that lost lanes holds up a job, however whole the others are.
-"""
+"""Features of each GPU, and of a job their mean: how busy, with what, how much of what it has."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from gpumon.detect.features.feature import (
     USUAL_S,
     Feature,
     deviation,
-    enough,
     mean,
     ratio,
 )
@@ -121,14 +117,6 @@ def _long() -> Iterator[Feature]:
 
 USUAL: Final = tuple(_usual())
 LONG: Final = tuple(_long())
-LINKS: Final = (
-    Feature(
-        "pcie_lanes", "ratio",
-        "PCIe lanes as a share of the most of GPU and slot, at the widest of 15 minutes, of the "
-        "GPU with the least.", ("pcie_width", "pcie_width_max"),
-        absence=f"{NOT_REPORTED}; or {TOO_SHORT}",
-    ),
-)  # fmt: skip
 
 
 def usual_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
@@ -154,16 +142,6 @@ def long_of(samples: Samples, curves: Mapping[str, Floats]) -> Floats:
     first = mem[: max(1, round(USUAL_S / samples.step_s))]
     rows.append(mean(samples.last(mem, USUAL_S)) - mean(first))
     return np.stack(rows)
-
-
-def links_of(samples: Samples) -> Floats:
-    """Feature by job, in the order of `LINKS`."""
-    whole = ratio(samples.gpus["pcie_width"], samples.gpus["pcie_width_max"])
-    recent = samples.last(whole, USUAL_S)
-    # The generation falls at rest, the lanes do not; a reading in passing is none either way.
-    widest = enough(np.fmax.reduce(recent, axis=0), np.isfinite(recent).sum(axis=0), len(recent))
-    is_known = np.isfinite(samples.job_mean(widest))
-    return np.where(is_known, samples.by_job(widest, np.fmin), np.nan)[None]
 
 
 def _rests(util: Floats) -> Floats:

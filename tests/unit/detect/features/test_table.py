@@ -51,43 +51,6 @@ def test_levels_are_means_over_all_gpus() -> None:
     assert _feature(scene, "alone") == 1.0
 
 
-@pytest.mark.parametrize(
-    ("lanes", "most", "expected"),
-    [
-        ((16.0, 16.0, 16.0), (16.0, 16.0, 16.0), 1.0),
-        ((16.0, 4.0, 16.0), (16.0, 16.0, 16.0), 0.25),
-        ((8.0, 8.0, 16.0), (8.0, 8.0, 16.0), 1.0),
-        ((12.0,), (16.0,), 0.75),
-    ],
-)
-def test_the_narrowest_pcie_link_counts(
-    lanes: tuple[float, ...], most: tuple[float, ...], expected: float
-) -> None:
-    """Of the GPU with the fewest lanes of those it could have; a narrow slot is whole."""
-    scene = Scene()
-    uuids = scene.node("n1", len(lanes))
-    scene.job("7", uuids)
-    scene.run(1200, {
-        uuid: {**BUSY, "pcie_width": now, "pcie_width_max": could}
-        for uuid, now, could in zip(uuids, lanes, most, strict=True)
-    })  # fmt: skip
-    assert _feature(scene, "pcie_lanes") == pytest.approx(expected)
-
-
-def test_a_pcie_link_counts_at_its_widest() -> None:
-    """A link that has been whole within the window is no narrow one."""
-    widths: Values = {"pcie_width": lambda s: 16.0 if s > 1500 else 2.0, "pcie_width_max": 16.0}
-    assert _feature(_scene(2, **widths), "pcie_lanes") == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("unknown", ["pcie_width", "pcie_width_max"])
-def test_without_lanes_or_their_most_nothing_is_said_of_a_link(unknown: str) -> None:
-    """Nor where most of the window is not known."""
-    link: dict[str, Any] = {"pcie_width": 8.0, "pcie_width_max": 16.0}
-    assert np.isnan(_feature(_scene(2, **{**link, unknown: None}), "pcie_lanes"))
-    assert np.isnan(_feature(_scene(2, 300.0, **link), "pcie_lanes"))
-
-
 @pytest.mark.parametrize("period_s", [1.0, 5.0, 10.0, 30.0, 60.0])
 def test_the_period_hardly_changes_them(period_s: float) -> None:
     """Work for five minutes, rest for as long, whatever the beat is."""
