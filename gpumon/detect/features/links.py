@@ -40,7 +40,7 @@ FEATURES: Final = (
         f"PCIe generation as a share of the highest of GPU and slot, at the best of 15 minutes "
         f"with a utilisation of {AWAKE} or more, of the GPU with the least.",
         ("pcie_gen", "pcie_gen_max", "gpu_util_ratio"),
-        absence=f"{NOT_REPORTED}; or no GPU is so busy",
+        absence=f"{NOT_REPORTED}; or most GPUs are never so busy",
     ),
     Feature(
         "pcie_replays_60m", "log10 1/h",
