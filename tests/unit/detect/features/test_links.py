@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpumon.detect.features.table import features_of
-from gpumon.detect.scene import WORKING, Scene, Values
+from gpumon.detect.scene import WORKING, Scene
 
 BUSY = WORKING
 
@@ -51,7 +51,10 @@ def test_the_narrowest_pcie_link_counts(
 
 def test_a_pcie_link_counts_at_its_widest() -> None:
     """A link that has been whole within the window is no narrow one."""
-    widths: Values = {"pcie_width": lambda s: 16.0 if s > 1500 else 2.0, "pcie_width_max": 16.0}
+    widths: dict[str, Any] = {
+        "pcie_width": lambda s: 16.0 if s > 1500 else 2.0,
+        "pcie_width_max": 16.0,
+    }
     assert _feature(_scene(2, **widths), "pcie_lanes") == pytest.approx(1.0)
 
 
@@ -66,9 +69,9 @@ def test_without_lanes_or_their_most_nothing_is_said_of_a_link(unknown: str) -> 
 def test_a_generation_counts_under_load_only() -> None:
     """It falls at rest, which tells nothing; under load the lowest GPU counts."""
     full: dict[str, Any] = {"pcie_gen": 4.0, "pcie_gen_max": 4.0}
-    rests: Values = {**full, "gpu_util_ratio": 0.1, "pcie_gen": 1.0}
+    rests: dict[str, Any] = {**full, "gpu_util_ratio": 0.1, "pcie_gen": 1.0}
     assert np.isnan(_feature(_scene(2, **rests), "pcie_generation"))
-    wave: Values = {**full, "gpu_util_ratio": lambda s: 0.9 if s % 600 < 300 else 0.0,
+    wave: dict[str, Any] = {**full, "gpu_util_ratio": lambda s: 0.9 if s % 600 < 300 else 0.0,
                     "pcie_gen": lambda s: 4.0 if s % 600 < 300 else 1.0}  # fmt: skip
     assert _feature(_scene(2, **wave), "pcie_generation") == pytest.approx(1.0)
     scene = Scene()
