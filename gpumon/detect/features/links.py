@@ -17,6 +17,8 @@ from gpumon.detect.features.feature import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumon.detect.features.feature import Floats
     from gpumon.detect.features.samples import Samples
     from gpumon.detect.view import JobLook
@@ -26,7 +28,6 @@ AWAKE: Final = 0.5
 (KempnerPulse's bound of busy classes)."""
 
 _STATE: Final = "link_state"
-_INACTIVE: Final = 0
 
 FEATURES: Final = (
     Feature(
@@ -69,7 +70,7 @@ def links_of(samples: Samples) -> Floats:
         _worst(samples, widest, np.fmin),
         _worst(samples, fastest, np.fmin),
         np.log10(np.maximum(_worst(samples, again, np.fmax), 1.0)),
-        [_active(job) for job in samples.jobs],
+        _active(samples.jobs),
     ])  # fmt: skip
 
 
@@ -89,13 +90,18 @@ def _per_hour(counter: Floats, step_s: float) -> Floats:
     return enough(rate, count, max(1, round(2 * USUAL_S / step_s)))
 
 
-def _active(job: JobLook) -> float:
-    """Share of the links that are not inactive, of the GPU with the least."""
-    known: dict[str, list[bool]] = {uuid: [] for uuid in job.uuids}
-    for node in job.nodes:
+def _active(jobs: Sequence[JobLook]) -> list[float]:
+    """Of each job the share of links that are not inactive, of the GPU with the least."""
+    nodes = {node.name: node for job in jobs for node in job.nodes}
+    # Once for each node, not for each of the jobs that share it.
+    active: dict[str, list[bool]] = {}
+    for node in nodes.values():
         rows = node.block("link")
         for key, state in zip(rows.keys, rows.values.get(_STATE, ()), strict=False):
-            mine = known.get(key.rpartition("/")[0])
-            if mine is not None and state is not None:
-                mine.append(state != _INACTIVE)
-    return min((sum(one) / len(one) for one in known.values() if one), default=float("nan"))
+            if state is not None:
+                active.setdefault(key.rpartition("/")[0], []).append(state != _INACTIVE)
+    shares = {uuid: sum(links) / len(links) for uuid, links in active.items()}
+    return [
+        min((shares[uuid] for uuid in job.uuids if uuid in shares), default=float("nan"))
+        for job in jobs
+    ]
