@@ -99,7 +99,8 @@ def _active(jobs: Sequence[JobLook]) -> list[float]:
         rows = node.block("link")
         for key, state in zip(rows.keys, rows.values.get(_STATE, ()), strict=False):
             if state is not None:
-                active.setdefault(key.rpartition("/")[0], []).append(state != _INACTIVE)
+                # 0 is inactive; a link asleep is up.
+                active.setdefault(key.rpartition("/")[0], []).append(bool(state))
     shares = {uuid: sum(links) / len(links) for uuid, links in active.items()}
     return [
         min((shares[uuid] for uuid in job.uuids if uuid in shares), default=float("nan"))
