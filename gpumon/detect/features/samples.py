@@ -25,7 +25,8 @@ GPU_KEYS: Final = (
     *("fp64_active_ratio", "fp32_active_ratio", "power_w", "power_limit_w", "mem_used_bytes"),
     *("mem_total_bytes", "sm_clock_mhz", "sm_clock_max_mhz", "pcie_rx_bytes_per_s"),
     *("pcie_tx_bytes_per_s", "nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "pcie_gen"),
-    *("pcie_width", "encoder_util_ratio", "decoder_util_ratio"),
+    *("pcie_gen_max", "pcie_width", "pcie_width_max", "pcie_replay_count"),
+    *("encoder_util_ratio", "decoder_util_ratio"),
 )
 CGROUP_KEYS: Final = (
     *("job_cpu_cores_used", "job_cpu_count", "job_mem_used_bytes", "job_mem_limit_bytes"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpumon.detect.features import hosts, levels, peers, rhythm
+from gpumon.detect.features import hosts, levels, links, peers, rhythm
 from gpumon.detect.features.feature import LONG_S, USUAL_S, Feature
 from gpumon.detect.features.samples import batches, samples_of
 
@@ -53,6 +53,7 @@ _GROUPS: Final = (
         levels.LONG, LONG_S, False,
         lambda s: s.job_mean(levels.long_of(s, levels.curves_of(s))),
     ),
+    _Group(links.FEATURES, LONG_S, False, links.links_of),
     _Group(peers.FEATURES, USUAL_S, False, lambda s: peers.peers_of(s, levels.curves_of(s))),
     _Group(
         rhythm.FEATURES, LONG_S, True,
