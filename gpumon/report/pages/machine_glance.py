@@ -1,4 +1,4 @@
-"""A machine at a glance, below the list of its GPUs: host, what each GPU did, who is on them."""
+"""A machine at a glance, below its GPUs: host, verdicts, what each GPU did, who is on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpumon.report.text.cells import Cell, Tone, text_width
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.empty_states import no_process_words
 from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
-from gpumon.report.wording.paragraphs import facts
+from gpumon.report.wording.paragraphs import facts, finding_lines, first_lines
 from gpumon.report.wording.space import space_facts
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ are shown that nothing new was reported of."""
 _LEAST_OF_PROCESSES: Final = 4
 """Lines that are left for processes: the list above has the GPUs' values, but none of these."""
 
+_MOST_OF_VERDICT: Final = 5
+"""Lines of a verdict: a title, what it says, a step to look closer and one to mend it."""
+
 _LEAST_COMMAND: Final = 30
 """Cells of a command line that names of users leave to it."""
 
@@ -68,9 +71,17 @@ class Commands(NamedTuple):
 
 
 def machine_glance(
-    digest: Digest, node: Node, width: int, height: int, commands: Commands | None = None
+    digest: Digest,
+    node: Node,
+    width: int,
+    height: int,
+    commands: Commands | None = None,
+    uuid: str | None = None,
 ) -> list[Line]:
-    """The host, a line for each GPU, and the processes on them; at most so many lines.
+    """The host, verdicts, a line for each GPU, and the processes on them; at most so many lines.
+
+    Verdicts are the gravest about the machine itself and about the GPU `uuid`, with what to do. The
+    lines of GPUs give way to them: the list above has their values.
 
     `commands`, where there is room for them, take the place of the programs' names.
     """
@@ -81,11 +92,26 @@ def machine_glance(
     )
     known = (*load_facts(host_row(node)), *space_facts(node), *_others(node))
     lines = facts((("host", node.name), *known), width)
+    lines += _verdicts(digest, node, uuid, (width, height - len(lines) - _LEAST_OF_PROCESSES))
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
     if gpus:
         lines += _remembered_processes(digest, node, gpus, (width, height - len(lines)), commands)
     return lines[:height]
+
+
+def _verdicts(digest: Digest, node: Node, uuid: str | None, size: tuple[int, int]) -> list[Line]:
+    """The gravest about a machine itself and about one of its GPUs, as far as there is room."""
+    width, room = size
+    about = (f"node:{node.name}", f"gpu:{uuid}")
+    found = digest.findings_of_node(node.name)
+    lines: list[Line] = []
+    for subject in about:
+        for finding in [one for one in found if one.subject == subject][:1]:
+            whole = finding_lines(digest.tick, finding, width, is_full=False)
+            short = first_lines(whole, _MOST_OF_VERDICT, width)
+            lines += short if len(lines) + len(short) <= room else []
+    return lines
 
 
 def _others(node: Node) -> list[tuple[str, str]]:

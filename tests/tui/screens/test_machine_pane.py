@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.worlds.node import without_gpus
-from tests.worlds.tick import AT, BUSY, fleet, gpu, tick
+from tests.worlds.tick import AT, BUSY, finding, fleet, gpu, tick
 
 
 def workstation(count=8):
@@ -81,3 +81,19 @@ async def test_a_machine_of_which_nothing_is_known_has_no_pane(stage):
     async with stage(made._replace(nodes=nodes), (120, 40)) as s:
         await s.press("2")
         assert "host desk" not in s.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_verdict_of_the_gpu_under_the_cursor_is_shown_with_what_to_do(stage, size):
+    made = workstation(3)
+    hot = list(made.gpus)[1]
+    claim = finding(f"gpu:{hot}", summary="desk GPU 1 is hot", advice=("Clean its filter.",))
+    async with stage(made._replace(findings=(claim,)), size) as s:
+        await s.press("2", "g")
+        seen = {}
+        for _ in made.gpus:
+            uuid = s.app.screen.grid.current.gpu.uuid
+            seen[uuid] = "→ Clean its filter." in s.text
+            assert ("desk GPU 1 is hot" in s.text) is seen[uuid]
+            await s.press("j")
+        assert seen == {uuid: uuid == hot for uuid in made.gpus}

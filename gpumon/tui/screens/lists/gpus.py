@@ -62,8 +62,9 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: tuple[str, int, int, int] | None = None
-        """Which machine the pane shows, in which room, with how many readings of commands."""
+        self._shown: tuple[str, str | None, int, int, int] | None = None
+        """Which machine and GPU the pane shows, in which room, after how many readings of
+        commands."""
         self._shown_at = 0.0
 
     @property
@@ -96,7 +97,8 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
         row, digest = self.grid.current, self.digest
         if row is None or digest is None:
             return []
-        shown = (row.node.name, width, height, self._commands_read)
+        uuid = None if row.gpu is None else row.gpu.uuid
+        shown = (row.node.name, uuid, width, height, self._commands_read)
         is_fresh = 0.0 <= digest.tick.at - self._shown_at < _RENEWED_S
         if shown == self._shown and is_fresh and self.gpumon.travel.is_live:
             return None
@@ -105,7 +107,7 @@ class GpusView(PaneView["GpuRow"], CommandLineView):
 
         is_here = self.gpumon.is_real and is_this_machine(digest.tick, row.node.name)
         commands = Commands(self._command, self._commands_read) if is_here else None
-        return machine_glance(digest, row.node, width, height, commands)
+        return machine_glance(digest, row.node, width, height, commands, uuid)
 
     def rows(self, digest: Digest) -> Sequence[GpuRow]:
         """GPUs and silent nodes."""

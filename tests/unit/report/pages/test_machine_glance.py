@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpumon.fleet.history.history import History
+from gpumon.model.finding import Severity
 from gpumon.model.missing import Reason
 from gpumon.model.records.block import Block
 from gpumon.model.records.cluster import Process
@@ -15,7 +16,7 @@ from gpumon.report.text.cells import Cell
 from gpumon.report.wording.empty_states import PROCESSES_NOT_REPORTED
 from tests.worlds import mig as mig_world
 from tests.worlds.mig import on_cut
-from tests.worlds.tick import AT, BUSY, gpu, tick
+from tests.worlds.tick import AT, BUSY, finding, gpu, tick
 from tests.worlds.workstation import Seat, workstation
 
 GIB = 2.0**30
@@ -318,3 +319,68 @@ def test_a_stale_gpu_in_mig_mode_claims_nothing_of_its_instances():
         line for line in lines_of(mig_world.picture(is_stale=True)) if line.startswith("GPU 1")
     ]
     assert "MIG" not in cut
+
+
+def hot(uuid, **changes):
+    usual = {
+        "detector": "throttled",
+        "finding_class": "throttled",
+        "summary": "n1 GPU 1 throttled since 14:31: heat",
+        "advice": ("Look closer: nvidia-smi.",),
+        "machine_advice": ("Check fans.",),
+    }
+    return finding(f"gpu:{uuid}", **{**usual, **changes})
+
+
+def with_claims(*claims, place=1, width=120, height=30):
+    made = machine(processes=[process(1, uuids(machine()), 5)])
+    made = made._replace(findings=claims)
+    node = made.nodes["n1"]
+    shown = machine_glance(Digest(made), node, width, height, uuid=node.gpu_uuids[place])
+    return ["".join(cell.text for cell in line) for line in shown]
+
+
+def test_the_verdict_of_the_gpu_under_the_cursor_has_what_to_do_beside_it():
+    uuid = uuids(machine())[1]
+    lines = with_claims(hot(uuid))
+    place = next(n for n, line in enumerate(lines) if "throttled since 14:31: heat" in line)
+    assert lines[place + 1].strip() == "→ Look closer: nvidia-smi."
+    assert lines[place + 2].strip() == "→ Check fans."
+    assert not any("throttled" in line for line in with_claims(hot(uuid), place=0))
+
+
+def test_what_is_wrong_with_the_machine_itself_is_shown_whatever_the_cursor_is_on():
+    full = finding("node:n1", summary="n1: /dev/shm is full", advice=("Remove files.",))
+    for place in (0, 1):
+        lines = with_claims(full, hot(uuids(machine())[1]), place=place)
+        assert any("n1: /dev/shm is full" in line for line in lines)
+        assert any("→ Remove files." in line for line in lines)
+        assert any("throttled" in line for line in lines) is (place == 1)
+
+
+def test_of_several_verdicts_about_a_gpu_the_gravest_is_shown():
+    uuid = uuids(machine())[1]
+    lost = hot(uuid, severity=Severity.CRITICAL, summary="n1 GPU 1 fell off the bus")
+    lines = with_claims(hot(uuid), lost)
+    assert any("fell off the bus" in line for line in lines)
+    assert not any("heat" in line for line in lines)
+
+
+def test_lines_of_gpus_give_way_to_a_verdict_where_both_have_no_room():
+    uuid = uuids(machine())[1]
+    assert any("GPU 0 " in line for line in with_claims(height=9))
+    lines = with_claims(hot(uuid), height=9)
+    assert any("heat" in line for line in lines)
+    assert not any("GPU 0 " in line for line in lines)
+
+
+@pytest.mark.parametrize("height", range(1, 30))
+def test_verdicts_leave_room_for_processes_and_no_line_is_too_wide(height):
+    uuid = uuids(machine())[1]
+    long = hot(uuid, summary="n1 GPU 1 " + "word " * 60, machine_advice=("step " * 60,))
+    for width in (60, 80, 120):
+        lines = with_claims(long, width=width, height=height)
+        assert len(lines) <= height
+        assert all(len(line) <= width for line in lines if "word" in line or "step" in line)
+        if height >= 12:
+            assert any("4001" in line for line in lines)
