@@ -110,10 +110,10 @@ def _of_program(view: View, hold: UserHold, waits: Waits) -> Iterator[Evidence]:
     if found is not None:
         process, busy = found
         together = mean(waits.host.cores[waits.first :], rows.seconds[waits.first :])
+        name = f" ({process.name})" if process.name else ""
         text = (
-            f"process {process.pid} ({process.name or 'name hidden'}) keeps {busy:.1f} of "
-            f"{waits.host.allowed:.0f} CPUs busy, all on the GPU with what they started "
-            f"{together:.1f}"
+            f"process {process.pid}{name} keeps {busy:.1f} of {waits.host.allowed:.0f} CPUs busy, "
+            f"all on the GPU with what they started {together:.1f}"
         )
         yield Evidence("process_cpu_cores_used", hold.subject, text, busy)
 
