@@ -102,7 +102,11 @@ def test_who_hangs_in_a_rehearsal_is_not_waited_for_in_the_look_that_counts(
         ("os._exit(7)", "exit status 7"),
         ("os.kill(os.getpid(), 11)", "signal 11"),
         ("sys.exit(3)", "exit status 3"),
-        ("os.write(int(sys.argv[1]), b'\\xff' * 64)", "broke the protocol"),
+        # It is still at work when that is read: else the next one might be by then.
+        (
+            "os.write(int(sys.argv[1]), b'\\xff' * 64), os.read(os.pipe()[0], 1)",
+            "broke the protocol",
+        ),
     ],
 )
 def test_a_detector_that_takes_the_worker_down_is_muted(
