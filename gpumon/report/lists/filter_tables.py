@@ -1,4 +1,4 @@
-"""The row filter of a whole command: about jobs where it can be, else GPUs, else processes."""
+"""The row filter of a whole command: about jobs where there are any, else GPUs, else processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RowFilter(NamedTuple):
     gpus: Callable[[Digest, GpuRow], bool] | None
     """Whether a GPU passes; None: it names columns that GPUs lack."""
     processes: Callable[[Digest, ProcessRow], bool] | None = None
-    """Whether a process passes; None: one of the others can be filtered so, and is."""
+    """Whether a process passes; None: GPUs can be filtered so, or processes cannot."""
 
 
 def understood(text: str) -> RowFilter:
@@ -36,15 +36,15 @@ def understood(text: str) -> RowFilter:
     Raises:
         FilterError: Nothing of these can be filtered so; the message names what jobs miss.
     """
+    gpus = _of_gpus(text)
+    processes = _of_processes(text) if gpus is None else None
     try:
         jobs = row_filter(text, JOB_COLUMNS, search_text)
     except FilterError as error:
-        gpus = _of_gpus(text)
-        processes = _of_processes(text) if gpus is None else None
         if gpus is None and processes is None:
             raise error from None
         return RowFilter(text, None, gpus, processes)
-    return RowFilter(text, jobs, _of_gpus(text))
+    return RowFilter(text, jobs, gpus, processes)
 
 
 def _of_gpus(text: str) -> Callable[[Digest, GpuRow], bool] | None:

@@ -249,10 +249,9 @@ def first_view(tick: Tick, last: str | None, passes: RowFilter | None) -> ViewNa
     """
     has_jobs = has_jobs_in_view(tick)
     if passes is not None:
-        if passes.processes is not None:
-            return "processes"
-        is_of_gpus = passes.jobs is None
-        return "gpus" if is_of_gpus or (tick.gpus and not has_jobs) else "jobs"
+        if passes.jobs is not None and (has_jobs or not tick.gpus):
+            return "jobs"
+        return "gpus" if passes.processes is None else "processes"
     for root in ROOTS:
         if root == last and (has_jobs or root in NEED_NO_QUEUE):
             return root

@@ -163,6 +163,16 @@ def test_a_filter_that_only_processes_have_columns_for_shows_their_table_alone()
     assert "4005" not in only
 
 
+def test_a_filter_of_jobs_and_processes_is_about_processes_where_no_queue_answers():
+    # A job has an age, too, and no GPU has one.
+    alone = tick((), [held("a", 3, "ada")], queue_at=None)
+    shown = table(alone, passes=understood("age? & type==C"), width=120)
+    assert "PROGRAM" in shown
+    assert "4003" in shown
+    jobs = fleet()
+    assert "PROGRAM" not in table(jobs, passes=understood("age>1s"), width=120)
+
+
 def test_such_a_filter_shows_findings_of_the_gpus_of_what_it_leaves():
     gpus = [held("a", 3, "ada"), held("b", 5, "bob")]
     claims = tuple(finding(f"gpu:{one.uuid}") for one in gpus)
