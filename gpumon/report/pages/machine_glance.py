@@ -23,12 +23,13 @@ from gpumon.report.text.cells import Cell, Tone, text_width
 from gpumon.report.text.units import index_text
 from gpumon.report.wording.empty_states import no_process_words
 from gpumon.report.wording.gpu_cells import power_cell, temperature_cell, throttle_cell
-from gpumon.report.wording.paragraphs import facts, finding_lines, first_lines
+from gpumon.report.wording.paragraphs import claim_lines, facts, first_lines
 from gpumon.report.wording.space import space_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpumon.model.finding import Finding
     from gpumon.model.records.cluster import Gpu, Node
     from gpumon.report.facts.tick_index import Digest
     from gpumon.report.tables.process import ProcessRow
@@ -49,7 +50,8 @@ are shown that nothing new was reported of."""
 _LEAST_OF_PROCESSES: Final = 4
 """Lines that are left for processes: the list above has the GPUs' values, but none of these."""
 
-_MOST_OF_VERDICT: Final = 5
+_LEAST_OF_VERDICT: Final = 3
+_MOST_OF_VERDICT: Final = 6
 """Lines of a verdict: a title, what it says, a step to look closer and one to mend it."""
 
 _LEAST_COMMAND: Final = 30
@@ -81,7 +83,8 @@ def machine_glance(
     """The host, verdicts, a line for each GPU, and the processes on them; at most so many lines.
 
     Verdicts are the gravest about the machine itself and about the GPU `uuid`, with what to do. The
-    lines of GPUs give way to them: the list above has their values.
+    lines of GPUs give way to them: the list above has their values; so do those of the host but
+    the first. With room for one alone it is that of the GPU.
 
     `commands`, where there is room for them, take the place of the programs' names.
     """
@@ -92,7 +95,11 @@ def machine_glance(
     )
     known = (*load_facts(host_row(node)), *space_facts(node), *_others(node))
     lines = facts((("host", node.name), *known), width)
-    lines += _verdicts(digest, node, uuid, (width, height - len(lines) - _LEAST_OF_PROCESSES))
+    verdicts = _verdicts(digest, node, uuid)
+    room = height - _LEAST_OF_PROCESSES
+    if verdicts and room > _LEAST_OF_VERDICT:
+        lines = first_lines(lines, room - _LEAST_OF_VERDICT, width)
+    lines += _verdict_lines(digest, verdicts, width, room - len(lines))
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
     if gpus:
@@ -100,17 +107,22 @@ def machine_glance(
     return lines[:height]
 
 
-def _verdicts(digest: Digest, node: Node, uuid: str | None, size: tuple[int, int]) -> list[Line]:
-    """The gravest about a machine itself and about one of its GPUs, as far as there is room."""
-    width, room = size
-    about = (f"node:{node.name}", f"gpu:{uuid}")
+def _verdicts(digest: Digest, node: Node, uuid: str | None) -> list[Finding]:
+    """The gravest about a machine itself and about one of its GPUs."""
     found = digest.findings_of_node(node.name)
+    about = (f"node:{node.name}", f"gpu:{uuid}")
+    first = [next((one for one in found if one.subject == subject), None) for subject in about]
+    return [one for one in first if one is not None]
+
+
+def _verdict_lines(digest: Digest, verdicts: list[Finding], width: int, room: int) -> list[Line]:
+    """As many of the last verdicts as have room, each with what to do."""
+    verdicts = verdicts[-max(1, room // _LEAST_OF_VERDICT) :]
     lines: list[Line] = []
-    for subject in about:
-        for finding in [one for one in found if one.subject == subject][:1]:
-            whole = finding_lines(digest.tick, finding, width, is_full=False)
-            short = first_lines(whole, _MOST_OF_VERDICT, width)
-            lines += short if len(lines) + len(short) <= room else []
+    for place, finding in enumerate(verdicts):
+        most = (room - len(lines)) // (len(verdicts) - place)
+        if most >= _LEAST_OF_VERDICT:
+            lines += claim_lines(digest.tick, finding, width, min(most, _MOST_OF_VERDICT))
     return lines
 
 

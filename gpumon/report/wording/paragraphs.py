@@ -208,6 +208,38 @@ def finding_lines(
 
     `whom` names its subject where the view shows others beside it, as `rank 11`.
     """
+    lines = [line for part in _about(tick, finding, width, whom) for line in part]
+    if is_full:
+        for evidence in finding.evidence:
+            lines += paragraph(evidence.text, width, Tone.DIM, "  · ", "    ")
+        about = f"subject {finding.subject}, detector {finding.detector}, "
+        about += f"{finding.window.samples} samples, "
+        about += f"first seen {units.clock_time(finding.first_seen)}"
+        lines += paragraph(about, width, Tone.DIM, "  · ", "    ")
+    for step in _steps(tick, finding, width, is_full=is_full):
+        lines += step
+    return lines
+
+
+def claim_lines(tick: Tick, finding: Finding, width: int, most: int) -> list[Line]:
+    """A finding in short in at most so many lines, from three on with what to do.
+
+    Where not everything has room, a step to mend it goes before one to look closer, and what it
+    says is cut.
+    """
+    title, says = _about(tick, finding, width)
+    steps = _steps(tick, finding, width, is_full=False)
+    while len(steps) > 1 and len(title) + len(says) + sum(map(len, steps)) > most:
+        del steps[0]
+    below = [line for step in steps for line in step]
+    above = most - len(title) - len(below)
+    return first_lines([*title, *first_lines(says, max(1, above), width), *below], most, width)
+
+
+def _about(
+    tick: Tick, finding: Finding, width: int, whom: str = ""
+) -> tuple[list[Line], list[Line]]:
+    """A finding's title with how sure it is and what it loses, and what it says."""
     mark = mark_of(tick, finding)
     sign, tone = SEVERITY_SIGNS[mark], SEVERITY_TONES[mark]
     # What `--exit-status` counts is shown where the mark does not.
@@ -217,23 +249,19 @@ def finding_lines(
     claim = lost_since(loss_of(tick, finding), finding.began_at) or f"seen for {seen}"
     about = f"{whom}, " if whom else ""
     title = f"{class_words(finding)}: {about}{grave}{finding.confidence.value}, {claim}"
-    lines = paragraph(title, width, tone, f"{sign} ", "  ")
-    lines += paragraph(finding.summary, width, Tone.PLAIN, "  ", "  ")
-    if is_full:
-        for evidence in finding.evidence:
-            lines += paragraph(evidence.text, width, Tone.DIM, "  · ", "    ")
-        about = f"subject {finding.subject}, detector {finding.detector}, "
-        about += f"{finding.window.samples} samples, "
-        about += f"first seen {units.clock_time(finding.first_seen)}"
-        lines += paragraph(about, width, Tone.DIM, "  · ", "    ")
+    return (
+        paragraph(title, width, tone, f"{sign} ", "  "),
+        paragraph(finding.summary, width, Tone.PLAIN, "  ", "  "),
+    )
+
+
+def _steps(tick: Tick, finding: Finding, width: int, *, is_full: bool) -> list[list[Line]]:
+    """What to do next; in short the first step, and who has a machine alone is the one for both."""
     steps = [*finding.advice, *(machine_step(tick, step) for step in finding.machine_advice)]
     if not is_full:
-        # Who has the machine alone is the one for both.
         own = not runs_jobs(tick) and finding.advice
         steps = [*finding.advice[:1], *finding.machine_advice[:1]] if own else steps[:1]
-    for step in steps:
-        lines += paragraph(step, width, Tone.INFO, "  → ", "    ")
-    return lines
+    return [paragraph(step, width, Tone.INFO, "  → ", "    ") for step in steps]
 
 
 def first_lines(lines: Sequence[Line], most: int, width: int) -> list[Line]:

@@ -384,3 +384,40 @@ def test_verdicts_leave_room_for_processes_and_no_line_is_too_wide(height):
         assert all(len(line) <= width for line in lines if "word" in line or "step" in line)
         if height >= 12:
             assert any("4001" in line for line in lines)
+
+
+LOOK = "Look closer: nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i GPU-" + "0123456789" * 8
+
+
+def test_how_to_mend_it_is_shown_before_how_to_look_closer_where_both_have_no_room():
+    uuid = uuids(machine())[1]
+    long = hot(uuid, summary="n1 GPU 1 throttled: " + "heat " * 60, advice=(LOOK,))
+    for width in (80, 120):
+        text = "\n".join(with_claims(long, width=width))
+        assert "→ Check fans." in text
+        assert "heat" in text
+        assert "Look closer" not in text
+
+
+def test_at_80x24_what_to_do_is_on_the_screen_before_a_second_line_of_the_host():
+    # Eight lines are left below a list of eight GPUs.
+    uuid = uuids(machine())[1]
+    long = hot(uuid, summary="n1 GPU 1 throttled: " + "heat " * 30, advice=(LOOK,))
+    full = finding("node:n1", summary="n1: /dev/shm is full", advice=("Remove files.",))
+    lines = with_claims(full, long, width=80, height=8)
+    assert len(lines) <= 8
+    assert lines[0].startswith("host n1")
+    assert any("→ Check fans." in line for line in lines)
+    assert any("4001" in line for line in lines)
+    assert not any("/dev/shm is full" in line for line in lines)
+    lines = with_claims(full, long, width=80, height=8, place=0)
+    assert any("→ Remove files." in line for line in lines)
+
+
+def test_as_little_room_as_there_is_goes_to_the_host_and_the_processes():
+    uuid = uuids(machine())[1]
+    for height in range(1, 8):
+        lines = with_claims(hot(uuid), width=80, height=height)
+        assert len(lines) <= height
+        assert lines[0].startswith("host n1")
+        assert not any("heat" in line for line in lines)
