@@ -79,7 +79,7 @@ async def test_n_goes_on_to_problems_new_ones_first_and_back_again(stage):
 async def test_n_says_where_there_is_no_other_problem(stage):
     async with stage(troubled(), size=(120, 24)) as s:
         await s.press("n")
-        assert "no other row has a warning" in s.lines[-2]
+        assert "no other row has a finding of its own that warns" in s.lines[-2]
 
 
 @pytest.mark.parametrize("view", ["2", "3", "f"])

@@ -314,13 +314,15 @@ class TableView(ColumnFiltered, Generic[R]):
 
         digest, row = self.digest, self.grid.current
         if digest is None or row is None:
-            self.report("no row here has a warning")
+            self.report("no row here has a finding that warns")
             return
         met, rows = self.gpumon.met, self.grid.rows
         met |= {finding.identity for finding in problems_of(digest, row)}
         index = next_problem(digest, rows, self.grid.cursor, met, steps)
         if index is None:
-            self.report(f"no other row has a warning{' that is yours' if self.is_narrowed else ''}")
+            # A mark may also be of its node, or of what a finding is not yet made of.
+            among = "of your rows" if self.is_narrowed else "row"
+            self.report(f"no other {among} has a finding of its own that warns")
             return
         self.grid.move_to(index)
         met |= {finding.identity for finding in problems_of(digest, rows[index])}
