@@ -72,6 +72,16 @@ class Commands(NamedTuple):
     """Grows with what is read of them."""
 
 
+class _Pane(NamedTuple):
+    """What processes have of the screen."""
+
+    width: int
+    room: int
+    """Lines."""
+    uuid: str | None
+    """The GPU under the cursor."""
+
+
 def machine_glance(
     digest: Digest,
     node: Node,
@@ -103,7 +113,8 @@ def machine_glance(
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
     if gpus:
-        lines += _remembered_processes(digest, node, gpus, (width, height - len(lines)), commands)
+        pane = _Pane(width, height - len(lines), uuid)
+        lines += _remembered_processes(digest, node, gpus, pane, commands)
     return lines[:height]
 
 
@@ -216,23 +227,23 @@ def _remembered_processes(
     digest: Digest,
     node: Node,
     gpus: list[Gpu],
-    size: tuple[int, int],
+    pane: _Pane,
     commands: Commands | None,
 ) -> list[Line]:
     """The same as in the tick before, while their node has reported nothing new of them."""
     tick = digest.tick
     blocks = tuple(node.blocks.get(name) for name in ("context", "process"))
     if None in blocks:
-        return _processes(digest, gpus, size, commands)
+        return _processes(digest, gpus, pane, commands)
     there = tuple([one.pid for gpu in gpus for one in gpu.processes])
     # Another view reads for itself, and what it did not ask for would never come.
     read = None if commands is None else (commands.cell, commands.read)
-    which = (size, there, read)
+    which = (pane, there, read)
     # Their lines are stored once, with the very blocks that they were made of.
     stored: list[Any] = digest.lasting(("processes of", node.name), lambda: [None, None, [], 0.0])
     is_recent = 0.0 <= tick.at - stored[3] < _RENEWED_S
     if not is_recent or stored[0] != which or not all(map(is_, stored[1], blocks)):
-        stored[:] = which, blocks, _processes(digest, gpus, size, commands), tick.at
+        stored[:] = which, blocks, _processes(digest, gpus, pane, commands), tick.at
     lines: list[Line] = stored[2]
     return lines
 
@@ -279,10 +290,13 @@ def _widest(
 
 
 def _processes(
-    digest: Digest, gpus: list[Gpu], size: tuple[int, int], commands: Commands | None
+    digest: Digest, gpus: list[Gpu], pane: _Pane, commands: Commands | None
 ) -> list[Line]:
-    """Every process on them, those with most memory first; what has no room is counted."""
-    width, room = size
+    """Every process on them, those with most memory first; what has no room is counted.
+
+    Where not all have room, those on the GPU under the cursor come before all others.
+    """
+    width, room, uuid = pane
     rows = all_process_rows(digest, gpus)
     if room < 3:
         return []
@@ -294,7 +308,8 @@ def _processes(
     room -= bool(why)
     shown = rows[: max(1, room - 2)]
     if len(shown) < len(rows):
-        shown = shown[:-1]
+        rows = sorted(rows, key=lambda row: row.uuid != uuid)
+        shown = rows[: len(shown) - 1]
     place, user = MACHINE_PROCESS_COLUMNS[0].cell, PROCESS_PARTS["user"].cell
     place_width, user_width = (_widest(digest, shown, cell) for cell in (place, user))
     section = table_section(

@@ -421,3 +421,22 @@ def test_as_little_room_as_there_is_goes_to_the_host_and_the_processes():
         assert len(lines) <= height
         assert lines[0].startswith("host n1")
         assert not any("heat" in line for line in lines)
+
+
+def test_where_not_all_processes_have_room_those_of_the_gpu_under_the_cursor_come_first():
+    both = uuids(machine())
+    held = [process(n, (both[n % 2],), 50 - n) for n in range(8)]
+    made = machine(processes=held)
+    node = made.nodes["n1"]
+
+    def pids(uuid, height):
+        lines = machine_glance(Digest(made), node, 80, height, uuid=uuid)
+        text = ["".join(cell.text for cell in line) for line in lines]
+        return [int(line.split()[1]) for line in text if " 400" in line or " 401" in line]
+
+    in_all = pids(None, 30)
+    assert len(in_all) == 8
+    for uuid in both:
+        mine = [one.pid for one in held if uuid in one.mem_used_bytes]
+        assert pids(uuid, 7)[0] in mine
+        assert pids(uuid, 30) == in_all
