@@ -22,6 +22,8 @@ from gpumon.model.units import period
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpumon.detect.wire.work_mark import Mark
+
 _END_S: Final = 1.0
 """A killed process is gone once its memory is given back; one that hangs in the kernel is not
 waited for."""
@@ -55,6 +57,8 @@ class WorkerLink:
         self._ready = select.poll()
         self._ready.register(here, select.POLLIN)
         self._mark = WorkMark()
+        self._writer: Mark | None = None
+        """Who was at work when a message began; None: none has."""
         try:
             with there:
                 self._process = _spawn(there.fileno())
@@ -93,13 +97,14 @@ class WorkerLink:
         Raises:
             WorkerLostError: It does not, or is no message.
         """
+        self._writer = None
         try:
             received = receive(self._sock, self._wait)
         except TimeoutError as error:
             budget_s = self._start_s if self._culprit is None else self._budget_s
             raise self._lost(f"took longer than {period(budget_s)}") from error
         except ProtocolError as error:
-            raise self._lost(f"broke the protocol: {error}") from error
+            raise self._lost(f"broke the protocol: {error}", self._writer) from error
         except OSError as error:
             raise self._lost(f"ended: {self._last_words() or error}") from error
         if received is None:
@@ -117,7 +122,10 @@ class WorkerLink:
     @property
     def _culprit(self) -> str | None:
         """Key of the detector at work, None where none is."""
-        number = self._mark.read().number
+        return self._key_of(self._mark.read())
+
+    def _key_of(self, mark: Mark) -> str | None:
+        number = mark.number
         if number is None or not 0 <= number < len(self._keys):
             return self._loading
         return self._keys[number]
@@ -163,9 +171,13 @@ class WorkerLink:
             if left_s <= 0 or self._is_closed:
                 raise TimeoutError
             is_ready = bool(self._ready.poll(1000 * min(left_s, self._budget_s) + 1))
+        if self._writer is None:
+            # The worker ends where a detector has left bytes of its own that nobody has read yet:
+            # so this is whose they are, however far it is once they prove to be no message.
+            self._writer = self._mark.read()
 
-    def _lost(self, reason: str) -> WorkerLostError:
-        return WorkerLostError(plain(reason), self._culprit)
+    def _lost(self, reason: str, by: Mark | None = None) -> WorkerLostError:
+        return WorkerLostError(plain(reason), self._key_of(by or self._mark.read()))
 
     def _last_words(self) -> str:
         """Exit status, and the last line that the worker wrote: at its start, or why it ends.

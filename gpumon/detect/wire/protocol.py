@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
 import struct
+import termios
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.base.errors import DamagedError
@@ -23,6 +25,7 @@ _FIRST_BYTES: Final = 2**20
 """Room for the first bytes of a message; of a longer one it is doubled whenever it is full."""
 
 _HEADER: Final = struct.Struct("!II")
+_COUNT: Final = struct.Struct("i")
 _ENCODER: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 """Made once: an evaluation is told in some hundred messages."""
 
@@ -51,6 +54,19 @@ def send(sock: socket.socket, payload: bytes, descriptors: Sequence[int] = ()) -
     message = framed(payload, len(descriptors))
     sent = socket.send_fds(sock, [message], descriptors) if descriptors else 0
     sock.sendall(message[sent:] if sent else message)
+
+
+def unread(sock: socket.socket) -> int:
+    """Memory of what was sent and not received yet, by anybody; 0 where the system does not tell.
+
+    `SIOCOUTQ` of unix(7), which Linux counts in whole buffers.
+    """
+    try:
+        answer = fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(_COUNT.size))
+    except OSError:
+        return 0
+    count: int = _COUNT.unpack(answer)[0]
+    return count
 
 
 def receive(

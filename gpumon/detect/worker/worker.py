@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpumon.detect.contract import DetectorError, declaration_of
-from gpumon.detect.wire.protocol import encode, framed, receive
+from gpumon.detect.wire.protocol import encode, framed, receive, unread
 from gpumon.detect.wire.work_mark import WorkMark
 from gpumon.detect.worker.coverage import SentBlind
 from gpumon.detect.worker.evaluate import answer_of
@@ -27,6 +27,7 @@ from gpumon.detect.worker.tuning import ParameterError, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from gpumon.detect.contract import Declaration, Detector
     from gpumon.detect.facts.facts import Part
@@ -220,16 +221,13 @@ class Worker:
 
     def _evaluate(self, key: str, view: View, part: Part) -> bool:
         """Have a detector judge a part; False: it failed."""
-        detector, declared = self._detectors[key]
         try:
-            answer_parts = answer_of(detector, view, declared, self._blind)
+            answer_parts = self._answer(key, view)
             answer = {"kind": "result", "key": key, "part": part, **answer_parts}
             payload = encode(answer)
         except MemoryError:
             # What it holds is lost to the others too: only a new process has all of it again.
-            if self._last_words is not None:
-                os.write(self._last_words, b"MemoryError\n")
-            os._exit(1)
+            self._end(b"MemoryError")
         # Foreign code may raise anything; the monitor mutes it and says so.
         except Exception as error:  # noqa: BLE001
             self._send(kind="failed", key=key, message=f"{type(error).__name__}: {error}")
@@ -238,6 +236,22 @@ class Worker:
         if len(self._unsent) >= _MUCH_UNSENT:
             self._flush()
         return True
+
+    def _answer(self, key: str, view: View) -> dict[str, Any]:
+        """What a detector says; the worker ends where it has written into the stream itself."""
+        detector, declared = self._detectors[key]
+        before = unread(self._sock)
+        try:
+            return answer_of(detector, view, declared, self._blind)
+        finally:
+            if unread(self._sock) > before:
+                self._end(b"it wrote into the worker's stream")
+
+    def _end(self, why: bytes) -> NoReturn:
+        """End at once, while the mark says who is at work."""
+        if self._last_words is not None:
+            os.write(self._last_words, why + b"\n")
+        os._exit(1)
 
     def _send(self, **message: object) -> None:
         """Say something, and before it what was kept: the monitor wakes up once for all."""

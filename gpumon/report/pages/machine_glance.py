@@ -79,7 +79,7 @@ class _Pane(NamedTuple):
     room: int
     """Lines."""
     uuid: str | None
-    """The GPU under the cursor."""
+    """The GPU under the cursor, where not all may have room."""
 
 
 def machine_glance(
@@ -113,7 +113,10 @@ def machine_glance(
     if len(gpus) <= MOST_GPUS and height >= len(lines) + len(gpus) + _LEAST_OF_PROCESSES:
         lines += [_gpu_line(digest, gpu, width) for gpu in gpus]
     if gpus:
-        pane = _Pane(width, height - len(lines), uuid)
+        room = height - len(lines)
+        # Where all have room the cursor moves none of them: two lines are the title's.
+        is_crowded = sum(len(gpu.processes) for gpu in gpus) + 2 >= room
+        pane = _Pane(width, room, uuid if is_crowded else None)
         lines += _remembered_processes(digest, node, gpus, pane, commands)
     return lines[:height]
 

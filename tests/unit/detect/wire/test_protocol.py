@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gpumon.detect.wire.protocol import MAX_MESSAGE_BYTES, ProtocolError, encode, receive, send
+from gpumon.detect.wire.protocol import (
+    MAX_MESSAGE_BYTES,
+    ProtocolError,
+    encode,
+    receive,
+    send,
+    unread,
+)
 
 
 @pytest.fixture
@@ -36,6 +43,16 @@ def test_messages_keep_their_borders(pair):
     send(here, encode({"n": "x" * 50_000}))
     assert receive(there) == ({"n": 1}, [])
     assert receive(there) == ({"n": "x" * 50_000}, [])
+
+
+def test_what_nobody_has_received_yet_is_unread_whoever_wrote_it(pair):
+    here, there = pair
+    assert unread(here) == 0
+    os.write(here.fileno(), b"x")
+    assert unread(here) > 0
+    assert unread(there) == 0
+    there.recv(9)
+    assert unread(here) == 0
 
 
 def test_the_end_of_the_stream_is_none(pair):

@@ -440,3 +440,22 @@ def test_where_not_all_processes_have_room_those_of_the_gpu_under_the_cursor_com
         mine = [one.pid for one in held if uuid in one.mem_used_bytes]
         assert pids(uuid, 7)[0] in mine
         assert pids(uuid, 30) == in_all
+
+
+def test_the_cursor_has_processes_put_together_again_only_where_not_all_have_room(monkeypatch):
+    both, counted, lasting = uuids(machine()), [], {}
+    made = machine(processes=[process(n, (both[n % 2],), 50 - n) for n in range(5)])
+    block = Block((), {}, {}, {})
+    node = made.nodes["n1"]._replace(blocks={"context": block, "process": block})
+    put = machine_glance_module._processes
+    monkeypatch.setattr(
+        machine_glance_module, "_processes", lambda *given: counted.append(1) or put(*given)
+    )
+
+    def times(height):
+        counted.clear()
+        for uuid in (*both, *both):
+            machine_glance(Digest(made, lasting), node, 120, height, uuid=uuid)
+        return len(counted)
+
+    assert [times(height) for height in (30, 6)] == [1, 4]
